@@ -76,10 +76,12 @@ def run_tests(
     modules: Sequence[str],
     unknown: str,
     modules_given: dict[str, str],
+    source: str,
 ) -> int:
     """In the tester's process. `compiled`: what `compile_tests` gave, or nothing. `names`: what the tests may use of
     the program beside its entry point. `modules`: of the library, what they use without importing it. `unknown`: what
-    they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names."""
+    they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names. `source`: the
+    program's text, or nothing: for tests that look at it."""
     # where the two call each other without an end, it's the program that gives up
     sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
     program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD), tests)
@@ -95,7 +97,7 @@ def run_tests(
         missing.extend(name for name in names if name not in given)
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
-        _lend(given)
+        _lend(given, source)
         bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
@@ -134,10 +136,15 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     return 0
 
 
-def _lend(given: dict[str, Any]) -> None:
+def _lend(given: dict[str, Any], source: str) -> None:
     """Many test files come by the program with `from solution import f`."""
     module = types.ModuleType("solution")
     vars(module).update(given)
+    if source:
+        import linecache
+
+        vars(module)["__file__"] = runner.FILE
+        linecache.cache[runner.FILE] = (len(source), None, runner.Source(source).lines(), runner.FILE)
     for name in ("solution", "program"):
         sys.modules[name] = module
 
