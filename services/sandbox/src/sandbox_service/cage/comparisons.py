@@ -51,7 +51,8 @@ def compares(statement: Any) -> bool:
         case _ast.If():
             return not _is_constant(statement.test) and (gives_up(statement.body) or gives_up(statement.orelse))
         case _ast.Match():
-            return not _is_constant(statement.subject) and any(gives_up(case.body) for case in statement.cases)
+            is_literal = isinstance(statement.subject, _ast.Constant)
+            return not is_literal and any(gives_up(case.body) for case in statement.cases)
         case _ast.Try():
             return bool(statement.handlers) and (gives_up(statement.body) or gives_up(statement.orelse))
     return False
