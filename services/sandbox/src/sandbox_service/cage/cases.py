@@ -43,7 +43,7 @@ def prepare(count: counting.Count) -> None:
 
     for name in ("assertIs", "assertIsNot"):
         setattr(unittest.TestCase, name, of_identities(name))
-    unittest.main = lambda *_, **__: _Main()  # type: ignore[assignment, return-value]
+    unittest.main = lambda *_, **__: _Main()  # type: ignore[assignment]
 
     def failing(name: str) -> Callable[..., None]:
         before = getattr(unittest.TestResult, name)

@@ -34,6 +34,7 @@ import standing
 import wire
 
 _MORE_CALLS = 500
+_LENT = "@lent"  # no name of a program
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -143,17 +144,17 @@ class _Solution(types.ModuleType):
     def __init__(self, program: proxies.Program, given: dict[str, Any]) -> None:
         super().__init__("solution")
         plain = {name for name, item in given.items() if proxies.is_plain(item)}
-        vars(self).update(given, _state=(program, plain))
+        vars(self).update(given | {_LENT: (program, plain, frozenset(given))})
 
     def __getattribute__(self, name: str) -> Any:
         held = super().__getattribute__("__dict__")
-        program, plain = held.get("_state", (None, ()))
+        program, plain, _ = held.get(_LENT, (None, (), ()))
         if name in plain:
             held.update(program.constant(name))
         return super().__getattribute__(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in vars(self)["_state"][1]:
+        if name in vars(self)[_LENT][2]:
             raise standing.CannotCross(f"a test sets {name!r} of the program")
         super().__setattr__(name, value)
 
