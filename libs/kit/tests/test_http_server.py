@@ -137,7 +137,9 @@ async def test_what_has_no_end_is_not_read_for_long(start, more):
 async def test_a_long_body_in_many_small_chunks_is_read():
     body = b"1\r\na\r\n" * (MAX_HEAD_BYTES // 3)
     async with serving(reads_and_answers) as port:
-        assert (await said(port, CHUNKED.replace(b"host", b"connection: close\r\nhost"), body, b"0\r\n\r\n"))[-4:] == b"abcd"
+        assert (await said(port, CHUNKED.replace(b"host", b"connection: close\r\nhost"), body, b"0\r\n\r\n"))[
+            -4:
+        ] == b"abcd"
 
 
 async def test_who_does_not_end_a_head_is_left(monkeypatch):

@@ -155,7 +155,9 @@ async def with_ids(call: Call) -> AsyncIterator[None]:
     """Binds the caller's request id, or a new one, and its run id to the log lines and calls made for this call."""
     sent = dict(call.context.invocation_metadata() or ())
     bound = {name: ids.passed_on(str(sent.get(key, ""))) for name, key in METADATA_OF.items()}
-    logs.bind(**{"request_id": ids.new_id("req")} | {name: id for name, id in bound.items() if id})  # the call has a task, so a context, of its own
+    logs.bind(
+        **{"request_id": ids.new_id("req")} | {name: id for name, id in bound.items() if id}
+    )  # the call has a task, so a context, of its own
     yield
 
 

@@ -140,6 +140,33 @@ async def test_an_error_is_short_whatever_it_quotes(world: World) -> None:
     assert max(len(answer.content) for answer in answers) < 50_000
 
 
+LONG = "x" * 2001
+VARIANTS = [{"name": name, "version": {"model": "starter", "number": number}} for number, name in ((1, "a"), (2, "b"))]
+SPEC = {"variants": VARIANTS, "primary": {"measure": "MEASURE_QUALITY"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("keys", {"name": LONG}, "name"),
+        ("keys", {"name": "n", "models": ["m"] * 10_000}, "models"),
+        *(
+            (
+                (f"releases/rel_1/{verb}", {"reason": LONG}, "reason")
+                for verb in ("pause", "resume", "promote", "rollback")
+            )
+        ),
+        *(((f"experiments/exp_1/{verb}", {"reason": LONG}, "reason") for verb in ("pause", "stop", "conclude"))),
+        ("experiments", {"spec": SPEC | {"description": LONG}}, "spec.description"),
+    ],
+)
+async def test_what_is_kept_for_good_has_a_length(world: World, path: str, body: dict[str, Any], field: str) -> None:
+    async with world.http() as http:
+        reply = await http.post(f"/api/v1/{path}", json=body)
+    assert reply.status_code == 400, reply.text
+    assert field in [violation["field"] for violation in reply.json()["error"]["violations"]]
+
+
 def series() -> int:
     return sum(1 for metric in REGISTRY.collect() for _ in metric.samples)
 

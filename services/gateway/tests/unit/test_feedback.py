@@ -6,7 +6,14 @@ import pytest
 from gateway_service.domain.keys.caller import ANYBODY, set_caller
 from gateway_service.domain.traffic import recorder
 from gateway_service.domain.traffic.record import ProblemRef
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, Unavailable
+from ratchet_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 from ratchet_kit.ids import new_id
 
 from ..world import World

@@ -87,9 +87,7 @@ class Exchanges:
         most = f"must have at most {MAX_KEPT_TEXT} characters"
         faults.unless(len(accepted.text) <= MAX_KEPT_TEXT, "accepted.text", most)
         faults.raise_if_any()
-        request = Request.of(
-            request_id, completion_id, "accepted", accepted.text, accepted.index, owner=caller().id
-        )
+        request = Request.of(request_id, completion_id, "accepted", accepted.text, accepted.index, owner=caller().id)
 
         async def accept() -> float:
             exchange = await self._kept(completion_id)
