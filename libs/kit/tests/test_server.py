@@ -306,6 +306,31 @@ async def test_health_and_reflection():
         assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
+async def test_watches_of_strangers_are_few(monkeypatch):
+    monkeypatch.setattr(interceptors, "MAX_OPEN_STREAMS", 3)
+    asked = health_pb2.HealthCheckRequest()
+    async with serving(echo("unary_unary"), settings=quick(max_concurrent_calls=8)) as target, channel(target) as door:
+        health = health_pb2_grpc.HealthStub(door)
+        watches = [health.Watch(asked) for _ in range(3)]
+        for watch in watches:
+            await watch.read()
+        with pytest.raises(grpc.RpcError) as refused:
+            await health.Watch(asked).read()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await call(door, "unary_unary") == [b"ab"]
+        await health.Check(asked)
+        for watch in watches:
+            watch.cancel()
+        for _ in range(100):
+            again = health.Watch(asked)
+            try:
+                assert await again.read()
+                return
+            except grpc.RpcError:
+                await asyncio.sleep(0.05)
+        raise AssertionError("a watch that ended has left no room")
+
+
 async def test_a_port_in_use_is_an_error():
     port = free_port()
     settings = ServiceSettings(port=port, log_level="CRITICAL")

@@ -21,6 +21,7 @@ log = logs.get_logger(__name__)
 
 OPEN = ("/grpc.health.", "/grpc.reflection.")
 """How the methods begin that everybody may call, and of which the log says nothing."""
+MAX_OPEN_STREAMS = 64
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 _handled = metrics.counter("grpc_server_handled", "Calls answered, by method and code", ("method", "code"))
 _seconds = metrics.histogram("grpc_server_seconds", "Time from a call's arrival to its end", ("method",))
@@ -241,6 +242,28 @@ def token_check(digest: str) -> Wrapper:
             if not hmac.compare_digest(access.digest_of(str(sent)), digest):
                 raise errors.Unauthenticated(f"a call of this service carries the services' token ({access.TOKEN})")
         yield
+
+    return wrap
+
+
+def few_open_streams() -> Wrapper:
+    """For one server. What everybody may call is under way `MAX_OPEN_STREAMS` times at most where it may last: else a
+    stranger's watches take the calls that the server has room for."""
+    under_way = 0
+
+    @asynccontextmanager
+    async def wrap(call: Call) -> AsyncIterator[None]:
+        nonlocal under_way
+        if not (call.streams_reply and call.method.startswith(OPEN)):
+            yield
+            return
+        if under_way >= MAX_OPEN_STREAMS:
+            raise errors.ResourceExhausted(f"{MAX_OPEN_STREAMS} watches of health and reflection are under way")
+        under_way += 1
+        try:
+            yield
+        finally:
+            under_way -= 1
 
     return wrap
 

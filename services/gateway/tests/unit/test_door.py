@@ -151,12 +151,10 @@ SPEC = {"variants": VARIANTS, "primary": {"measure": "MEASURE_QUALITY"}}
         ("keys", {"name": LONG}, "name"),
         ("keys", {"name": "n", "models": ["m"] * 10_000}, "models"),
         *(
-            (
-                (f"releases/rel_1/{verb}", {"reason": LONG}, "reason")
-                for verb in ("pause", "resume", "promote", "rollback")
-            )
+            (f"releases/rel_1/{verb}", {"reason": LONG}, "reason")
+            for verb in ("pause", "resume", "promote", "rollback")
         ),
-        *(((f"experiments/exp_1/{verb}", {"reason": LONG}, "reason") for verb in ("pause", "stop", "conclude"))),
+        *((f"experiments/exp_1/{verb}", {"reason": LONG}, "reason") for verb in ("pause", "stop", "conclude")),
         ("experiments", {"spec": SPEC | {"description": LONG}}, "spec.description"),
     ],
 )

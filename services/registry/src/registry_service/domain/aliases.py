@@ -35,8 +35,9 @@ class Aliases:
         """Points the alias at the version. Pointing it where it points already changes nothing, not even its history.
 
         `expected` is the number that the caller believes it to be at, 0 for none; None takes any. `actor` is the API
-        key that asks for it. Raises InvalidArgument, NotFound for a missing model, version or gate, FailedPrecondition when the version
-        is not READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
+        key that asks for it. Raises InvalidArgument, NotFound for a missing model, version or gate,
+        FailedPrecondition when the version is not READY or may not become champion, Aborted when the alias is not at
+        `expected` or others kept moving it.
         """
         check_alias_name(ref.alias)
         check_reason(reason)

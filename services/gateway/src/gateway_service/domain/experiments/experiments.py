@@ -136,8 +136,8 @@ class Experiments:
         return await self._save(experiment, experiment.stop(self._clock.now(), reason, actor))
 
     async def conclude(self, experiment_id: str, reason: str, early: bool = False, actor: str = "") -> Experiment:
-        """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, and before its minimum of time and units unless
-        `early`; Aborted as `start`."""
+        """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, and before its minimum of time
+        and units unless `early`; Aborted as `start`."""
         check_reason(reason)
         experiment = await self._store.get(experiment_id)
         await self._recorder.flush()
