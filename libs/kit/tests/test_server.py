@@ -306,6 +306,32 @@ async def test_health_and_reflection():
         assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
+async def test_who_sends_no_request_is_answered():
+    async with serving(echo("unary_unary"), settings=quick(default_deadline=timedelta(seconds=0.3))) as target:
+        async with grpc.aio.insecure_channel(target) as stranger, channel(target) as door:
+            opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")()
+            assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.UNAUTHENTICATED
+            token = ((TOKEN_HEADER, access.token()),)
+            opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
+            assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.DEADLINE_EXCEEDED
+            ended = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
+            await ended.done_writing()
+            assert await asyncio.wait_for(ended.code(), 5) is grpc.StatusCode.INVALID_ARGUMENT
+            assert await call(door, "unary_unary") == [b"ab"]
+
+
+async def test_the_token_is_looked_at_before_the_request():
+    async with serving(echo("unary_unary"), settings=quick(max_message_bytes=1000)) as target:
+        async with grpc.aio.insecure_channel(target) as door:
+            for metadata, code in (
+                ((), grpc.StatusCode.UNAUTHENTICATED),
+                (((TOKEN_HEADER, access.token()),), grpc.StatusCode.RESOURCE_EXHAUSTED),
+            ):
+                with pytest.raises(grpc.RpcError) as refused:
+                    await method(door, "unary_unary")(b"x" * 2000, metadata=metadata)
+                assert refused.value.code() is code
+
+
 async def test_watches_of_strangers_are_few(monkeypatch):
     monkeypatch.setattr(interceptors, "MAX_OPEN_STREAMS", 3)
     asked = health_pb2.HealthCheckRequest()

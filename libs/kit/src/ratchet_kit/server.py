@@ -138,7 +138,7 @@ async def _serve(
         wrappers = [interceptors.token_check(access.expected_digest())]
     credentials = access.server_credentials(is_public)
     interceptor = interceptors.CallInterceptor(
-        [*interceptors.SERVICE, interceptors.few_open_streams(), *wrappers],
+        [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],
         settings.default_deadline,
         settings.default_stream_deadline,
     )
