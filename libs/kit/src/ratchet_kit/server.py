@@ -152,7 +152,9 @@ async def _serve(
         wrappers = [interceptors.token_check(access.expected_digest())]
     credentials = access.server_credentials(is_public)
     interceptor = interceptors.CallInterceptor(
-        [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
+        [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],
+        settings.default_deadline,
+        settings.default_stream_deadline,
     )
     options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
     server = grpc.aio.server(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from eval_service.domain.comparison import (
     Comparisons,
@@ -141,11 +142,11 @@ class Evaluations:
         """By problem and index. Raises NotFound."""
         await self._store.get(id)
 
-        async def fetch(limit: int, after: list[str | int] | None) -> list[Sample]:
-            key = None if after is None else SampleKey(str(after[0]), str(after[1]), int(after[2]))
+        async def fetch(limit: int, after: list[Any] | None) -> list[Sample]:
+            key = None if after is None else SampleKey(*after)
             return list(await self._store.sample_page(id, limit, key, only))
 
-        return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), list, size, token)
+        return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), (str, str, int), size, token)
 
     async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
