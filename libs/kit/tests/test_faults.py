@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument
-from ratchet_kit.faults import Faults
+from ratchet_kit.faults import MAX_REASON, Faults, check_reason
 from ratchet_kit.names import VersionRef
 
 
@@ -101,3 +101,17 @@ def test_a_reader_without_violations_is_at_fault_by_its_message():
     faults = Faults()
     faults.read("name", refuse, "x")
     assert faults.violations == (FieldViolation("name", "cannot be x"),)
+
+
+def test_texts_and_lists_have_a_length():
+    faults = Faults()
+    assert faults.length("name", "abc", 3)
+    assert not faults.length("name", "abcd", 3)
+    assert not faults.length("models", ["a", "b"], 1)
+    assert [fault.description for fault in faults.violations] == [
+        "must have at most 3 characters",
+        "must have at most 1 entries",
+    ]
+    assert check_reason("x" * MAX_REASON)
+    with pytest.raises(InvalidArgument, match="reason"):
+        check_reason("x" * (MAX_REASON + 1))

@@ -1,3 +1,5 @@
+from base64 import b64encode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,10 @@ def test_the_empty_token_is_the_first_page():
     assert decode_token("") is None
 
 
-@pytest.mark.parametrize("token", ["x", "!!!!", "é", "bm90IGpzb24", "/w"])
+DEEP = b64encode(b"[" * 3000).decode()
+
+
+@pytest.mark.parametrize("token", ["x", "!!!!", "é", "bm90IGpzb24", "/w", DEEP])
 def test_a_foreign_token_is_refused(token):
     with pytest.raises(InvalidArgument) as raised:
         decode_token(token)
@@ -52,9 +57,21 @@ async def test_fetch_page_gives_every_item_once(size):
     assert seen == list(range(10))
 
 
-async def test_fetch_page_refuses_the_token_of_another_list():
+@pytest.mark.parametrize("position", ["name", True, 1.5, [1], {"a": 1}])
+async def test_fetch_page_refuses_the_token_of_another_list(position):
     with pytest.raises(InvalidArgument):
-        await fetch_page(numbers, lambda number: number, int, 3, encode_token("name"))
+        await fetch_page(numbers, lambda number: number, int, 3, encode_token(position))
+
+
+@pytest.mark.parametrize("position", ["name", [], ["a"], ["a", True], ["a", "1"], ["a", 1, 2], {"a": 1}])
+async def test_of_a_key_with_parts_each_is_looked_at(position):
+    async def rows(limit: int, after: list | None) -> list[list]:
+        return [["a", 0], ["a", 1], ["b", 0]][0 if after is None else 1 :][:limit]
+
+    first = await fetch_page(rows, lambda row: row, (str, int), 1, "")
+    assert (await fetch_page(rows, lambda row: row, (str, int), 1, first.next_page_token)).items == [["a", 1]]
+    with pytest.raises(InvalidArgument):
+        await fetch_page(rows, lambda row: row, (str, int), 1, encode_token(position))
 
 
 def test_map():

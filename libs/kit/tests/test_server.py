@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -14,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from ratchet_kit import access, errors, interceptors, logs
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_kit.server import serve
+from ratchet_kit.server import MAX_FILES, serve
 from ratchet_kit.settings import ServiceSettings
 from ratchet_protos.access import TOKEN_HEADER
 from ratchet_testing import free_port, serving
@@ -306,6 +307,57 @@ async def test_health_and_reflection():
         assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
+async def test_who_sends_no_request_is_answered():
+    async with serving(echo("unary_unary"), settings=quick(default_deadline=timedelta(seconds=0.3))) as target:
+        async with grpc.aio.insecure_channel(target) as stranger, channel(target) as door:
+            opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")()
+            assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.UNAUTHENTICATED
+            token = ((TOKEN_HEADER, access.token()),)
+            opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
+            assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.DEADLINE_EXCEEDED
+            ended = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
+            await ended.done_writing()
+            assert await asyncio.wait_for(ended.code(), 5) is grpc.StatusCode.INVALID_ARGUMENT
+            assert await call(door, "unary_unary") == [b"ab"]
+
+
+async def test_the_token_is_looked_at_before_the_request():
+    async with serving(echo("unary_unary"), settings=quick(max_message_bytes=1000)) as target:
+        async with grpc.aio.insecure_channel(target) as door:
+            for metadata, code in (
+                ((), grpc.StatusCode.UNAUTHENTICATED),
+                (((TOKEN_HEADER, access.token()),), grpc.StatusCode.RESOURCE_EXHAUSTED),
+            ):
+                with pytest.raises(grpc.RpcError) as refused:
+                    await method(door, "unary_unary")(b"x" * 2000, metadata=metadata)
+                assert refused.value.code() is code
+
+
+async def test_watches_of_strangers_are_few(monkeypatch):
+    monkeypatch.setattr(interceptors, "MAX_OPEN_STREAMS", 3)
+    asked = health_pb2.HealthCheckRequest()
+    async with serving(echo("unary_unary"), settings=quick(max_concurrent_calls=8)) as target, channel(target) as door:
+        health = health_pb2_grpc.HealthStub(door)
+        watches = [health.Watch(asked) for _ in range(3)]
+        for watch in watches:
+            await watch.read()
+        with pytest.raises(grpc.RpcError) as refused:
+            await health.Watch(asked).read()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await call(door, "unary_unary") == [b"ab"]
+        await health.Check(asked)
+        for watch in watches:
+            watch.cancel()
+        for _ in range(100):
+            again = health.Watch(asked)
+            try:
+                assert await again.read()
+                return
+            except grpc.RpcError:
+                await asyncio.sleep(0.05)
+        raise AssertionError("a watch that ended has left no room")
+
+
 async def test_a_port_in_use_is_an_error():
     port = free_port()
     settings = ServiceSettings(port=port, log_level="CRITICAL")
@@ -416,6 +468,16 @@ async def test_what_keeps_a_service_from_running_is_said_in_a_sentence():
     assert process.returncode == 1
     last = errors.decode().splitlines()[-1]
     assert last.startswith("test: test cannot listen on 127.0.0.1:")
+
+
+async def test_a_service_may_open_as_many_files_as_the_kernel_allows():
+    said = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)"
+    program = PROGRAM.format(ending="pass", port=0).replace("await stop.wait()", f"{said}; stop.set()")
+    words = ["bash", "-c", 'ulimit -Sn 256; exec "$0" -c "$1"', sys.executable, program]
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    said, _ = await asyncio.wait_for(process.communicate(), 20)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert str(min(MAX_FILES, hard)) in said.decode().split()
 
 
 async def test_one_call_more_than_are_taken_together_is_refused():

@@ -58,6 +58,10 @@ def test_a_reward_may_be_said_in_short_or_have_a_file_of_its_own(file: Path) -> 
     assert reward_spec(file) == pb.RewardSpec(name="balanced")
 
 
+LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'] * 9)}]" for one in range(1, 40))])
+"""A few lines that hold 9 ** 39 values."""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -79,6 +83,11 @@ def test_a_reward_may_be_said_in_short_or_have_a_file_of_its_own(file: Path) -> 
         ("- steps", "the file must be fields with values"),
         ("steps: [", "is no YAML"),
         ("base: not a name!", "names no model"),
+        (LAUGHS, "holds more than"),
+        ("loggers: &a [*a]", "is"),
+        ("? [a]\n: b", "is no YAML"),
+        ("a: " + "[" * 5000, "is no YAML"),
+        ("steps: !!python/object/apply:os.system [id]", "is no YAML"),
         ("steps: 1\nsteps: 2", ":2: steps is there a second time"),
     ],
 )

@@ -1,6 +1,6 @@
 """Validation that names every field at fault at once, each by its path in the request."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from datetime import timedelta
 from math import isfinite
 from typing import TypeVar
@@ -10,6 +10,18 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument
 T = TypeVar("T")
 V = TypeVar("V")
 N = TypeVar("N", int, float, timedelta)
+
+
+MAX_REASON = 2000
+"""Characters of why somebody does something, and of what people write about a thing."""
+
+
+def check_reason(reason: str) -> str:
+    """The reason itself. Raises InvalidArgument for one that is too long: it is kept for good, and shown in lists."""
+    faults = Faults()
+    faults.length("reason", reason, MAX_REASON)
+    faults.raise_if_any()
+    return reason
 
 
 class Faults:
@@ -57,6 +69,11 @@ class Faults:
     def required(self, field: str, value: object) -> bool:
         """`value` must not be empty. True when it is not."""
         return self.unless(value, field, "must not be empty")
+
+    def length(self, field: str, value: Sized, at_most: int) -> bool:
+        """`value` is a text of at most so many characters, or a list or a map of so many entries. True when it is."""
+        what = "characters" if isinstance(value, str) else "entries"
+        return self.unless(len(value) <= at_most, field, f"must have at most {at_most} {what}")
 
     def one_of(self, field: str, value: str, choices: Iterable[str]) -> bool:
         """`value` must be one of `choices`. True when it is."""

@@ -1,6 +1,6 @@
 """Serves an HTTP application beside gRPC, in the same process and under the same end.
 
-Uvicorn is asked for by the services that have such an application, and not by kit.
+Uvicorn and httptools are asked for by the services that have such an application, and not by kit.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive
 
 from ratchet_kit.errors import Cancelled, FailedPrecondition
+from ratchet_kit.http_protocol import BoundedProtocol
 from ratchet_kit.logs import get_logger
 
 log = get_logger(__name__)
@@ -96,6 +97,7 @@ class HttpServer:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(
             app,
+            http=BoundedProtocol,
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -31,7 +31,7 @@ class Request:
     """Whose id it is, where each caller has ids of its own: another's same id is another request."""
 
     @classmethod
-    def of(cls, request_id: str, *content: object) -> "Request":
+    def of(cls, request_id: str, *content: object, owner: str = "") -> "Request":
         """`content` is JSON. Without an id the request gets one of its own, so that it is never a repetition.
 
         Raises InvalidArgument for an id that no store holds.
@@ -40,7 +40,7 @@ class Request:
             rule = f"must have at most {MAX_ID} characters"
             raise InvalidArgument(f"request_id {rule}", [FieldViolation("request_id", rule)])
         text = json.dumps(content, sort_keys=True)
-        return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest())
+        return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest(), owner)
 
     @property
     def key(self) -> str:

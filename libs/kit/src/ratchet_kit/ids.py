@@ -25,6 +25,12 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
 
 
+def passed_on(text: str) -> str:
+    """A caller's id as it goes on in logs and in the metadata of calls: 100 characters at most. Empty where it holds
+    something else than printable ASCII, which metadata cannot carry."""
+    return text[:100] if text.isascii() and text.isprintable() else ""
+
+
 def time_of(id: str) -> datetime | None:
     """When `new_id` made it, to the millisecond; None for what it has not made."""
     ulid = id.rpartition("_")[2]

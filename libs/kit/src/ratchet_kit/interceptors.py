@@ -21,6 +21,8 @@ log = logs.get_logger(__name__)
 
 OPEN = ("/grpc.health.", "/grpc.reflection.")
 """How the methods begin that everybody may call, and of which the log says nothing."""
+MAX_OPEN_STREAMS = 64
+MAX_OPEN_CALLS = 1024
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 _handled = metrics.counter("grpc_server_handled", "Calls answered, by method and code", ("method", "code"))
 _seconds = metrics.histogram("grpc_server_seconds", "Time from a call's arrival to its end", ("method",))
@@ -44,7 +46,8 @@ Wrapper: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Puts `wrappers`, the first outermost, and a deadline around every handler of the four kinds of RPC.
 
-    It reads the messages, too: gRPC itself answers INTERNAL to bytes that are no message, and it is the caller's fault.
+    It reads the messages, too, inside all of these: gRPC itself would wait for the request of a stranger, for good, and
+    answers INTERNAL to bytes that are no message, which is the caller's fault.
     So what `context.read()` gives is bytes; a handler takes its requests from its first argument.
 
     `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream.
@@ -61,35 +64,28 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return None
         method = handler_call_details.method
         parse = handler.request_deserializer or _as_it_is
-        read = partial(_Messages, parse) if handler.request_streaming else partial(_message, parse)
+        read = partial(_all_of, parse) if handler.request_streaming else partial(_one_of, parse)
         coders = {"request_deserializer": None, "response_serializer": handler.response_serializer}
         if handler.response_streaming:
             behaviour = handler.stream_stream or handler.unary_stream
-            make = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.request_streaming
-                else grpc.unary_stream_rpc_method_handler
-            )
-            return make(self._streaming(method, read, behaviour), **coders)
+            return grpc.stream_stream_rpc_method_handler(self._streaming(method, read, behaviour), **coders)
         behaviour = handler.stream_unary or handler.unary_unary
-        make = (
-            grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-        )
-        return make(self._single(method, read, behaviour), **coders)
+        return grpc.stream_unary_rpc_method_handler(self._single(method, read, behaviour), **coders)
 
     def _single(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
-        async def answer(request: Any, context: Any) -> Any:
+        async def answer(requests: Any, context: Any) -> Any:
             async with self._observed(Call(method, False, context)):
                 async with asyncio.timeout_at(self._end(context, self._deadline)):
-                    return await behaviour(read(request), context)
+                    return await behaviour(await read(requests), context)
 
         return answer
 
     def _streaming(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
-        async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+        async def answer(requests: Any, context: Any) -> AsyncIterator[Any]:
             async with self._observed(Call(method, True, context)):
                 end = self._end(context, self._stream_deadline)
-                replies = behaviour(read(request), context)
+                async with asyncio.timeout_at(end):
+                    replies = behaviour(await read(requests), context)
                 if not hasattr(replies, "__aiter__"):  # a coroutine that sends by context.write
                     async with asyncio.timeout_at(end):
                         await replies
@@ -136,6 +132,18 @@ def _message(parse: Callable[[bytes], Any], data: bytes) -> Any:
         ) from error
 
 
+async def _one_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> Any:
+    """The request of a call that has one."""
+    data = await anext(raw, _END)
+    if data is _END:
+        raise errors.InvalidArgument("the call has no request")
+    return _message(parse, data)
+
+
+async def _all_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> "_Messages":
+    return _Messages(parse, raw)
+
+
 class _Messages:
     """The messages of a request stream. No generator: one that is being read can't be closed."""
 
@@ -154,8 +162,10 @@ class _Messages:
 async def with_ids(call: Call) -> AsyncIterator[None]:
     """Binds the caller's request id, or a new one, and its run id to the log lines and calls made for this call."""
     sent = dict(call.context.invocation_metadata() or ())
-    bound = {name: sent[key] for name, key in METADATA_OF.items() if key in sent}
-    logs.bind(**{"request_id": ids.new_id("req"), **bound})  # the call has a task, so a context, of its own
+    bound = {name: ids.passed_on(str(sent.get(key, ""))) for name, key in METADATA_OF.items()}
+    logs.bind(
+        **{"request_id": ids.new_id("req")} | {name: id for name, id in bound.items() if id}
+    )  # the call has a task, so a context, of its own
     yield
 
 
@@ -239,6 +249,28 @@ def token_check(digest: str) -> Wrapper:
             if not hmac.compare_digest(access.digest_of(str(sent)), digest):
                 raise errors.Unauthenticated(f"a call of this service carries the services' token ({access.TOKEN})")
         yield
+
+    return wrap
+
+
+def few_open_calls() -> Wrapper:
+    """For one server. What everybody may call is under way so often at most: else a stranger's calls, which may last or
+    send no request, take the room that the server has for all."""
+    under_way = {True: 0, False: 0}
+
+    @asynccontextmanager
+    async def wrap(call: Call) -> AsyncIterator[None]:
+        if not call.method.startswith(OPEN):
+            yield
+            return
+        most = MAX_OPEN_STREAMS if call.streams_reply else MAX_OPEN_CALLS
+        if under_way[call.streams_reply] >= most:
+            raise errors.ResourceExhausted(f"{most} calls of health and reflection are under way")
+        under_way[call.streams_reply] += 1
+        try:
+            yield
+        finally:
+            under_way[call.streams_reply] -= 1
 
     return wrap
 

@@ -48,7 +48,7 @@ def decode_token(token: str) -> Any:
     try:
         padded = token + "=" * (-len(token) % 4)
         return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError) as error:
+    except (binascii.Error, ValueError, RecursionError) as error:
         violation = FieldViolation("page_token", "is not a token that a list returned")
         raise InvalidArgument("page_token is not valid", [violation]) from error
 
@@ -67,20 +67,28 @@ def page_size(requested: int, default: int = 50, maximum: int = 1000) -> int:
 async def fetch_page(
     fetch: Callable[[int, K | None], Awaitable[Sequence[T]]],
     key: Callable[[T], K],
-    kind: type[K],
+    kind: type[K] | tuple[type, ...],
     size: int,
     token: str,
 ) -> Page[T]:
     """A page by keyset: `fetch(limit, after)` gives items behind the one whose key is `after`, None for the first page.
+    `kind`: of keys; for keys that are lists, what such a list holds.
 
     Raises:
         InvalidArgument: the size is negative, or the token is not one of this list.
     """
     after = decode_token(token)
-    if after is not None and not isinstance(after, kind):
+    if after is not None and not _is_of(after, kind):
         violation = FieldViolation("page_token", "is not a token that this list returned")
         raise InvalidArgument("page_token is not valid", [violation])
     limit = page_size(size)
     items = await fetch(limit + 1, after)
     more = encode_token(key(items[limit - 1])) if len(items) > limit else ""
     return Page(items[:limit], more)
+
+
+def _is_of(position: Any, kind: type | tuple[type, ...]) -> bool:
+    """A token is the caller's: true is no number here."""
+    if isinstance(kind, type):
+        return type(position) is kind
+    return isinstance(position, list) and tuple(map(type, position)) == kind

@@ -72,3 +72,7 @@ def test_digests_and_versions_are_not_the_callers_to_say() -> None:
     assert (loaded.names, loaded.digests) == (("basics", "more"), ("sha256:a", "sha256:b"))
     assert loaded.suite[0].version == "v1"
     assert loaded.as_requested() == spec
+
+
+def test_of_many_k_few_are_looked_at() -> None:
+    assert len(fields_of(k=(1,) * 100_000)) <= 1024

@@ -3,7 +3,7 @@
 Which scope an RPC needs stands in its proto, for both.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.keys.usage import Usage
 from ratchet_kit import logs
+from ratchet_kit.errors import Unauthenticated
 from ratchet_kit.interceptors import Call, Wrapper
 from ratchet_protos.http import required_scope
 
@@ -40,8 +41,8 @@ def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
     async def wrap(call: Call) -> AsyncIterator[None]:
         if call.method.startswith(f"/{PACKAGE}."):
             method = descriptor_pool.Default().FindMethodByName(call.method.strip("/").replace("/", "."))
-            sent = dict(call.context.invocation_metadata() or ())
-            key = await authenticator.check(secret_of(str(sent.get("authorization", ""))), scope_of(method))
+            sent = [str(value) for name, value in call.context.invocation_metadata() or () if name == "authorization"]
+            key = await authenticator.check(secret_of(sent), scope_of(method))
             with usage.admit(key):
                 set_caller(key)
                 logs.bind(actor=key.id)
@@ -61,7 +62,12 @@ def http_auth(scope: Scope) -> Any:
     return Depends(check)
 
 
-def secret_of(header: str) -> str:
-    """What an Authorization header carries; empty without one."""
-    kind, _, secret = header.partition(" ")
+def secret_of(headers: Sequence[str]) -> str:
+    """What the Authorization headers of a request carry; empty without one.
+
+    Raises Unauthenticated where there are several: which of them somebody before us has looked at is not known.
+    """
+    if len(headers) > 1:
+        raise Unauthenticated("there is more than one Authorization header")
+    kind, _, secret = (headers[0] if headers else "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else ""

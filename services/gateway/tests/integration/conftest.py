@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from ratchet.common.v1 import node_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.rollout.v1 import rollout_pb2 as rollout
 from ratchet.rollout.v1 import rollout_pb2_grpc
@@ -30,7 +31,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._engine = engine
 
     async def GetNode(self, request, context):
-        return rollout.GetNodeResponse(node=rollout.Node(state=rollout.Node.STATE_SERVING))
+        return rollout.GetNodeResponse(node=node_pb2.Node(state=node_pb2.Node.STATE_SERVING))
 
     async def LoadPolicy(self, request, context):
         policy = await self._engine.load(PolicySpec(request.name, request.source_uri, request.expected_policy_id))

@@ -15,7 +15,7 @@ from gateway_service.domain.keys.key import Scope
 from gateway_service.rest.door import KEYED
 from ratchet_testing import serving
 
-from ..world import World
+from ..world import ADMIN_KEY, World
 
 OPEN = {"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/", "/console"}
 """What everybody may see: that it lives, what it offers, and the files of the console."""
@@ -115,9 +115,9 @@ async def door(world: World) -> AsyncIterator[grpc.aio.Channel]:
             yield channel
 
 
-async def status_of(channel: grpc.aio.Channel, rpc: Any, sent: str) -> grpc.StatusCode:
+async def status_of(channel: grpc.aio.Channel, rpc: Any, *sent: str) -> grpc.StatusCode:
     path = f"/{rpc.containing_service.full_name}/{rpc.name}"
-    metadata = [("authorization", sent)] if sent else []
+    metadata = [("authorization", one) for one in sent if one]
     call = (channel.unary_stream if rpc.server_streaming else channel.unary_unary)(path)(b"", metadata=metadata)
     try:
         _ = [reply async for reply in call] if rpc.server_streaming else await call
@@ -131,6 +131,8 @@ async def test_every_rpc_refuses_a_bad_key(world: World, door: grpc.aio.Channel,
     for rpc in rpcs(world):
         for name, sent in bad_keys.items():
             assert await status_of(door, rpc, sent) is grpc.StatusCode.UNAUTHENTICATED, (rpc.full_name, name)
+        several = [f"Bearer {ADMIN_KEY}", f"Bearer {ADMIN_KEY}"]
+        assert await status_of(door, rpc, *several) is grpc.StatusCode.UNAUTHENTICATED, rpc.full_name
 
 
 async def test_every_rpc_refuses_a_wrong_scope(door: grpc.aio.Channel, world: World) -> None:

@@ -36,7 +36,7 @@ async def test_the_address_without_a_file_is_the_page(world: World) -> None:
         for path in ("/console", "/"):
             moved = await http.get(path)
             assert moved.status_code == 307
-            assert moved.headers["location"] in ("http://gateway/console/", "console/")
+            assert moved.headers["location"] == "console/"
 
 
 @pytest.mark.parametrize("path", ["nothing.js", "../main.py", "..%2fmain.py", "%2e%2e/settings.py", "views"])

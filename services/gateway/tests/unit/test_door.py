@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
+from starlette.requests import ClientDisconnect
 
 from gateway_service.domain.keys.usage import KeyLimits
 from gateway_service.settings import Settings
@@ -88,6 +89,80 @@ async def test_413_has_the_shape_of_its_api(world: World) -> None:
     assert (openai.status_code, api.status_code) == (413, 413)
     assert openai.json()["error"]["type"] == "invalid_request_error"
     assert api.json()["error"]["code"] == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("sent", [b"\xe9\xff", "é".encode(), b"a\tb", b"", b"x" * 5000])
+async def test_a_request_id_that_can_go_on_does(world: World, sent: bytes) -> None:
+    async with world.http() as http:
+        answer = await http.post("/v1/chat/completions", json=HI, headers={b"x-request-id": sent})
+    assert answer.status_code == 200
+    id = answer.headers["x-request-id"]
+    assert id.isascii()
+    assert len(id) <= 100
+
+
+@pytest.mark.parametrize("path", ["/api/v1/keys", "/v1/models"])
+async def test_of_two_keys_none_is_taken(world: World, path: str) -> None:
+    mine = ("Authorization", f"Bearer {ADMIN_KEY}")
+    async with world.http() as http:
+        del http.headers["Authorization"]
+        for headers in ([mine, mine], [mine, ("Authorization", "Bearer rk_x")], [("Authorization", "Basic x"), mine]):
+            assert (await http.get(path, headers=headers)).status_code == 401
+
+
+async def test_who_leaves_amid_a_body_is_no_fault(world: World) -> None:
+    class Left(Body):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"{"
+            raise ClientDisconnect
+
+    headers = {"authorization": f"Bearer {ADMIN_KEY}", "content-type": "application/json"}
+    for path in ("/v1/chat/completions", "/api/v1/keys"):
+        assert await call(world, path, headers, Left(1)) == 499
+
+
+@pytest.mark.parametrize("path", ["/api/v1/keys/", "/api/v1/keys%2F", "/v1/models//"])
+async def test_nobody_is_sent_elsewhere_with_a_key(world: World, path: str) -> None:
+    async with world.http() as http:
+        answer = await http.get(path, headers={"host": "evil.example"})
+    assert answer.status_code in (400, 404)
+    assert "location" not in answer.headers
+
+
+async def test_an_error_is_short_whatever_it_quotes(world: World) -> None:
+    async with world.http() as http:
+        answers = [
+            await http.post("/api/v1/feedback", json={"completion_id": "x" * MIB, "score": 1}),
+            await http.post("/api/v1/keys", json={"name": "n", "models": ["X"] * 10_000}),
+            await http.post("/v1/completions", json=HI | {"prompt": [["x"]] * 10_000}),
+        ]
+    assert [answer.status_code for answer in answers] == [404, 400, 400]
+    assert max(len(answer.content) for answer in answers) < 50_000
+
+
+LONG = "x" * 2001
+VARIANTS = [{"name": name, "version": {"model": "starter", "number": number}} for number, name in ((1, "a"), (2, "b"))]
+SPEC = {"variants": VARIANTS, "primary": {"measure": "MEASURE_QUALITY"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("keys", {"name": LONG}, "name"),
+        ("keys", {"name": "n", "models": ["m"] * 10_000}, "models"),
+        *(
+            (f"releases/rel_1/{verb}", {"reason": LONG}, "reason")
+            for verb in ("pause", "resume", "promote", "rollback")
+        ),
+        *((f"experiments/exp_1/{verb}", {"reason": LONG}, "reason") for verb in ("pause", "stop", "conclude")),
+        ("experiments", {"spec": SPEC | {"description": LONG}}, "spec.description"),
+    ],
+)
+async def test_what_is_kept_for_good_has_a_length(world: World, path: str, body: dict[str, Any], field: str) -> None:
+    async with world.http() as http:
+        reply = await http.post(f"/api/v1/{path}", json=body)
+    assert reply.status_code == 400, reply.text
+    assert field in [violation["field"] for violation in reply.json()["error"]["violations"]]
 
 
 def series() -> int:

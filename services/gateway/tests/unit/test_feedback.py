@@ -3,9 +3,17 @@ from datetime import timedelta
 
 import pytest
 
+from gateway_service.domain.keys.caller import ANYBODY, set_caller
 from gateway_service.domain.traffic import recorder
 from gateway_service.domain.traffic.record import ProblemRef
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 from ratchet_kit.ids import new_id
 
 from ..world import World
@@ -33,6 +41,25 @@ async def test_a_repeated_request_changes_nothing(world: World, completion_id) -
     assert (await world.completions.get(completion_id)).score == 0.5
     with pytest.raises(AlreadyExists):
         await feedback.score(completion_id, 0.75, "req_1")
+
+
+async def test_a_key_scores_its_own_answers_and_has_its_own_request_ids(world: World) -> None:
+    world.grader.problems.add("hi")
+    feedback, answers = world.gateway.feedback, {}
+    for name in ("one", "two"):
+        key = await world.key(name)
+        answers[key] = (await world.ask(text="say hi")).id
+    mine, theirs = answers
+    set_caller(mine)
+    with pytest.raises(PermissionDenied):
+        await feedback.score(answers[theirs], 0)
+    with pytest.raises(PermissionDenied):
+        await feedback.grade(answers[theirs], PROBLEM)
+    assert await feedback.score(answers[mine], 1, "req_1") == 1
+    set_caller(theirs)
+    assert await feedback.grade(answers[theirs], PROBLEM, "req_1") == 1
+    set_caller(ANYBODY)  # an administrator
+    assert await feedback.score(answers[mine], 0.5, "req_1") == 0.5
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf")])

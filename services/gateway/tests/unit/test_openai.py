@@ -145,6 +145,8 @@ async def test_an_echo_alone(http) -> None:
         ({"prompt": "a", "tools": []}, "tools"),
         ({"prompt": "a", "suffix": "b"}, "suffix"),
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
+        ({"prompt": "a", "stop": ["b"] * 65}, "stop"),
+        ({"prompt": "a", "logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
     ],
 )
 async def test_says_which_parameter_of_a_text_is_wrong(http, body, param) -> None:
@@ -395,3 +397,12 @@ async def test_an_answer_that_nobody_waits_for_is_not_made(world: World, monkeyp
     async with asyncio.timeout(5):
         await world.gateway.http(scope, receive, send)
     assert stopped.is_set()
+
+
+@pytest.mark.parametrize(
+    "messages", [HI * 10_001, [{"role": "user", "content": [{"type": "text", "text": ""}] * 1001}]]
+)
+async def test_a_chat_has_a_number_of_messages_and_parts(http, messages) -> None:
+    reply = await http.post("/v1/chat/completions", json={"model": "starter", "messages": messages})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"].startswith("messages")

@@ -35,6 +35,11 @@ async def test_a_passed_gate_opens_the_way(registry: Registry, versions: list[Ve
     assert (first.from_number, first.to_number) == (0, 1)
 
 
+async def test_a_reason_has_a_length(registry: Registry, versions: list[Version]) -> None:
+    with pytest.raises(InvalidArgument, match="reason"):
+        await registry.point("mine", 2, reason="x" * 2001)
+
+
 async def test_champion_asks_for_the_right_gate(registry: Registry, versions: list[Version]) -> None:
     with pytest.raises(FailedPrecondition, match="CreateGate"):
         await registry.point("champion", 2)

@@ -24,6 +24,11 @@ async def test_names_that_cannot_be_folders_are_refused(registry: Registry, name
     assert [violation.field for violation in refused.value.violations] == ["name"]
 
 
+async def test_a_description_has_a_length(registry: Registry) -> None:
+    with pytest.raises(InvalidArgument, match="description"):
+        await registry.service.models.create("starter", "x" * 2001, "")
+
+
 async def test_models_are_paged_by_name(registry: Registry) -> None:
     for name in ("b", "c", "a"):
         await registry.service.models.create(name, "", "")

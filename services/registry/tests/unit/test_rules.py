@@ -89,6 +89,12 @@ def test_rules_name_sets_that_were_measured() -> None:
             unknown.judged(EVALUATION)
 
 
+def test_guards_are_so_many() -> None:
+    faults = Faults()
+    GateRules("", (Guard("mbpp", 0.1),) * 100_000).check(faults)
+    assert [violation.field for violation in faults.violations] == ["rules.guards"]
+
+
 def test_every_fault_of_rules_is_named() -> None:
     faults = Faults()
     guards = (Guard("", 0.1), Guard("mbpp", -0.1), Guard("mbpp", 1.0))

@@ -87,6 +87,12 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
     }
 
 
+def test_of_many_loggers_few_are_looked_at(make_spec: Any) -> None:
+    faults = named(make_spec(loggers=("console",) * 100_000))
+    assert "spec.loggers" in faults
+    assert len(faults) < 10
+
+
 @pytest.mark.parametrize(
     ("hyperparameters", "field"),
     [

@@ -28,6 +28,7 @@ from ratchet_client import rewards
 
 M = TypeVar("M", bound=Message)
 
+MAX_VALUES = 10_000
 OUTPUT_ONLY = {"digest"}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _KINDS: dict[int, tuple[Any, str]] = {
@@ -60,10 +61,11 @@ class YamlFile:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lines: dict[str, int] = {}
+        self._values = 0
         try:
             text = file.read_text(encoding="utf-8")
-            self._data = yaml.safe_load(text)
             self._find_lines(yaml.compose(text, yaml.SafeLoader), "")
+            self._data = yaml.safe_load(text)
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror or error}.", code=2) from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -71,6 +73,9 @@ class YamlFile:
             raise CommandError(f"{file} is no YAML: {problem[:300]}.", code=2) from error
 
     def _find_lines(self, node: Any, path: str) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:  # aliases of aliases: a few lines hold billions
+            raise CommandError(f"{self._file} holds more than {MAX_VALUES} values.", code=2)
         if isinstance(node, yaml.SequenceNode):
             for place, one in enumerate(node.value):
                 self._lines[f"{path}[{place}]"] = one.start_mark.line + 1

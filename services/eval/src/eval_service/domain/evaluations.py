@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from eval_service.domain.comparison import (
     Comparisons,
@@ -141,11 +142,11 @@ class Evaluations:
         """By problem and index. Raises NotFound."""
         await self._store.get(id)
 
-        async def fetch(limit: int, after: list[str | int] | None) -> list[Sample]:
-            key = None if after is None else SampleKey(str(after[0]), str(after[1]), int(after[2]))
+        async def fetch(limit: int, after: list[Any] | None) -> list[Sample]:
+            key = None if after is None else SampleKey(*after)
             return list(await self._store.sample_page(id, limit, key, only))
 
-        return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), list, size, token)
+        return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), (str, str, int), size, token)
 
     async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
@@ -162,7 +163,8 @@ class Evaluations:
         baseline = await self._store.get(baseline_id)
         check_finished(baseline)
         facts, counts = await self._store.problems([baseline_id]), await self._store.counts([baseline_id])
-        return plan(baseline.spec, tallies(facts[baseline_id], counts[baseline_id]), wanted)
+        seen = tallies(facts[baseline_id], counts[baseline_id])
+        return await asyncio.to_thread(plan, baseline.spec, seen, wanted)
 
     async def _report(self, evaluation: Evaluation) -> Report:
         return (await self._reports([evaluation]))[0]
@@ -186,7 +188,12 @@ class Evaluations:
         facts = await self._store.problems(counted) if counted else {}
         counts = await self._store.counts(counted) if counted else {}
         now = self._clock.now()
-        return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+
+        def reports() -> list[Report]:
+            return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+
+        # The scores of thousands of problems take a while.
+        return await asyncio.to_thread(reports) if counted else reports()
 
 
 def _report(evaluation: Evaluation, facts: Sequence[Facts], counts: Sequence[Count], now: datetime) -> Report:

@@ -83,7 +83,8 @@ class EvaluationSpec:
         spec.bounds("samples_per_problem", self.samples_per_problem, at_least=1, at_most=MAX_SAMPLES_PER_PROBLEM)
         spec.bounds("max_tokens", self.max_tokens, at_least=1, at_most=MAX_TOKENS)
         spec.bounds("temperature", self.temperature, at_least=0, at_most=MAX_TEMPERATURE)
-        for index, k in enumerate(self.k):
+        spec.length("k", self.k, MAX_SAMPLES_PER_PROBLEM)
+        for index, k in enumerate(self.k[:MAX_SAMPLES_PER_PROBLEM]):
             field = f"k[{index}]"
             if not 1 <= k <= self.samples_per_problem:
                 spec.add(field, f"must be from 1 to samples_per_problem, not {k}")

@@ -35,7 +35,7 @@ def build(
     clock: Clock,
 ) -> FastAPI:
     """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory."""
-    app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
+    app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None, redirect_slashes=False)
     errors.install(app)
     app.include_router(health.build(health.Readiness(check_ready, clock)))
     completions = openai.Completions(completer, clock)

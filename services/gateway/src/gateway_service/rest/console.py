@@ -42,6 +42,8 @@ def install(app: FastAPI) -> None:
     async def lead() -> RedirectResponse:
         return RedirectResponse("console/")
 
+    app.get("/console", include_in_schema=False)(lead)
+
 
 class _Files(StaticFiles):
     def __init__(self) -> None:

@@ -35,8 +35,8 @@ class Door:
         headers = dict(scope["headers"])
         with ExitStack() as stack:
             try:
-                secret = secret_of(headers.get(b"authorization", b"").decode("latin-1"))
-                key = await self._authenticator.identify(secret)
+                sent = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+                key = await self._authenticator.identify(secret_of(sent))
                 stack.enter_context(self._usage.admit(key))
             except RatchetError as error:
                 await errors.to_response(Request(scope), error)(scope, receive, send)

@@ -9,15 +9,20 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ratchet_kit import errors
 from ratchet_kit.grpc_errors import INTERNAL_TEXT, code_of
 from ratchet_kit.logs import get_logger
+from ratchet_kit.text import clip
 
 log = get_logger(__name__)
 
 OPENAI_PREFIX = "/v1/"
 RETRY_AFTER_SECONDS = 5
+MOST_BYTES = 2048
+"""Of a text in an error, which may quote what the caller sent."""
+MOST_VIOLATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +76,17 @@ def meaning_of(error: errors.RatchetError) -> Meaning:
 
 
 def message_of(error: errors.RatchetError) -> str:
-    return INTERNAL_TEXT if isinstance(error, errors.Internal) else error.message
+    return INTERNAL_TEXT if isinstance(error, errors.Internal) else clip(error.message, MOST_BYTES)
 
 
 def error_body(error: errors.RatchetError) -> dict[str, Any]:
     """{"error": {code, message, violations}}: the code is gRPC's name for it."""
     body: dict[str, Any] = {"code": code_of(error).name, "message": message_of(error)}
     if isinstance(error, errors.InvalidArgument):
-        body["violations"] = [{"field": v.field, "description": v.description} for v in error.violations]
+        body["violations"] = [
+            {"field": clip(v.field, MOST_BYTES), "description": clip(v.description, MOST_BYTES)}
+            for v in error.violations[:MOST_VIOLATIONS]
+        ]
     return {"error": body}
 
 
@@ -122,6 +130,11 @@ def http_response(request: Request, error: HTTPException) -> JSONResponse:
     return JSONResponse(body(meant), error.status_code, error.headers)
 
 
+def gone() -> errors.Cancelled:
+    """Who leaves amid the body is no fault of ours: nothing for the log, no 5xx in the metrics."""
+    return errors.Cancelled("the caller has gone")
+
+
 def invalid_body(faults: Iterable[tuple[Iterable[object], str]]) -> errors.InvalidArgument:
     """Of what pydantic says: where, and what."""
     violations = [errors.FieldViolation(".".join(map(str, place)) or "body", text) for place, text in faults]
@@ -143,6 +156,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
         return http_response(request, error)
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(request: Request, error: ClientDisconnect) -> JSONResponse:
+        return to_response(request, gone())
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -51,5 +51,7 @@ class Express:
             return errors.to_response(request, error)
         except HTTPException as error:
             return errors.http_response(request, error)
+        except ClientDisconnect:
+            return errors.to_response(request, errors.gone())
         except Exception as error:  # noqa: BLE001 (logged and answered there)
             return errors.to_response(request, Internal(f"{type(error).__name__}: {error}"))

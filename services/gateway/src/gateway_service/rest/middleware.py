@@ -25,8 +25,8 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1")[:100]
-        request_id = sent if sent.isprintable() and sent else ids.new_id("req")
+        sent = dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1")
+        request_id = ids.passed_on(sent) or ids.new_id("req")
         start = time.perf_counter()
         status = 500
 

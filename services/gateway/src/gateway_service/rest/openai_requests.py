@@ -32,6 +32,11 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 MAX_CHOICES = 64
 MAX_PROMPTS = 128
 MAX_TOP_LOGPROBS = 20
+MAX_BIASED = 1024
+MAX_STOPS = 64
+MAX_MESSAGES = 10_000
+MAX_PARTS = 1_000
+"""Of one message."""
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
@@ -56,8 +61,10 @@ class _Request(BaseModel):
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = None
-    stop: Text | list[Text] | None = None
+    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = Field(
+        default=None, max_length=MAX_BIASED
+    )
+    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
     seed: int | None = Field(default=None, ge=-MAX_INT64 - 1, le=MAX_INT64)
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     stream: bool | None = None
@@ -113,7 +120,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Text | list[TextPart] | None = None
+    content: Text | Annotated[list[TextPart], Field(max_length=MAX_PARTS)] | None = None
     name: str | None = None
     tool_calls: list[Call] | None = None
     tool_call_id: Text | None = None
@@ -173,7 +180,7 @@ class SchemaFormat(BaseModel):
 
 
 class ChatRequest(_Request):
-    messages: list[Message] = Field(min_length=1)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)

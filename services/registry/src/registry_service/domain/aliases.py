@@ -3,6 +3,7 @@
 from functools import partial
 
 from ratchet_kit.errors import Aborted
+from ratchet_kit.faults import check_reason
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import CHAMPION, AliasRef, VersionRef, check_alias_name
 from ratchet_kit.pages import Page, fetch_page
@@ -34,10 +35,12 @@ class Aliases:
         """Points the alias at the version. Pointing it where it points already changes nothing, not even its history.
 
         `expected` is the number that the caller believes it to be at, 0 for none; None takes any. `actor` is the API
-        key that asks for it. Raises NotFound for a missing model, version or gate, FailedPrecondition when the version
-        is not READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
+        key that asks for it. Raises InvalidArgument, NotFound for a missing model, version or gate,
+        FailedPrecondition when the version is not READY or may not become champion, Aborted when the alias is not at
+        `expected` or others kept moving it.
         """
         check_alias_name(ref.alias)
+        check_reason(reason)
         (await self._stores.versions.get(VersionRef(ref.model, number))).check_ready()
         for attempt in range(_ATTEMPTS):
             try:

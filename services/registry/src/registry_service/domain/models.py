@@ -1,6 +1,6 @@
 """Models: create, find, list, delete."""
 
-from ratchet_kit.faults import Faults
+from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import check_model_name
@@ -21,6 +21,7 @@ class Models:
         """Raises InvalidArgument, AlreadyExists."""
         faults = Faults()
         faults.read("name", check_model_name, name)
+        faults.length("description", description, MAX_REASON)
         faults.raise_if_any("the model cannot be made")
         model = Model(name, description, self._clock.now())
         return await self._store.create(model, Request.of(request_id, name, description))

@@ -10,6 +10,7 @@ from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSe
 
 LARGEST_CONCESSION = 0.1
 """A gate may let a candidate pass that is no better, but not one that may be worse by more than this."""
+MAX_GUARDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class GateRules:
     def check(self, faults: Faults) -> None:
         """Adds what is wrong, by its path below `rules`."""
         rules = faults.under("rules")
+        if not rules.length("guards", self.guards, MAX_GUARDS):
+            return
         for index, guard in enumerate(self.guards):
             at = rules.under(f"guards[{index}]")
             at.required("problems", guard.problems)

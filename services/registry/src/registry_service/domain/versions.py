@@ -19,6 +19,10 @@ from registry_service.domain.version import Version, VersionSpec
 
 log = get_logger(__name__)
 
+MAX_TEXT = 2000
+"""Characters of one text about where a version comes from, and of a label."""
+MAX_LABELS = 100
+
 
 class Versions:
     def __init__(
@@ -40,6 +44,11 @@ class Versions:
         faults.read("model", check_model_name, spec.model)
         if faults.required("source_uri", spec.source_uri):
             faults.read("source_uri", self._uploads.check, spec.source_uri)
+        for name in ("run_id", "data_digest", "config_digest", "code_version"):
+            faults.length(f"lineage.{name}", getattr(spec.lineage, name), MAX_TEXT)
+        faults.length("labels", spec.labels, MAX_LABELS)
+        for name, value in list(spec.labels.items())[:MAX_LABELS]:
+            faults.length("labels", f"{name}{value}", MAX_TEXT)
         digest = spec.lineage.data_digest
         if training_fingerprints:
             faults.required("lineage.data_digest", digest)

@@ -55,7 +55,7 @@ _FACTORS = ("gradient_spike", "loss_rise", "length_drift")
 
 def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     """Adds every fault of a spec that `defaults.complete` has made."""
-    faults.unless(len(spec.display_name) <= 200, "display_name", "must have at most 200 characters")
+    faults.length("display_name", spec.display_name, 200)
     faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
     faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
     for name, every in (("validate_every", spec.validate_every), ("checkpoint_every", spec.checkpoint_every)):
@@ -150,7 +150,8 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
 def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     if spec.algorithm not in ALGORITHMS:
         ratchet_rewards.check(spec.reward, faults.under("reward"))
-    for index, logger in enumerate(spec.loggers):
+    faults.length("loggers", spec.loggers, len(limits.loggers))
+    for index, logger in enumerate(spec.loggers[: len(limits.loggers) + 1]):
         if faults.one_of(f"loggers[{index}]", logger, limits.loggers):
             faults.unless(logger not in spec.loggers[:index], f"loggers[{index}]", "must not be named twice")
     if spec.output_model:

@@ -8,7 +8,7 @@ from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Unit
 from ratchet_kit.errors import FailedPrecondition
-from ratchet_kit.faults import Faults
+from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import VersionRef, check_alias_name, check_model_name, check_version_number
 
 MAX_VARIANTS = 10
@@ -25,7 +25,7 @@ class State(StrEnum):
 
 
 class Analysis(StrEnum):
-    """SEQUENTIAL: may be looked at any time. FIXED: no verdict before `min_units`."""
+    """SEQUENTIAL: may be looked at any time. FIXED: decides nothing before `min_units`."""
 
     SEQUENTIAL = "sequential"
     FIXED = "fixed"
@@ -96,6 +96,7 @@ class ExperimentSpec:
         spec.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)
         spec.bounds("min_units", self.min_units, at_least=0, at_most=1 << 40)
+        spec.length("description", self.description, MAX_REASON)
         fixed = self.analysis is Analysis.FIXED
         spec.unless(not fixed or self.min_units > 0, "min_units", "must be set for a fixed horizon: see the plan")
         faults.raise_if_any()

@@ -18,7 +18,7 @@ from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
 from ratchet_kit.errors import FailedPrecondition
-from ratchet_kit.faults import Faults
+from ratchet_kit.faults import Faults, check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page, fetch_page
@@ -124,18 +124,21 @@ class Experiments:
         return await self._save(experiment, started)
 
     async def pause(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
-        """Raises NotFound, FailedPrecondition unless it was started, Aborted as `start`."""
+        """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, Aborted as `start`."""
+        check_reason(reason)
         experiment = await self._store.get(experiment_id)
         return await self._save(experiment, experiment.pause(self._clock.now(), reason, actor))
 
     async def stop(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
-        """Raises NotFound, FailedPrecondition when it was concluded, Aborted as `start`."""
+        """Raises InvalidArgument, NotFound, FailedPrecondition when it was concluded, Aborted as `start`."""
+        check_reason(reason)
         experiment = await self._store.get(experiment_id)
         return await self._save(experiment, experiment.stop(self._clock.now(), reason, actor))
 
     async def conclude(self, experiment_id: str, reason: str, early: bool = False, actor: str = "") -> Experiment:
-        """Raises NotFound, FailedPrecondition unless it was started, and before its minimum of time and units unless
-        `early`; Aborted as `start`."""
+        """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, and before its minimum of time
+        and units unless `early`; Aborted as `start`."""
+        check_reason(reason)
         experiment = await self._store.get(experiment_id)
         await self._recorder.flush()
         shown = await self._shown(experiment)

@@ -60,6 +60,12 @@ class ApiKey:
         if not self.may_call(model):
             raise PermissionDenied(f"{self.name!r} is an API key for other models than {model}")
 
+    def require_own(self, completion_id: str, key_id: str) -> None:
+        """Raises PermissionDenied for a completion of another key. An id is no secret: those of one gateway follow one
+        another."""
+        if not self.is_admin and self.id != key_id:
+            raise PermissionDenied(f"completion {completion_id} is of another API key")
+
     def check_valid(self, now: datetime) -> None:
         """Raises Unauthenticated when it was revoked or has expired."""
         if self.revoke_time:

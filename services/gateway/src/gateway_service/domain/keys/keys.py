@@ -16,6 +16,9 @@ from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 
 BOOTSTRAP_NAME = "bootstrap"
+MAX_NAME = 200
+"""Characters."""
+MAX_MODELS = 1000
 
 
 class Keys:
@@ -44,8 +47,10 @@ class Keys:
         """
         faults = Faults()
         faults.required("name", name)
+        faults.length("name", name, MAX_NAME)
         faults.required("scopes", scopes)
-        for index, model in enumerate(models):
+        faults.length("models", models, MAX_MODELS)
+        for index, model in enumerate(models[:MAX_MODELS]):
             faults.read(f"models[{index}]", check_model_name, model)
         faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
         faults.raise_if_any()

@@ -13,6 +13,7 @@ from gateway_service.domain.releases.release import Release, ReleaseSpec, State
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError
+from ratchet_kit.faults import check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -49,7 +50,7 @@ class Releases:
         watch_poll: timedelta,
     ) -> None:
         self._releases = releases
-        self._traffic = TrafficReader(traffic)
+        self._traffic = TrafficReader(traffic, clock)
         self._experiments = experiments
         self._registry = registry
         self._clock = clock
@@ -86,28 +87,30 @@ class Releases:
     async def roll_back(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
         """All traffic back to the baseline, now. Idempotent, as the three below are.
 
-        Each raises NotFound, FailedPrecondition when its state does not allow it, Aborted when it moved at the same
-        moment.
+        Each raises InvalidArgument for a reason that is too long, NotFound, FailedPrecondition when its state does not
+        allow it, Aborted when it moved at the same moment.
         """
+        reason = check_reason(reason) or "rolled back by a user"
         release = await self._releases.get(release_id)
-        return await self._saved(
-            release, release.roll_back(self._clock.now(), reason or "rolled back by a user", actor)
-        )
+        return await self._saved(release, release.roll_back(self._clock.now(), reason, actor))
 
     async def pause(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
         """All traffic to the baseline, until it is resumed."""
+        reason = check_reason(reason) or "paused by a user"
         release = await self._releases.get(release_id)
-        return await self._saved(release, release.pause(self._clock.now(), reason or "paused by a user", actor))
+        return await self._saved(release, release.pause(self._clock.now(), reason, actor))
 
     async def resume(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
         """On with the stage that was paused."""
+        reason = check_reason(reason) or "resumed by a user"
         release = await self._releases.get(release_id)
-        return await self._saved(release, release.resume(self._clock.now(), reason or "resumed by a user", actor))
+        return await self._saved(release, release.resume(self._clock.now(), reason, actor))
 
     async def promote(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
         """The candidate becomes the champion whatever its stages say; while it is watched, that ends."""
+        reason = check_reason(reason) or "promoted by a user"
         release = await self._releases.get(release_id)
-        return await self._saved(release, release.promote(self._clock.now(), reason or "promoted by a user", actor))
+        return await self._saved(release, release.promote(self._clock.now(), reason, actor))
 
     def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
         """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""

@@ -14,7 +14,7 @@ from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, Unit
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
-from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied
+from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.pages import Page, encode_token, fetch_page
@@ -87,7 +87,7 @@ class Exchanges:
         most = f"must have at most {MAX_KEPT_TEXT} characters"
         faults.unless(len(accepted.text) <= MAX_KEPT_TEXT, "accepted.text", most)
         faults.raise_if_any()
-        request = Request.of(request_id, completion_id, "accepted", accepted.text, accepted.index)
+        request = Request.of(request_id, completion_id, "accepted", accepted.text, accepted.index, owner=caller().id)
 
         async def accept() -> float:
             exchange = await self._kept(completion_id)
@@ -103,7 +103,8 @@ class Exchanges:
 
         Raises InvalidArgument where there are no such answers, or where their prompts differ, and what `accept` does.
         """
-        request = Request.of(request_id, completion_id, "choice", choice.index, choice.over_id, choice.over_index)
+        over = (choice.over_id, choice.over_index)
+        request = Request.of(request_id, completion_id, "choice", choice.index, *over, owner=caller().id)
 
         async def choose() -> float:
             better = await self._kept(completion_id)
@@ -142,9 +143,7 @@ class Exchanges:
         any more.
         """
         exchange = await self._find(completion_id)
-        who = caller()
-        if not who.is_admin and who.id != exchange.key_id:
-            raise PermissionDenied(f"completion {completion_id} is of another API key")
+        caller().require_own(completion_id, exchange.key_id)
         key = await self._keys.get(exchange.key_id)
         if not key.keep_traffic or key.revoke_time:
             raise FailedPrecondition(f"the API key of completion {completion_id} keeps no traffic any more")

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
-from gateway_service.domain.traffic.record import ProblemRef
+from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import Faults
@@ -22,18 +23,18 @@ class Feedback:
         self._grader = grader
 
     async def score(self, completion_id: str, score: float, request_id: str = "") -> float:
-        """Idempotent under `request_id`. A later score replaces an earlier one.
+        """Idempotent under `request_id`, of which each key has its own. A later score replaces an earlier one.
 
-        Raises InvalidArgument for a score outside [0, 1], NotFound for an unknown completion, AlreadyExists when the
-        request id was used for other feedback.
+        Raises InvalidArgument for a score outside [0, 1], NotFound for an unknown completion, PermissionDenied for
+        another key's, AlreadyExists when the request id was used for other feedback.
         """
         faults = Faults()
         faults.bounds("score", score, at_least=0.0, at_most=1.0)
         faults.raise_if_any()
-        request = Request.of(request_id, completion_id, score)
+        request = Request.of(request_id, completion_id, score, owner=caller().id)
 
         async def store() -> float:
-            await self._recorder.stored(completion_id)
+            await self._own(completion_id)
             return await self._store.set_score(completion_id, score, None, request)
 
         return await once(lambda: self._store.find_score(request), store)
@@ -42,12 +43,13 @@ class Feedback:
         """The mean score of the completion's choices by the problem's tests. A second call returns the same score.
 
         Raises NotFound for an unknown completion or problem, FailedPrecondition when its text is no longer kept,
-        Unavailable when the sandbox fails: nothing is stored then. AlreadyExists as `score`.
+        Unavailable when the sandbox fails: nothing is stored then. PermissionDenied and AlreadyExists as `score`.
         """
-        request = Request.of(request_id, completion_id, problem.problem_set, problem.problem_id)
+        parts = (problem.problem_set, problem.problem_id)
+        request = Request.of(request_id, completion_id, *parts, owner=caller().id)
 
         async def grade() -> float:
-            record = await self._recorder.stored(completion_id)
+            record = await self._own(completion_id)
             if record.score is not None and record.problem == problem:
                 return record.score
             texts = record.texts or await self._exchanged(completion_id)
@@ -70,6 +72,12 @@ class Feedback:
         faults.raise_if_any()
         await self._recorder.flush()
         return await self._store.scored(model, since)
+
+    async def _own(self, completion_id: str) -> CompletionRecord:
+        """Raises NotFound, PermissionDenied for another key's."""
+        record = await self._recorder.stored(completion_id)
+        caller().require_own(completion_id, record.key_id)
+        return record
 
     async def _exchanged(self, completion_id: str) -> Sequence[str]:
         """The answers of a key that keeps its traffic."""
