@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(cd "${RATCHET_LIGHT_ENV:-.venvs/light}/bin" && pwd)
 # Bases without this file are older than the stable API: any change was allowed.
-stable_since=ratchet/common/v1/failure.proto
+stable_since=ratchet/common/v1/node.proto
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

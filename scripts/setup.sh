@@ -42,7 +42,7 @@ packages_of() { # environment -> the parts of this project that it runs, install
     trainer | rollout) python3.11 scripts/parts.py "$1" ;;
   esac
 }
-gib_of() { case $1 in light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
+gib_of() { case $1 in sandbox-bigcodebench) echo 3 ;; light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
 stamp_of() { { echo "$DEVICE $UV_VERSION $PWD"; cat "$(lock_of "$1")"; for p in $(packages_of "$1"); do cat "$p/pyproject.toml"; done; } | sha256sum | cut -d' ' -f1; }
 is_whole() { [ "$(cat ".venvs/$1/.stamp" 2>/dev/null)" = "$(stamp_of "$1")" ]; }
 
@@ -92,6 +92,7 @@ for env in "${todo[@]}"; do
   say "building .venvs/$env from $(lock_of "$env")"
   rm -f ".venvs/$env/.stamp"
   [ -x ".venvs/$env/bin/python" ] || "$uv" venv --quiet --clear --python "$python" ".venvs/$env"
+  touch ".venvs/$env/.unfinished" # no sandbox offers it so
   options=()
   case $env in trainer | rollout) options=("${torch_from[@]}") ;; esac
   # what runs in the sandbox can't write there, and would compile it again each time
@@ -101,6 +102,7 @@ for env in "${todo[@]}"; do
   editable=()
   for package in $(packages_of "$env"); do editable+=(-e "$package"); done
   [ ${#editable[@]} -eq 0 ] || "$uv" pip install --quiet --python ".venvs/$env" --no-deps "${editable[@]}"
+  rm ".venvs/$env/.unfinished"
   stamp_of "$env" >".venvs/$env/.stamp"
 done
 say "ready: ${todo[*]}"

@@ -1,6 +1,9 @@
 """The lock file of each light service holds all that its image needs, on the oldest Python that it may have."""
 
+import json
 import re
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -33,11 +36,49 @@ def needs(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]
             needs(canonicalize_name(requirement.name), frozenset(requirement.extras), seen)
 
 
-@pytest.mark.parametrize("service", ["eval", "gateway", "registry", "sandbox"])
-def test_a_lock_holds_all_that_its_service_needs(service: str) -> None:
+def locked_by(service: str) -> set[str]:
     lock = (ROOT / "services" / service / "requirements.lock").read_text()
-    locked = {canonicalize_name(line.partition("==")[0]) for line in lock.split()}
+    return {canonicalize_name(line.partition("==")[0]) for line in lock.split()}
+
+
+LIGHT = pytest.mark.parametrize("service", ["eval", "gateway", "registry", "sandbox"])
+
+
+@LIGHT
+def test_a_lock_holds_all_that_its_service_needs(service: str) -> None:
+    locked = locked_by(service)
     seen: set[tuple[str, frozenset[str]]] = set()
     needs(f"ratchet-{service}-service", frozenset(), seen)
     missing = {name for name, _ in seen if not re.match("ratchet-", name)} - locked
     assert not missing, f"run `make locks`: {service} lacks {sorted(missing)}"
+
+
+# Imports a service where what is not in its lock is not there.
+IMPORTS = """
+import importlib.abc, json, sys
+
+absent = set(json.loads(sys.argv[2]))
+
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+__import__(sys.argv[1] + "_service.main")
+"""
+
+
+@LIGHT
+def test_a_service_starts_with_what_its_lock_holds(service: str) -> None:
+    """An extra that its pyproject.toml does not ask for is there in the environment of these tests all the same."""
+    locked = locked_by(service)
+    absent = [
+        module
+        for module, names in metadata.packages_distributions().items()
+        if not any(name in locked or name.startswith("ratchet-") for name in map(canonicalize_name, names))
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS, service, json.dumps(absent)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr[-1000:]

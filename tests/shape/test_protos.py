@@ -46,11 +46,6 @@ FIELDS = [field for name in NAMES for message in messages(proto(name)) for field
 RPCS = list(rpcs())
 
 
-SEVERAL = {"State", "Estimate", "Verdict"}
-"""Each resource has a State. The others have a second meaning (a run's estimate, an experiment's verdict), and renaming
-one would break clients: nothing is to join them."""
-
-
 def is_time(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.full_name == "google.protobuf.Timestamp"
 
@@ -67,7 +62,8 @@ def test_one_word_has_one_meaning() -> None:
     enums = [enum for kind in kinds for enum in kind.enum_types]
     enums += [enum for name in NAMES for enum in proto(name).enum_types_by_name.values()]
     words = Counter(kind.name for kind in [*kinds, *enums])
-    assert {word for word, count in words.items() if count > 1} <= SEVERAL
+    # Each resource has a State of its own.
+    assert {word for word, count in words.items() if count > 1} <= {"State"}
 
 
 def test_times_end_in_time() -> None:

@@ -7,7 +7,16 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
-from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable
+from ratchet_kit.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+)
 
 Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.ExecutionItem]]]
 
@@ -81,6 +90,18 @@ async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
     assert [round(wait / 2**i) in (0, 1, 2) for i, wait in enumerate(waits.seconds)] == [True] * 3
 
 
+async def test_a_call_that_breaks_ends_no_worker() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        if call == 1:
+            raise ValueError("nobody foresaw this")
+        return [passed(program) for program in programs]
+
+    async with Executor(ScriptedSandbox(script), calls=1) as executor, asyncio.timeout(5):
+        with pytest.raises(Internal, match="nobody foresaw this"):
+            await executor.execute(program("f = 1"))
+        assert (await executor.execute(program("f = 2"))).stdout == "f = 2"
+
+
 async def test_waits_as_long_as_a_full_queue_asks() -> None:
     async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         if call == 1:
@@ -144,3 +165,16 @@ async def test_a_call_that_fails_as_a_whole_costs_no_neighbour_its_answer() -> N
 async def test_needs_to_be_open() -> None:
     with pytest.raises(Internal):
         await Executor(ScriptedSandbox()).execute(program("f = 1"))
+
+
+@pytest.mark.parametrize("kind", [Unimplemented, FailedPrecondition, InvalidArgument])
+async def test_a_program_that_is_not_for_this_sandbox_fails_alone(kind: type[RatchetError]) -> None:
+    async def refuses(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        if any(one.runtime == "absent" for one in programs):
+            raise kind("a program is not for this node, and which one is not said")
+        return [passed(one) for one in programs]
+
+    asked = [pb.Program(id=str(i), runtime="absent" if i == 3 else "") for i in range(8)]
+    async with Executor(ScriptedSandbox(refuses), calls=1) as executor:
+        found = await asyncio.gather(*map(executor.execute, asked), return_exceptions=True)
+    assert [isinstance(one, kind) for one in found] == [one.runtime == "absent" for one in asked]

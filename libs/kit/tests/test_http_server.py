@@ -1,7 +1,7 @@
 import asyncio
 import socket
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
@@ -167,4 +167,78 @@ async def test_a_connection_is_kept_between_requests(monkeypatch):
             writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody")
             await reader.readuntil(b"abcd")
             await asyncio.sleep(0.3)
+        writer.close()
+
+
+async def test_who_does_not_end_a_body_is_left(monkeypatch):
+    monkeypatch.setattr(http_protocol, "BODY_SECONDS", 0.5)
+    left = asyncio.Event()
+
+    async def reads(scope, receive, send):
+        try:
+            await reads_and_answers(scope, receive, send)
+        finally:
+            left.set()
+
+    async with serving(reads) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n")
+        with suppress(ConnectionError):
+            async with asyncio.timeout(10):
+                while not left.is_set():
+                    writer.write(b"a")  # a little now and then
+                    await asyncio.sleep(0.1)
+                assert await reader.read() == b""
+        writer.close()
+
+
+async def test_who_takes_nothing_of_an_answer_is_left(monkeypatch):
+    monkeypatch.setattr(http_protocol, "STALL_SECONDS", 0.5)
+    left = asyncio.Event()
+
+    async def endless(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            await while_connected(receive, pour(send))
+        finally:
+            left.set()
+
+    async def pour(send):
+        while True:
+            await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+            await asyncio.sleep(0)
+
+    async with serving(endless) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.transport.pause_reading()
+        async with asyncio.timeout(10):
+            await left.wait()
+        writer.transport.abort()
+
+
+async def test_who_is_waited_for_is_not_left(monkeypatch):
+    for name in ("BODY_SECONDS", "STALL_SECONDS"):
+        monkeypatch.setattr(http_protocol, name, 0.5)
+
+    async def slowly(scope, receive, send):
+        await asyncio.sleep(1)  # its body is not read meanwhile
+        body = b""
+        while (message := await receive()).get("more_body"):
+            body += message["body"]
+        body += message.get("body", b"")
+        await asyncio.sleep(1)  # nor is anything answered
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    body = bytes(1 << 20)
+    async with serving(slowly) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body))
+            await asyncio.sleep(0.3)
+            writer.write(body)
+            assert b" 200 " in await reader.readline()
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(body)) == body
         writer.close()

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import random
+import resource
 import struct
 from pathlib import Path
 
@@ -135,3 +136,41 @@ def test_settings_are_what_the_files_say(tmp_path: Path) -> None:
 def test_other_settings_are_another_model(tmp_path: Path, files: dict[str, str]) -> None:
     one = settings(tmp_path / "one", config__json='{"a": 1}', chat_template__jinja="{{ x }}")
     assert settings(tmp_path / "other", **files) != one
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"null",
+        b"[" * 200_000,
+        b'{"a": []}',
+        b'{"a": {"dtype": "F32", "shape": [1]}}',
+        b'{"a": {"dtype": "F32", "shape": [1.5], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": ["0", "4"]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0.5, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 2, 4]}}',
+    ],
+)
+def test_what_has_no_header_is_no_file_of_weights(tmp_path, header):
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(DataLoss, match="not a safetensors file"):
+        policy_id.of_folder(tmp_path)
+
+
+def test_a_header_has_a_size(tmp_path):
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", 1 << 32))
+        file.truncate((1 << 32) + 8)  # as sparse as a file can be
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataLoss, match="its header would have 4294967296 bytes"):
+        policy_id.of_folder(tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b"[]", b"\xff"])
+def test_settings_that_are_no_object_are_hashed_as_they_are(tmp_path, content):
+    (tmp_path / "config.json").write_bytes(content)
+    line = f"config.json {hashlib.sha256(content).hexdigest()}\n"
+    assert policy_id.settings_of_folder(tmp_path) == f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"

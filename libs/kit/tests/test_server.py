@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -14,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from ratchet_kit import access, errors, interceptors, logs
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_kit.server import serve
+from ratchet_kit.server import MAX_FILES, serve
 from ratchet_kit.settings import ServiceSettings
 from ratchet_protos.access import TOKEN_HEADER
 from ratchet_testing import free_port, serving
@@ -467,6 +468,16 @@ async def test_what_keeps_a_service_from_running_is_said_in_a_sentence():
     assert process.returncode == 1
     last = errors.decode().splitlines()[-1]
     assert last.startswith("test: test cannot listen on 127.0.0.1:")
+
+
+async def test_a_service_may_open_as_many_files_as_the_kernel_allows():
+    said = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)"
+    program = PROGRAM.format(ending="pass", port=0).replace("await stop.wait()", f"{said}; stop.set()")
+    words = ["bash", "-c", 'ulimit -Sn 256; exec "$0" -c "$1"', sys.executable, program]
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    said, _ = await asyncio.wait_for(process.communicate(), 20)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert str(min(MAX_FILES, hard)) in said.decode().split()
 
 
 async def test_one_call_more_than_are_taken_together_is_refused():

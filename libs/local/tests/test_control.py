@@ -1,7 +1,9 @@
 """Starting and stopping from the outside, with real processes and locks."""
 
 import os
+import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -10,7 +12,7 @@ import pytest
 from ratchet_local import control
 from ratchet_local.errors import PlatformError
 from ratchet_local.home import Home
-from ratchet_local.state import PlatformState
+from ratchet_local.state import PlatformState, ServiceState
 from ratchet_local.supervisor import lock
 
 
@@ -37,3 +39,35 @@ def test_up_refuses_when_an_environment_is_missing(home: Home, monkeypatch: pyte
     monkeypatch.setattr(control, "environments_folder", lambda: home.path)
     with pytest.raises(PlatformError, match="make setup"):
         control.up(home, 0, 1.0, lambda state: None)
+
+
+def test_a_service_that_is_restarted_is_waited_for(home: Home, sleeper: Any) -> None:
+    descriptor = lock(home)
+    old = sleeper(home)
+    state = PlatformState(os.getpid(), 0.0, {}, (ServiceState("sandbox", "healthy", old.pid),))
+    home.write_state(state)
+
+    def supervise() -> None:
+        old.wait()
+        home.write_state(replace(state, services=(ServiceState("sandbox", "starting", 2),)))
+        time.sleep(0.3)
+        home.write_state(replace(state, services=(ServiceState("sandbox", "healthy", 2),)))
+
+    supervising = threading.Thread(target=supervise)
+    supervising.start()
+    control.restart(home, "sandbox", 30.0)
+    service = control.running_state(home).service("sandbox")
+    assert service is not None
+    assert (service.state, service.pid) == ("healthy", 2)
+    supervising.join()
+    assert descriptor is not None
+    os.close(descriptor)
+
+
+def test_one_that_does_not_come_back_is_said(home: Home, sleeper: Any) -> None:
+    descriptor = lock(home)
+    home.write_state(PlatformState(os.getpid(), 0.0, {}, (ServiceState("sandbox", "healthy", sleeper(home).pid),)))
+    with pytest.raises(PlatformError, match=r"sandbox is not healthy 1 s after.*sandbox\.log"):
+        control.restart(home, "sandbox", 1.0)
+    assert descriptor is not None
+    os.close(descriptor)

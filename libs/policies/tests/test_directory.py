@@ -1,3 +1,5 @@
+from unittest.mock import AsyncMock
+
 import pytest
 
 from ratchet_kit.errors import Unavailable, Unimplemented
@@ -41,6 +43,18 @@ async def test_three_strikes_and_it_is_away_until_it_answers() -> None:
         a.fault = None
         await until(lambda: member.is_up)
         assert member.node.state is NodeState.SERVING
+
+
+async def test_a_look_that_breaks_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, answer = MemoryNode("a"), AsyncMock(side_effect=ValueError("what another version of the service says"))
+    async with Directory(["a"], connector(a)) as found:
+        with monkeypatch.context() as broken:
+            broken.setattr(a, "report", answer)
+            await until(lambda: answer.await_count > 1)
+        a.fault = Unavailable("connection refused")
+        await until(lambda: not found.answering)
+        a.fault = None
+        await until(lambda: found.answering == ["a"])
 
 
 async def test_a_node_that_was_away_for_long_is_forgotten_and_a_seed_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

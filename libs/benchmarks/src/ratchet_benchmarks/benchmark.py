@@ -35,8 +35,6 @@ class Contents:
     """Of each program."""
     own_limits: Mapping[str, Limits] = field(default_factory=dict)
     """Of problems that need others, by id."""
-    runtime: str = ""
-    """The sandbox's Python environment; empty: the imports choose it."""
 
 
 Reader = Callable[[Sequence[Row], str, Truth], Contents]
@@ -58,6 +56,8 @@ class Benchmark:
     needs_truth: bool = False
     adapt: Callable[[Row], Row] = lambda row: row
     """To the fields above, for data that are published in several forms."""
+    runtime: str = ""
+    """The sandbox's Python environment; empty: the imports choose it."""
 
     @property
     def version(self) -> str:
@@ -82,6 +82,8 @@ class LoadedBenchmark:
     digest: str
     """`sha256:<hex>` over the problems with their tests."""
     contents: Contents = field(repr=False)
+    runtime: str = ""
+    """The sandbox's Python environment; empty: the imports choose it."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -90,10 +92,6 @@ class LoadedBenchmark:
     @property
     def prompting(self) -> Prompting:
         return self.contents.prompting
-
-    @property
-    def runtime(self) -> str:
-        return self.contents.runtime
 
     def limits(self, problem: Problem) -> Limits:
         """What a program for it may use."""

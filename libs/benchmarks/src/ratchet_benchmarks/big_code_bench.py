@@ -52,7 +52,7 @@ def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
     )
     # BigCodeBench gives 240 s by the clock to all: its references take up to 160, most of it asleep
     limits = Limits(timedelta(seconds=240), 4 << 30, processes=True)
-    return Contents(tuple(map(_problem, rows)), prompting, limits, runtime=RUNTIME)
+    return Contents(tuple(map(_problem, rows)), prompting, limits)
 
 
 def _problem(row: Row) -> Problem:
@@ -100,6 +100,7 @@ BIG_CODE_BENCH = Benchmark(
     fields=_FIELDS,
     read=_read,
     parts=("", "complete"),
+    runtime=RUNTIME,
 )
 BIG_CODE_BENCH_HARD = Benchmark(
     name="bigcodebench-hard",
@@ -115,4 +116,5 @@ BIG_CODE_BENCH_HARD = Benchmark(
     fields=_FIELDS,
     read=_read,
     parts=("", "complete"),
+    runtime=RUNTIME,
 )

@@ -79,10 +79,17 @@ def load(name: str, limit: int | None = None) -> LoadedBenchmark:
     if limit is None or limit >= len(found.problems):
         return found
     contents = found.contents
-    some = Contents(
-        contents.problems[:limit], contents.prompting, contents.limits, contents.own_limits, contents.runtime
-    )
-    return _loaded(found.name, found.version, found.licence, some)
+    some = Contents(contents.problems[:limit], contents.prompting, contents.limits, contents.own_limits)
+    return _loaded(found.name, found.version, found.licence, some, found.runtime)
+
+
+def runtime_of(name: str) -> str:
+    """The sandbox's Python environment that its programs need; empty: the imports choose it, or nobody knows the name.
+    No data are read."""
+    try:
+        return "" if users.is_path(name) or name in OWN else get(name).runtime
+    except NotFound:
+        return ""
 
 
 def put(name: str, problem: Problem, form: Form, shots: int | None = None) -> Prompt:
@@ -152,8 +159,8 @@ def _whole(name: str, stamp: tuple[object, ...]) -> LoadedBenchmark:
             "what its references give"
         )
     contents = benchmark.read(folder.read_rows(benchmark, edition), named.part, known)
-    return _loaded(name, edition.version, benchmark.licence, contents)
+    return _loaded(name, edition.version, benchmark.licence, contents, benchmark.runtime)
 
 
-def _loaded(name: str, version: str, licence: str, contents: Contents) -> LoadedBenchmark:
-    return LoadedBenchmark(name, version, licence, ratchet_problems.data_digest(contents.problems), contents)
+def _loaded(name: str, version: str, licence: str, contents: Contents, runtime: str = "") -> LoadedBenchmark:
+    return LoadedBenchmark(name, version, licence, ratchet_problems.data_digest(contents.problems), contents, runtime)

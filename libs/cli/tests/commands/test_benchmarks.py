@@ -1,6 +1,7 @@
 """`ratchet benchmarks` against a scripted sandbox, in which a program passes that returns x + 1."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,24 @@ import pytest
 
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2, program_pb2_grpc
+from ratchet_cli.commands import runtimes
+from ratchet_local import supervisor
+from ratchet_local.home import Home
+from ratchet_local.state import PlatformState
 from ratchet_problems import CheckTest, jsonl
 
 Grading = problem_pb2.CheckTest
 
 
 class Sandbox(program_pb2_grpc.ProgramServiceServicer):
+    def __init__(self) -> None:
+        self.runtimes = ["python"]
+
     def add(self, server: grpc.Server) -> None:
         program_pb2_grpc.add_ProgramServiceServicer_to_server(self, server)
 
     def GetCapabilities(self, request: Any, context: Any) -> program_pb2.GetCapabilitiesResponse:
-        return program_pb2.GetCapabilitiesResponse()
+        return program_pb2.GetCapabilitiesResponse(runtimes=[program_pb2.Runtime(name=one) for one in self.runtimes])
 
     def StreamExecute(self, requests: Any, context: Any) -> Iterator[program_pb2.StreamExecuteResponse]:
         for request in requests:
@@ -97,3 +105,75 @@ def test_all_are_listed(ratchet: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     rows = json.loads(ratchet("benchmarks", "list", "--json").stdout)
     assert {"humaneval", "humaneval+", "mbpp", "mbpp+", "composed/test"} <= {row["name"] for row in rows}
     assert "164 Python functions" in ratchet("benchmarks", "list").stdout
+
+
+@pytest.fixture
+def local(tmp_path: Path, target: str, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The scripted sandbox is that of this machine's platform; the runtimes that were built for it."""
+    home = Home(tmp_path)
+    home.create()
+    held = supervisor.lock(home)
+    port = int(target.rpartition(":")[2])
+    home.write_state(PlatformState(os.getpid(), 0.0, {"sandbox": port, "gateway-http": 1}, ()))
+    built: list[str] = []
+    monkeypatch.setattr(runtimes, "build", built.append)
+    monkeypatch.setattr(runtimes.control, "restart", lambda home, name, timeout_s: sandbox.runtimes.extend(built))
+    yield built
+    assert held is not None
+    os.close(held)
+
+
+ROW = {
+    "task_id": "BigCodeBench/0",
+    "complete_prompt": "def f(x):\n",
+    "instruct_prompt": "Add one.",
+    "canonical_solution": "    return x + 1\n",
+    "code_prompt": "def f(x):\n",
+    "test": "assert f(1) == 2",
+    "entry_point": "f",
+    "libs": "[]",
+}
+
+
+def test_a_runtime_is_built_when_it_is_first_needed(
+    ratchet: Any, local: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path / "data"))
+    absent = ratchet("benchmarks", "verify", "bigcodebench")
+    assert (absent.returncode, local) == (1, []), "its data come first"
+    assert "ratchet data fetch bigcodebench" in absent.stderr
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
+    fetched = ratchet("data", "fetch", "bigcodebench", "--from", str(tmp_path / "rows.jsonl"), "--unchecked")
+    assert fetched.returncode == 0, fetched.stderr
+    for _ in range(2):
+        found = ratchet("benchmarks", "verify", "bigcodebench")
+        assert "1 of 1 references pass" in found.stdout, found.stderr
+    assert local == ["bigcodebench"]
+    assert ratchet("benchmarks", "verify", "basics").returncode in (0, 1)
+    assert local == ["bigcodebench"], "others need none"
+
+
+def test_nothing_is_built_for_a_platform_elsewhere(
+    ratchet: Any, local: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RATCHET_API_KEY", "key")
+    assert ratchet("evaluate", "--model", "m@1", "--benchmark", "bigcodebench").returncode == 4
+    assert local == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["evaluate", "--model", "m@1", "--benchmark", "humaneval=0.5", "--benchmark", "bigcodebench-hard=0.5"],
+        ["gate", "--model", "m@1", "--benchmark", "humaneval", "--guard", "bigcodebench-hard:0.02"],
+        ["matrix", "--model", "m@1", "--benchmark", "bigcodebench-hard"],
+        ["train", "--model", "m@1", "--validation", "bigcodebench-hard"],
+    ],
+)
+def test_every_command_that_measures_builds_what_it_needs(
+    ratchet: Any, local: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr("ratchet_benchmarks.require", lambda name: None)
+    said = ratchet(*command)
+    assert local == ["bigcodebench"], said.stderr

@@ -87,11 +87,12 @@ def test_runs_are_listed_and_deleted(ratchet: Any, gateway: ScriptedGateway) -> 
 
 @pytest.mark.usefixtures("address")
 def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) -> None:
-    checkpoints = [{"step": 2, "uri": "/runs/run_1/step-2", "validation_score": 0.5}]
+    interval = {"value": 0.5, "low": 0.4, "high": 0.6}
+    checkpoints = [{"step": 2, "uri": "/runs/run_1/step-2", "validation_score": 0.5, "validation": interval}]
     gateway.answers(run("RUNNING", phase="PHASE_SAVING", step=2), {"checkpoints": checkpoints})
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     assert "now             writing a checkpoint" in lines
-    assert "checkpoint 2    /runs/run_1/step-2  0.500" in lines
+    assert "checkpoint 2    /runs/run_1/step-2  0.500 (0.400 to 0.600)" in lines
 
 
 @pytest.mark.usefixtures("address")

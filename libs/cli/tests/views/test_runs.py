@@ -79,6 +79,10 @@ def test_steps_are_said_with_what_they_measured_and_the_time_left() -> None:
     said = view.news()
     assert said == ["run_1: step 3 of 60, reward 0.500, validation 0.400, 4.0 s per step, about 3 min 48 s left"]
     assert "3 of 60, 4.0 s per step" in panel(view)
+    interval = {"validation_score_low": 0.3, "validation_score_high": 0.5}
+    view.update(message(pb.Run.STATE_RUNNING, step(60, 236, reward_mean=0.5, validation_score=0.4, **interval)))
+    assert view.news()[:1] == ["run_1: step 60 of 60, reward 0.500, validation 0.400 (0.300 to 0.500)"]
+    assert "3: 0.400  60: 0.400 (0.300 to 0.500)" in panel(view)
 
 
 def test_the_next_attempt_is_said() -> None:

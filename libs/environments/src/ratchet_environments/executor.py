@@ -116,8 +116,11 @@ class Executor:
                 job.alone = True
             await self._again(jobs, error)
         except RatchetError as error:
+            self._apart(jobs, error)
+        except Exception as error:  # a bug: the worker has others to serve
+            log.exception("sandbox.broken", programs=len(jobs))
             for job in jobs:
-                _fail(job, error)
+                _fail(job, Internal(f"the sandbox could not be asked: {type(error).__name__}: {error}"))
         else:
             if len(items) != len(jobs):
                 await self._again(jobs, Unavailable(f"the sandbox answered {len(items)} of {len(jobs)} programs"))
@@ -132,13 +135,23 @@ class Executor:
         for violation in error.violations:
             if match := _PROGRAM_INDEX.match(violation.field):
                 own.setdefault(int(match[1]), []).append(violation)
+        if not own:
+            self._apart(jobs, error)
+            return
         for index, job in enumerate(jobs):
             if index in own:
                 _fail(job, InvalidArgument(f"{own[index][0].field}: {own[index][0].description}", own[index]))
-            elif own:
-                self._queue.put_nowait(job)
             else:
-                _fail(job, error)
+                self._queue.put_nowait(job)
+
+    def _apart(self, jobs: Sequence[_Job], error: RatchetError) -> None:
+        """A call is refused for one of its programs, whose runtime is not there, say: which of them is not told."""
+        if len(jobs) == 1:
+            _fail(jobs[0], error)
+            return
+        for job in jobs:
+            job.alone = True
+            self._queue.put_nowait(job)
 
     async def _again(self, jobs: Sequence[_Job], error: RatchetError) -> None:
         for job in jobs:

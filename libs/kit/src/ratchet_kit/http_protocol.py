@@ -1,7 +1,8 @@
-"""HTTP/1.1 as uvicorn reads it, with bounds on what a stranger may send before anybody has looked at it.
+"""HTTP/1.1 as uvicorn speaks it, with bounds on what a stranger may send before anybody has looked at it, and on how
+long who neither sends nor takes anything keeps a connection.
 
-uvicorn has none of these with httptools: a head without end is kept in memory, and one that never comes whole keeps its
-connection.
+uvicorn has none of these with httptools: a head without end is kept in memory, and a request that never comes whole, or
+an answer that nobody reads, keeps its connection.
 """
 
 from asyncio import BaseTransport, TimerHandle
@@ -13,6 +14,10 @@ MAX_HEAD_BYTES = 64 << 10
 """Of a request's line and headers. Also of what comes beside the bytes of its body: trailers, extensions of chunks."""
 HEAD_SECONDS = 20.0
 """From the first byte of a head, or the connection, to the head's end."""
+BODY_SECONDS = 300.0
+"""From the end of a head to that of its body, while it is being read."""
+STALL_SECONDS = 75.0
+"""In which a client takes something of the answer that waits for it."""
 REST_SECONDS = 5.0
 """From the end of an answer to the end of its request, whose rest is read and dropped. Clients that send first and read
 then get an answer that came before their body was read, such as 401."""
@@ -27,6 +32,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._in_head = False
         self._timer: TimerHandle | None = None
+        self._stalled: TimerHandle | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
@@ -34,6 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._go_on()
+        self._flows()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -55,7 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._beside_body = 0
-        self._go_on()
+        self._wait_for_body()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -73,6 +80,30 @@ class BoundedProtocol(HttpToolsProtocol):
         # The cycle is that of the newest request: where that one has its answer, only its rest can still come.
         if self._in_message and self.cycle.response_complete and not self.transport.is_closing():
             self._close_in(REST_SECONDS)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._flows()
+        self._stalled = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._flows()
+
+    def _flows(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _wait_for_body(self) -> None:
+        self._go_on()
+        self._timer = self.loop.call_later(BODY_SECONDS, self._body_is_late)
+
+    def _body_is_late(self) -> None:
+        if self.flow.read_paused:  # it is we who read nothing
+            self._wait_for_body()
+        else:
+            self.transport.abort()
 
     def _close_in(self, seconds: float) -> None:
         self._go_on()

@@ -16,8 +16,10 @@ import json
 import mmap
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import index
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ratchet_kit.errors import DataLoss
 
@@ -46,6 +48,10 @@ SETTINGS = frozenset(
 """The files of a Hugging Face model that the settings id is over, where they are there."""
 _HISTORY = ("_name_or_path", "transformers_version")
 """What these files say of where they come from, which changes nothing."""
+_MAX_HEADER_BYTES = 100_000_000
+"""Of a safetensors file: as many as safetensors itself reads."""
+_MAX_JSON_BYTES = 1 << 28
+"""Of a file of SETTINGS that is read as JSON; a larger one is hashed as it is."""
 
 
 class Tensor(NamedTuple):
@@ -93,19 +99,20 @@ def settings_of_folder(folder: Path) -> str:
     lines = ""
     for name in sorted(SETTINGS):
         if (folder / name).is_file():
-            lines += f"{name} {hashlib.sha256(_settings(folder / name)).hexdigest()}\n"
+            lines += f"{name} {_settings(folder / name)}\n"
     return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
 
-def _settings(file: Path) -> bytes:
-    content = file.read_bytes()
-    try:
-        said = json.loads(content) if file.suffix == ".json" else None
-    except ValueError:
-        said = None
+def _settings(file: Path) -> str:
+    said = None
+    if file.suffix == ".json" and file.stat().st_size <= _MAX_JSON_BYTES:
+        with suppress(ValueError, RecursionError):
+            said = json.loads(file.read_bytes())
     if not isinstance(said, dict):
-        return content
-    return json.dumps({name: said[name] for name in said if name not in _HISTORY}, sort_keys=True).encode()
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    kept = json.dumps({name: said[name] for name in said if name not in _HISTORY}, sort_keys=True)
+    return hashlib.sha256(kept.encode()).hexdigest()
 
 
 def read_safetensors(file: Path) -> Iterator[Tensor]:
@@ -114,17 +121,17 @@ def read_safetensors(file: Path) -> Iterator[Tensor]:
     A tensor's `data` is valid until the next one is asked for.
 
     Raises:
-        DataLoss: the file is cut short or its header cannot be read.
+        DataLoss: the file is cut short, or its header is none.
     """
     if file.stat().st_size == 0:
         raise DataLoss(f"{file} is empty")
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         try:
             (header_size,) = struct.unpack_from("<Q", mapped)
-            header = json.loads(mapped[8 : 8 + header_size])
-            header.pop("__metadata__", None)
-            entries = [(name, e["dtype"], e["shape"], *e["data_offsets"]) for name, e in header.items()]
-        except (struct.error, ValueError, KeyError, AttributeError) as error:
+            if header_size > _MAX_HEADER_BYTES:
+                raise DataLoss(f"{file} is not a safetensors file: its header would have {header_size} bytes")
+            entries = _entries(json.loads(mapped[8 : 8 + header_size]))
+        except (struct.error, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise DataLoss(f"{file} is not a safetensors file") from error
         start = 8 + header_size
         if entries and start + max(end for *_, end in entries) > len(mapped):
@@ -133,3 +140,15 @@ def read_safetensors(file: Path) -> Iterator[Tensor]:
             for name, dtype, shape, begin, end in entries:
                 with whole[start + begin : start + end] as data:
                     yield Tensor(name, dtype, shape, data)
+
+
+def _entries(header: dict[str, Any]) -> list[tuple[str, str, list[int], int, int]]:
+    """Raises KeyError, AttributeError, TypeError or ValueError for one that is none."""
+    found = []
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = map(index, entry["data_offsets"])
+            if not 0 <= begin <= end:
+                raise ValueError(f"{name} does not lie in the file")
+            found.append((name, str(entry["dtype"]), [index(size) for size in entry["shape"]], begin, end))
+    return found

@@ -1,6 +1,7 @@
 """Runs a service: a gRPC server with health, reflection and the common interceptors, from start to graceful end."""
 
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -26,6 +27,10 @@ AddServicers: TypeAlias = Callable[[grpc.aio.Server], Sequence[str]]
 Background: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Work beside the server: returns soon after the event is set, or earlier when it has nothing left to do."""
 S = TypeVar("S", bound=ServiceSettings)
+
+MAX_FILES = 1 << 16
+"""That a service may have open, where the kernel allows so many. No more: programs that it starts may go through them
+all."""
 
 
 class Service(Protocol):
@@ -54,17 +59,26 @@ def launch(
     run: Callable[[S], Coroutine[Any, Any, None]],
     new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """The `main` of a service: configures its logs, then runs it until SIGTERM or SIGINT, in asyncio's event loop or
-    in one that `new_loop` makes.
+    """The `main` of a service: configures its logs and what it may open, then runs it until SIGTERM or SIGINT, in
+    asyncio's event loop or in one that `new_loop` makes.
 
     What keeps the service from running ends the process with one sentence and the exit status 1.
     """
     logs.configure(service_name, settings.log_level)
+    _allow_many_files()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(run(settings))
     except RatchetError as error:
         sys.exit(f"{service_name}: {error.message}")
+
+
+def _allow_many_files() -> None:
+    """Each connection is a descriptor, and shells allow 1,024 of them where the kernel allows many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def run(

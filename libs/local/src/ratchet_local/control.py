@@ -94,6 +94,23 @@ def up(home: Home, port_base: int, timeout_s: float, progress: Progress) -> Plat
         raise
 
 
+def restart(home: Home, name: str, timeout_s: float) -> None:
+    """Ends a service in order; the supervisor starts it again. Returns once it is healthy.
+
+    Raises PlatformError when no platform runs, or the service is not healthy in time.
+    """
+    before = running_state(home).service(name)
+    if before is not None and before.pid is not None:
+        os.kill(before.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        now = running_state(home).service(name)
+        if now is not None and now.state == "healthy" and (before is None or now.pid != before.pid):
+            return
+        time.sleep(0.25)
+    raise PlatformError(f"{name} is not healthy {timeout_s:.0f} s after it was ended. Look at: {home.log(name)}")
+
+
 def _wait_healthy(home: Home, process: subprocess.Popen[bytes], timeout_s: float, progress: Progress) -> PlatformState:
     deadline = time.monotonic() + timeout_s
     state: PlatformState | None = None

@@ -61,6 +61,7 @@ def _engine(message: pb.Node.Engine) -> Engine:
         policy_id=message.policy_id,
         purpose=_PURPOSES.get(message.purpose, Purpose.SERVING),
         sequences=message.sequences,
+        kv_cache_tokens=message.kv_cache_tokens,
     )
 
 
@@ -71,4 +72,5 @@ def _engine_to_proto(engine: Engine) -> pb.Node.Engine:
         policy_id=engine.policy_id,
         purpose=purpose_to_proto(engine.purpose),
         sequences=engine.sequences,
+        kv_cache_tokens=engine.kv_cache_tokens,
     )

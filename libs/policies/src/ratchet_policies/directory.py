@@ -10,6 +10,7 @@ from typing import Self
 from ratchet_kit import metrics
 from ratchet_kit.errors import Cancelled, DeadlineExceeded, RatchetError, Unauthenticated, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.work import surviving
 from ratchet_policies.member import Member, NodeEngine
 
 log = get_logger(__name__)
@@ -82,7 +83,8 @@ class Directory:
         try:
             while member.address in self._seeds or time.monotonic() - member.heard < FORGET:
                 member.look.clear()
-                await self._look_at(member)
+                with surviving("look at node", address=member.address):
+                    await self._look_at(member)
                 if member.strikes and member.is_up:
                     await asyncio.sleep(AGAIN)
                     continue

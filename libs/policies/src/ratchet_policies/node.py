@@ -26,6 +26,8 @@ class Engine:
     purpose: Purpose = Purpose.SERVING
     sequences: int = 0
     """Completions that are being made, or wait to be."""
+    kv_cache_tokens: int = 0
+    """Tokens of prompts and completions that it has memory for at a time. Known when it is READY."""
 
 
 @dataclass(frozen=True, slots=True)

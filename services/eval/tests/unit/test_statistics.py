@@ -2,6 +2,7 @@
 
 from itertools import combinations, product
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from eval_service.domain.statistics import (
     permutation_p_value,
     plan_difference,
 )
-from ratchet_kit.statistics import Estimate
+from ratchet_kit.statistics import Estimate, mean_over_problems
 
 tallies = st.integers(1, 6).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))
 
@@ -208,3 +209,18 @@ def test_more_confidence_is_a_wider_interval() -> None:
         for other in [estimate_difference(tallies, tallies[::-1], level)]
     ]
     assert widths == sorted(widths)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(3, 12), st.integers(1, 4), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_validations_of_runs_have_the_same_interval(families: int, alike: int, samples: int, random: Any) -> None:
+    """`ratchet_kit.statistics` has it without numpy, which the trainer's clients do not need."""
+    results = [
+        Tally(samples, random.randint(0, samples), f"family {family}")
+        for family in range(families)
+        for _ in range(alike)
+    ]
+    wanted = estimate_pass_at_k(results, 1)
+    rates = [one.passed / one.samples for one in results]
+    found = mean_over_problems(rates, [one.family for one in results], samples * len(results))
+    assert (found.value, found.low, found.high) == pytest.approx((wanted.value, wanted.low, wanted.high), abs=0.01)

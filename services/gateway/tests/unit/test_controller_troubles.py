@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -50,6 +51,10 @@ def break_reading(world: World, release: Release, error: Exception) -> Sample:
 
     world.completions.release_sample = sample  # type: ignore[method-assign]
     return read
+
+
+async def _broken(name: str) -> RegisteredModel:
+    raise NameError("name 'men' is not defined")
 
 
 async def look(world: World, times: int) -> None:
@@ -122,13 +127,43 @@ async def test_one_that_goes_on_breaking_is_looked_at_ever_more_seldom(world: Wo
 
 
 async def test_one_that_may_have_set_the_champion_falls_back(world: World) -> None:
-    release = await promoted(world)
-    break_reading(world, release, NameError("name 'men' is not defined"))
-    await look(world, TRIES + 3)
+    release = await world.until_progressing(await world.release(STAGES, watch=timedelta(hours=2)))
+    promote = world.registry.promote
+
+    async def set_and_break(*arguments: Any, **options: Any) -> None:
+        await promote(*arguments, **options)
+        raise NameError("name 'men' is not defined")
+
+    world.registry.promote = set_and_break  # type: ignore[method-assign]
+    await world.gateway.releases.promote(release.id, "")
+    await look(world, 1)
+    assert world.registry.aliases["starter", CHAMPION] == 2
+    model, world.registry.model = world.registry.model, _broken  # type: ignore[method-assign]
+    await look(world, TRIES)
+    assert (await world.releases.get(release.id)).state is State.FALLING_BACK
+    world.registry.model, world.registry.promote = model, promote  # type: ignore[method-assign]
+    await look(world, 3)
     release = await world.releases.get(release.id)
     assert release.state is State.ROLLED_BACK
     assert release.failure is not None
     assert world.registry.aliases["starter", CHAMPION] == 1
+
+
+async def test_a_watch_that_breaks_takes_no_champion_back(world: World) -> None:
+    release = await promoted(world)
+    mend = break_reading(world, release, NameError("name 'men' is not defined"))
+    await look(world, TRIES + 30)
+    assert (await world.releases.get(release.id)).state is State.WATCHING
+    world.completions.release_sample = mend  # type: ignore[method-assign]
+    await look(world, 2)
+    assert (await world.releases.get(release.id)).state is State.WATCHING
+    break_reading(world, release, NameError("name 'men' is not defined"))
+    await look(world, 120)
+    release = await world.releases.get(release.id)
+    assert (release.state, release.percent) == (State.SUCCEEDED, 100)
+    assert release.failure is not None
+    assert "could not be watched to the end" in release.events[-1].reason
+    assert world.registry.aliases["starter", CHAMPION] == 2
 
 
 async def test_one_that_cannot_be_judged_is_shown_all_the_same(world: World) -> None:

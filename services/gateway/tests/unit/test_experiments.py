@@ -18,7 +18,7 @@ from gateway_service.domain.experiments.experiment import (
 from gateway_service.domain.experiments.plan import PlanRequest
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
-from gateway_service.domain.statistics.conclusions import Verdict
+from gateway_service.domain.statistics.conclusions import Standing
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, Unit
 from ratchet_kit.errors import (
@@ -216,10 +216,10 @@ class TestReport:
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
         first, guardrail = report.comparisons
-        assert first.verdict is Verdict.BETTER
+        assert first.standing is Standing.BETTER
         assert first.difference is not None
         assert first.difference.value == pytest.approx(0.6, abs=0.05)
-        assert guardrail.verdict is Verdict.UNDECIDED
+        assert guardrail.standing is Standing.UNDECIDED
         assert f"treatment: better in quality: {first.difference.value:+.4g} (" in report.conclusion
         assert sum(variant.units for variant in report.variants) == 120
 
@@ -228,7 +228,7 @@ class TestReport:
         await answers(world, 20, {1: 0.0, 2: 0.8}, requests=20)
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
-        assert [one.verdict for one in report.comparisons] == [Verdict.UNDECIDED] * 2
+        assert [one.standing for one in report.comparisons] == [Standing.UNDECIDED] * 2
         assert "too few units" in report.conclusion
 
     async def test_a_fixed_horizon_is_kept(self, world: World) -> None:
@@ -240,8 +240,8 @@ class TestReport:
         late = (await world.gateway.experiments.get(experiment.id)).report
         assert early is not None
         assert late is not None
-        assert (early.mature, early.comparisons[0].verdict) == (False, Verdict.UNDECIDED)
-        assert (late.mature, late.comparisons[0].verdict) == (True, Verdict.BETTER)
+        assert (early.mature, early.comparisons[0].standing) == (False, Standing.UNDECIDED)
+        assert (late.mature, late.comparisons[0].standing) == (True, Standing.BETTER)
 
     async def test_what_it_showed_earlier(self, world: World) -> None:
         experiments = world.gateway.experiments

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gateway_service.domain.statistics import horizons, power, sequences
-from gateway_service.domain.statistics.conclusions import Verdict, holm_levels, verdict
+from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import sample_ratio
 from gateway_service.domain.statistics.moments import Mean, Moments, adjusted, mean
 from gateway_service.domain.statistics.quantiles import quantile
@@ -158,15 +158,15 @@ class TestConclusions:
     @pytest.mark.parametrize(
         ("low", "high", "margin", "expected"),
         [
-            (0.01, 0.2, 0.0, Verdict.BETTER),
-            (-0.2, -0.01, 0.5, Verdict.WORSE),
-            (-0.01, 0.01, 0.02, Verdict.NO_DIFFERENCE),
-            (-0.01, 0.01, 0.0, Verdict.UNDECIDED),
-            (-0.03, 0.01, 0.02, Verdict.UNDECIDED),
+            (0.01, 0.2, 0.0, Standing.BETTER),
+            (-0.2, -0.01, 0.5, Standing.WORSE),
+            (-0.01, 0.01, 0.02, Standing.NO_DIFFERENCE),
+            (-0.01, 0.01, 0.0, Standing.UNDECIDED),
+            (-0.03, 0.01, 0.02, Standing.UNDECIDED),
         ],
     )
-    def test_in_words(self, low: float, high: float, margin: float, expected: Verdict) -> None:
-        assert verdict(Estimate((low + high) / 2, low, high), margin) is expected
+    def test_in_words(self, low: float, high: float, margin: float, expected: Standing) -> None:
+        assert standing(Estimate((low + high) / 2, low, high), margin) is expected
 
     def test_holms_levels(self) -> None:
         # statsmodels 0.14: multipletests([0.01, 0.04, 0.03, 0.005], method="holm") rejects the first and the last

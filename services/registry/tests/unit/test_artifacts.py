@@ -1,7 +1,10 @@
 """The artifact store, on a folder and on object stores (in memory, and S3)."""
 
+import asyncio
 import errno
 import shutil
+import signal
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -16,6 +19,17 @@ from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.places import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 
+TEMPORARY = tempfile.gettempdir()
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
 
 @pytest.fixture(params=["folder", "memory", pytest.param("s3", marks=pytest.mark.integration)])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -26,7 +40,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def store_at(root: str, *places: str) -> FsspecArtifactStore:
-    return FsspecArtifactStore(root, Places([*(places or [tempfile.gettempdir()]), root]))
+    return FsspecArtifactStore(root, Places([*(places or [TEMPORARY]), root]))
 
 
 def files_below(root: str) -> list[str]:
@@ -149,3 +163,26 @@ async def test_delete_removes_all_and_may_be_repeated(root: str, model_folder: A
     await store.delete("a/b")
     await store.delete("a/b")
     assert files_below(artifact.uri) == []
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from ratchet_kit import policy_id
+from ratchet_kit.places import Places
+from registry_service.adapters.artifacts import FsspecArtifactStore
+
+policy_id.of_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(FsspecArtifactStore(sys.argv[1], Places(["/"])).ingest(sys.argv[2], "a/b"))
+"""
+
+
+async def test_what_a_killed_service_had_copied_goes_with_the_artifact(
+    root: str, model_folder: Any, tmp_path: Path, own_temporary_folder: Path
+) -> None:
+    """A model has gigabytes."""
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, root, str(model_folder()))
+    assert await killed.wait() == -signal.SIGKILL
+    left = [own_temporary_folder, tmp_path / "store"]
+    assert [file.name for folder in left for file in folder.rglob("*.safetensors")] == ["model.safetensors"]
+    await store_at(root).delete("a/b")
+    assert [file for folder in left for file in folder.rglob("*") if file.is_file()] == []

@@ -115,6 +115,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         weight_updates=policy.weight_updates,
         settings_id=policy.settings_id,
         purpose=purpose_to_proto(policy.purpose),
+        kv_cache_tokens=policy.engine.kv_cache_tokens if policy.engine else 0,
     )
 
 

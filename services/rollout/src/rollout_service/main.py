@@ -1,6 +1,5 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
-import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -96,7 +95,8 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
     defaults = EngineDefaults(
         device=settings.device,
         max_num_seqs=settings.max_num_seqs,
-        kv_cache_bytes=settings.kv_cache,
+        kv_cache_bytes=settings.kv_cache_bytes,
+        kv_cache_share=settings.kv_cache_share,
         tensor_parallel_size=settings.tensor_parallel_size,
         gpu_memory_utilization=devices.memory_share,
         enforce_eager=settings.eager,
@@ -110,14 +110,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
 run = partial(server.run, SERVICE, provision)
 
 
-def allow_many_files() -> None:
-    """A generation has a socket at both ends, and shells allow 1,024 descriptors where the kernel allows many more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def main() -> None:
-    allow_many_files()
     server.launch(SERVICE, Settings(), run)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit import files, gpus
+from ratchet_kit import files, gpus, memory
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.settings import ServiceSettings
 from ratchet_policies import Purpose
@@ -28,9 +28,9 @@ class Settings(ServiceSettings):
     work_dir: Path = Field(default_factory=lambda: files.home() / "rollout")
     """Received weights and engine logs. Used by one service process at a time."""
     capacity: int | None = Field(default=None, ge=1)
-    """The most policies at a time. None: 6 on CPU, where one takes about 1.2 GB and its weights; on GPUs 4, or one for
-    each where there are more. These are shared evenly: with 4 policies on one, each gets a quarter of
-    `gpu_memory_utilization`."""
+    """The most policies at a time. None: 6 on CPU, where one takes about 1 GB, its weights and what it uses of
+    `kv_cache_bytes`; on GPUs 4, or one for each where there are more. These are shared evenly: with 4 policies on one,
+    each gets a quarter of `gpu_memory_utilization`."""
     kept_for: dict[Purpose, int] | None = None
     """Of `capacity`: places that only policies for one purpose take, by "serving", "training" and "evaluation":
     RATCHET_ROLLOUT_KEPT_FOR='{"serving": 2}'. None: one for each purpose, where the capacity is 4 or more."""
@@ -48,7 +48,8 @@ class Settings(ServiceSettings):
     """Those of the policies, as CUDA_VISIBLE_DEVICES names them ("0,1"). Empty: all that this process sees."""
     max_num_seqs: int = Field(default=128, ge=1)
     kv_cache_bytes: int | None = Field(default=None, ge=1)
-    """None: 256 MiB on CPU; on CUDA what an engine's share of the memory leaves beside the weights."""
+    """For keys and values, of each policy. None: on CPU room for `max_num_seqs` sequences of the model's whole context,
+    as far as `kv_cache_share` goes; on CUDA what an engine's share of the memory leaves beside the weights."""
     tool_parsers: dict[str, str] = Field(default_factory=dict)
     """By the name of a model in the registry: vLLM's parser of what it writes when it calls a tool, as `vllm serve
     --tool-call-parser` takes it: RATCHET_ROLLOUT_TOOL_PARSERS='{"qwen": "hermes"}'. Other models take no tools."""
@@ -102,9 +103,9 @@ class Settings(ServiceSettings):
         return gpus.visible({"CUDA_VISIBLE_DEVICES": self.gpus} if self.gpus else os.environ)
 
     @property
-    def kv_cache(self) -> int | None:
-        """Bytes. None leaves it to vLLM."""
-        return self.kv_cache_bytes or (256 << 20 if self.device == "cpu" else None)
+    def kv_cache_share(self) -> int:
+        """Bytes for keys and values that each policy may take on CPU: together half of the machine's memory."""
+        return memory.of_machine() // 2 // self.policies
 
     @property
     def eager(self) -> bool:

@@ -103,6 +103,7 @@ def tokens(*ids: int, **sampling: object) -> GenerationRequest:
 async def test_says_what_it_is(engine: PolicyEngine) -> None:
     assert engine.info.dtype == "float32"
     assert engine.info.max_model_len >= 64
+    assert engine.info.kv_cache_tokens >= engine.info.max_model_len
 
 
 async def test_completes_with_log_probs(engine: PolicyEngine) -> None:

@@ -2,21 +2,21 @@
 
 import asyncio
 import errno
-import resource
+import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, ResourceExhausted
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, Unavailable
 from ratchet_policies import TextPrompt
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
-from rollout_service.main import allow_many_files
 
 SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, True)
 
@@ -43,7 +43,7 @@ def test_the_reason_is_the_last_error_that_names_a_cause(tmp_path: Path, log: st
     assert engine.last_error() == expected.format(log=log_file)
 
 
-READY = wire.Described(Dtype.BFLOAT16, 256, has_chat_template=True)
+READY = wire.Described(Dtype.BFLOAT16, 256, has_chat_template=True, kv_cache_tokens=4096)
 DISTURBED = wire.Failed("failed_precondition", "AssertionError: Error in memory profiling. Initial free memory 60 GiB")
 BROKEN = wire.Failed("failed_precondition", "ValueError: no room for the KV cache")
 
@@ -158,11 +158,16 @@ async def test_too_many_open_files_are_no_death_of_the_engine(
         await anext(engine.generate(GenerationRequest(TextPrompt("x")), stream=False))
 
 
-def test_the_service_may_open_as_many_files_as_the_kernel_allows() -> None:
-    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), most))
-        allow_many_files()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
+@pytest.mark.parametrize(
+    ("number", "expected", "said"),
+    [(errno.ENOSPC, ResourceExhausted, "no space is left"), (errno.EMFILE, Unavailable, "as many files open")],
+)
+async def test_an_engine_that_a_disk_or_a_limit_keeps_from_starting_says_so(
+    start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception], said: str
+) -> None:
+    def refused(prefix: str) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    with pytest.raises(expected, match=said):
+        await start(Forks([READY]))("a", "0")

@@ -177,7 +177,7 @@ class TestLoad:
             await world.policies.load(LoadPolicy("r", P, "/nothing"))
 
     async def test_a_policy_whose_engine_does_not_start_fails_and_can_be_replaced(self, world: World) -> None:
-        world.engines.refusals.append("no such architecture")
+        world.engines.refusals.append(FailedPrecondition("no such architecture"))
         policy = await world.load()
         assert (policy.state, policy.failure) == (State.FAILED, Failure("FAILED_PRECONDITION", "no such architecture"))
         await world.policies.load(LoadPolicy("again", P, "/base"))
@@ -342,9 +342,10 @@ class TestDeath:
         policy = await world.until(State.FAILED)
         assert policy.failure == Failure("UNAVAILABLE", "killed; it died 4 times in a row")
 
-    async def test_a_restart_that_fails_is_tried_again(self, world: World) -> None:
+    @pytest.mark.parametrize("kind", [FailedPrecondition, ResourceExhausted, Unavailable])
+    async def test_a_restart_that_fails_is_tried_again(self, world: World, kind: type[RatchetError]) -> None:
         await world.load()
-        world.engines.refusals.append("no memory")
+        world.engines.refusals.append(kind("no memory"))
         world.engine.die("killed")
         await asyncio.sleep(0.02)
         assert (await world.until(State.READY)).policy_id == BASE
@@ -421,7 +422,7 @@ class TestGpus:
 
     async def test_a_gpu_is_free_again_when_its_policy_is_gone_or_has_failed(self, world: World) -> None:
         await world.load(PolicyName("a"))
-        world.engines.refusals = ["no room for the KV cache"]
+        world.engines.refusals = [FailedPrecondition("no room for the KV cache")]
         assert (await world.load(PolicyName("b"))).state is State.FAILED
         await world.load(PolicyName("c"))
         await world.policies.unload(PolicyName("a"))

@@ -43,7 +43,7 @@ def test_vllm_takes_what_is_asked_of_it(model: ModelFolder, gpus: str, spread: i
     defaults = EngineDefaults(
         device="cuda",
         max_num_seqs=settings.max_num_seqs,
-        kv_cache_bytes=settings.kv_cache,
+        kv_cache_bytes=settings.kv_cache_bytes,
         tensor_parallel_size=spread,
         gpu_memory_utilization=devices.memory_share,
         enforce_eager=settings.eager,

@@ -171,7 +171,7 @@ async def test_nothing_of_the_callers_choosing_is_a_label(door: Door) -> None:
 
 # The dashboard
 
-DASHBOARD = json.loads((DEPLOY / "grafana" / "sandbox.json").read_text())
+DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "sandbox.json").read_text())
 
 
 def expressions() -> list[str]:

@@ -1,6 +1,8 @@
 """Stored batches over a store in memory."""
 
 import asyncio
+import hashlib
+import threading
 from dataclasses import replace
 from datetime import timedelta
 
@@ -47,6 +49,20 @@ async def test_a_batch_is_queued_in_chunks(world: World) -> None:
     assert world.queue.ids == [f"{batch.id}/{first}" for first in (0, CHUNK, 2 * CHUNK)]
     assert (await world.queue.take(timedelta())).priority is Priority.LOW
     assert (batch.state, batch.programs_total, batch.caller) == (State.RUNNING, 2 * CHUNK + 1, "me")
+
+
+async def test_hashing_many_megabytes_holds_up_no_other_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, sha256 = [], hashlib.sha256
+
+    def noted(begin: bytes = b"") -> object:
+        if begin == b"HIGH":
+            threads.append(threading.current_thread())
+        return sha256(begin)
+
+    monkeypatch.setattr(hashlib, "sha256", noted)
+    await world.batches.create(new_programs(3), priority=Priority.HIGH)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:

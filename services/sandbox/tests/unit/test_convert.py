@@ -127,7 +127,7 @@ def test_literals_of_keys_with_one_hash_are_refused() -> None:
 def test_every_fault_is_found_at_once() -> None:
     bad = pb.Program(
         source="x" * 10_001,
-        stdin="é" * 5_001,
+        stdin="é" * ((8 << 20) + 1),
         entry_point="not a name",
         tests=[call("1", tolerance=-1), common.Test(), common.Test(check=common.CheckTest(code="def"))],
         limits=common.Limits(cpu_time=Duration(seconds=11), memory_bytes=1, output_bytes=-1),

@@ -71,7 +71,10 @@ def test_what_is_named_is_taken() -> None:
 
 
 def test_a_runtime_that_is_not_here() -> None:
-    with pytest.raises(Unimplemented, match="runtime 'torch' is not on this node; it has python, science, numpy"):
+    with pytest.raises(
+        Unimplemented,
+        match=r"runtime 'torch' is not on this node; it has python, science, numpy.*setup.sh sandbox-torch",
+    ):
         settle(Program("p", "", runtime="torch"), HERE)
 
 

@@ -15,10 +15,11 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
+from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Phase, Run, State, Step
+from trainer_service.domain.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds
@@ -121,7 +122,7 @@ def run_to_proto(run: Run) -> pb.Run:
         cancel_actor=run.cancel_actor,
         resumes=run.resumes,
         resume_actor=run.resume_actor,
-        estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
+        forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[
             pb.Notice(
@@ -135,10 +136,10 @@ def run_to_proto(run: Run) -> pb.Run:
     )
 
 
-def _estimate_to_proto(estimate: Estimate) -> pb.Estimate:
-    message = pb.Estimate(peak_bytes=estimate.peak_bytes, limit_bytes=estimate.limit_bytes)
-    if estimate.step_time is not None:
-        message.step_time.FromTimedelta(estimate.step_time)
+def _forecast_to_proto(forecast: Forecast) -> pb.Forecast:
+    message = pb.Forecast(peak_bytes=forecast.peak_bytes, limit_bytes=forecast.limit_bytes)
+    if forecast.step_time is not None:
+        message.step_time.FromTimedelta(forecast.step_time)
     return message
 
 
@@ -171,6 +172,7 @@ def checkpoint_from_proto(message: pb.Checkpoint) -> Checkpoint:
         policy_id=message.policy_id,
         create_time=timestamp_from_proto(message.create_time),
         validation_score=message.validation_score if message.HasField("validation_score") else None,
+        validation=estimate_from_proto(message.validation) if message.HasField("validation") else None,
     )
 
 
@@ -181,6 +183,7 @@ def checkpoint_to_proto(checkpoint: Checkpoint) -> pb.Checkpoint:
         policy_id=checkpoint.policy_id,
         create_time=timestamp_to_proto(checkpoint.create_time),
         validation_score=checkpoint.validation_score,
+        validation=estimate_to_proto(checkpoint.validation) if checkpoint.validation else None,
     )
 
 

@@ -14,12 +14,13 @@ from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, NotFo
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
+from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -54,7 +55,8 @@ def step(number: int, attempt: int = 1) -> Step:
 
 
 def checkpoint(number: int, score: float | None = None) -> Checkpoint:
-    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score)
+    interval = None if score is None else Estimate(score, score / 2, (1 + score) / 2)
+    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score, interval)
 
 
 async def running(store: RunStore, run: Run) -> Run:
@@ -127,7 +129,7 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         update_time=NOW,
         phase=Phase.SAVING,
         phase_time=NOW,
-        estimate=Estimate(2**33, 2**34, timedelta(seconds=90)),
+        forecast=Forecast(2**33, 2**34, timedelta(seconds=90)),
         out_of_memory=1,
         notices=(Notice(3, "a sentence", NOW),),
         place="http://ray:8265",

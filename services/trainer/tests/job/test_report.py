@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -97,6 +98,18 @@ def test_a_job_says_that_it_lives_whether_it_is_heard_or_not(build: Any, service
     heard = service.heartbeats
     wait_for(background, lambda: service.heartbeats > heard + 1)
     assert (reasons, beating.done()) == ([], False)
+
+
+def test_a_heartbeat_that_breaks_is_not_the_last_one(
+    service: Service, build: Any, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = build(2)
+    broken = Mock(side_effect=ValueError("whatever it is"))
+    with monkeypatch.context() as for_a_while:
+        for_a_while.setattr(report, "rpc_errors", broken)
+        background.start(reporter.beat(pytest.fail))
+        wait_for(background, lambda: broken.called)
+    wait_for(background, lambda: service.heartbeats > 1)
 
 
 def test_a_job_whose_attempt_is_over_is_stopped(build: Any, background: Background):

@@ -10,11 +10,12 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.statistics import Estimate
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Phase, Run, RunId, State
+from trainer_service.domain.run import Forecast, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.domain.thresholds import Thresholds
 
@@ -89,7 +90,7 @@ def test_digests_of_problem_sets_go_out_and_are_not_taken_in(make_complete_spec:
 @pytest.mark.parametrize("state", list(State))
 def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) -> None:
     run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
-    best = Checkpoint(3, "/exports/3", "sha256:p", NOW, 0.0)
+    best = Checkpoint(3, "/exports/3", "sha256:p", NOW, 0.0, Estimate(0.0, 0.0, 0.25))
     message = convert.run_to_proto(replace(run, state=state, best_checkpoint=best, start_time=NOW))
     assert convert.state_from_proto(message.state) is state
     assert message.best_checkpoint.HasField("validation_score")
@@ -116,11 +117,11 @@ def test_every_phase_has_its_counterpart(phase: Phase, make_complete_spec: Any) 
 
 def test_what_a_run_takes_and_what_was_said_of_it_go_out(make_complete_spec: Any) -> None:
     run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
-    assert not convert.run_to_proto(run).HasField("estimate")
-    estimate = Estimate(8 << 30, None, timedelta(seconds=90))
-    message = convert.run_to_proto(replace(run, estimate=estimate).noticed("a sentence", NOW, "kl"))
-    assert (message.estimate.peak_bytes, message.estimate.step_time.seconds) == (8 << 30, 90)
-    assert not message.estimate.HasField("limit_bytes")
+    assert not convert.run_to_proto(run).HasField("forecast")
+    forecast = Forecast(8 << 30, None, timedelta(seconds=90))
+    message = convert.run_to_proto(replace(run, forecast=forecast).noticed("a sentence", NOW, "kl"))
+    assert (message.forecast.peak_bytes, message.forecast.step_time.seconds) == (8 << 30, 90)
+    assert not message.forecast.HasField("limit_bytes")
     assert [(one.step, one.message, one.guard) for one in message.notices] == [(0, "a sentence", "kl")]
 
 

@@ -123,6 +123,35 @@ async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelF
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["run_2"]
 
 
+@pytest.mark.parametrize("config", ["[]", "null", "1", "[" * 200_000, "{" + " " * (16 << 20) + "}"])
+async def test_a_config_that_is_none_is_no_model(folders: FsspecModelFolders, model: Path, config: str) -> None:
+    (model / "config.json").write_text(config)
+    with pytest.raises(NotFound, match=r"holds no model: config\.json"):
+        await folders.inspect(str(model))
+
+
+@pytest.mark.parametrize("text_config", [None, [], 3, {}])
+@pytest.mark.parametrize("room", [None, "256", -5, 1e400])
+async def test_what_a_config_says_wrongly_is_not_said(
+    folders: FsspecModelFolders, model: Path, text_config: object, room: object
+) -> None:
+    said = {"text_config": text_config, "max_position_embeddings": room, "num_hidden_layers": room, "hidden_size": 1}
+    (model / "config.json").write_text(json.dumps(said | {"intermediate_size": 1, "vocab_size": 1}))
+    found = await folders.inspect(str(model))
+    assert found.max_tokens == 0
+
+
+async def test_the_base_of_a_run_without_a_checkpoint_is_left_over_too(
+    folders: FsspecModelFolders, tmp_path: Path
+) -> None:
+    for name in ("run_1/base", "run_2/base-host-17", "run_3/logs", "run_4/checkpoints", "run_4/base"):
+        os.makedirs(tmp_path / "runs" / name)
+    assert await folders.with_leftovers() == ["run_1", "run_2", "run_4"]
+    for run in ("run_1", "run_2", "run_4"):
+        await folders.tidy(RunId(run))
+    assert await folders.with_leftovers() == []
+
+
 async def test_tidying_leaves_exports_and_logs(folders: FsspecModelFolders, tmp_path: Path) -> None:
     for name in ("checkpoints/global_step_4", "exports", "logs", "base"):
         (tmp_path / "runs" / "run_1" / name).mkdir(parents=True)
@@ -148,11 +177,11 @@ async def test_only_a_runs_own_exports_are_removed(folders: FsspecModelFolders, 
     own = tmp_path / "runs" / id / "exports" / "step-1"
     os.makedirs(own)
     os.makedirs(tmp_path / "runs" / id / "checkpoints")
-    assert await folders.with_checkpoints() == [id]
+    assert await folders.with_leftovers() == [id]
     for uri in (str(model), f"{own}/../../../../model", str(own)):
         await folders.remove_export(id, uri)
     assert len(os.listdir(model)) == 2
     assert os.listdir(own.parent) == []
     await folders.remove_export(id, str(own))
     await folders.tidy(id)
-    assert await folders.with_checkpoints() == []
+    assert await folders.with_leftovers() == []

@@ -57,11 +57,11 @@ SHAPE = Shape(parameters=1_750_000, layers=4, hidden=192, inner=512, vocabulary=
 
 async def test_what_a_run_will_take_is_told_at_create(trainer: Any, make_spec: Any) -> None:
     known = trainer.folders.models["/models/starter"]
-    assert (await trainer.create("r0", make_spec())).estimate is None
+    assert (await trainer.create("r0", make_spec())).forecast is None
     trainer.folders.models["/models/starter"] = replace(known, shape=SHAPE)
-    estimate = (await trainer.create("r1", make_spec())).estimate
-    assert 1 << 30 < estimate.peak_bytes < 4 << 30
-    assert estimate.step_time > timedelta(0)
+    forecast = (await trainer.create("r1", make_spec())).forecast
+    assert 1 << 30 < forecast.peak_bytes < 4 << 30
+    assert forecast.step_time > timedelta(0)
 
 
 async def test_what_cannot_fit_is_refused_at_create(trainer: Any, make_spec: Any) -> None:

@@ -206,12 +206,16 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: W
         # The export is the very weights that generated, sampled with and were validated.
         assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
         assert checkpoint.policy_id == reports.steps[checkpoint.step].policy_id
-        assert 0 <= checkpoint.validation_score <= 1
+        assert checkpoint.validation.low <= checkpoint.validation_score <= checkpoint.validation.high
     for step in reports.steps.values():
         assert step.metrics["logprob_diff_mean"] < 1e-3
         assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
     assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
-    assert reports.steps[4].metrics["validation_problems"] == 8
+    base = reports.steps[1].metrics
+    assert base["base_score_low"] <= base["base_score"] <= base["base_score_high"]
+    validated = reports.steps[4].metrics
+    assert validated["validation_problems"] == 8
+    assert 0 <= validated["validation_score_low"] < validated["validation_score_high"] <= 1
     assert reports.faults == 0
     assert reports.phases[:5] == ["LOADING_MODEL", "LOADING_POLICY", "VALIDATING", "GENERATING", "UPDATING"]
     assert {"SAVING", "VALIDATING"} <= set(reports.phases)

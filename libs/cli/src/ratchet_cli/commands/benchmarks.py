@@ -9,8 +9,9 @@ import typer
 
 import ratchet_benchmarks
 from ratchet_benchmarks import BENCHMARKS, OWN, LoadedBenchmark, folder
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import TargetOption
-from ratchet_cli.commands.sandbox import capabilities, connected, local_target
+from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
@@ -65,11 +66,12 @@ def verify(
     Each problem's tests are tried apart from the program first. What passes only with its tests in the program's own
     process, or says that they are there, is listed with the reason: its results can be forged.
     """
+    if not target:
+        runtimes.ensure_for([name])
     target = target or local_target()
-    with connected(target) as channel:
-        runtimes = {runtime.name for runtime in capabilities(channel).runtimes}
+    there = runtimes.offered(target)
     try:
-        loaded, found = asyncio.run(_verified(name, limit or None, target, runtimes, quiet=as_json))
+        loaded, found = asyncio.run(_verified(name, limit or None, target, there, quiet=as_json))
     except Unavailable as error:
         raise CommandError(f"{error.message}.", 4) from error
     except RatchetError as error:
@@ -118,14 +120,14 @@ def _reasons(one: Preflight) -> list[str]:
 
 
 async def _verified(
-    name: str, limit: int | None, target: str, runtimes: Collection[str], *, quiet: bool
+    name: str, limit: int | None, target: str, there: Collection[str], *, quiet: bool
 ) -> tuple[LoadedBenchmark, list[Preflight]]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
         prepared = Count(f"preparing {name}", "problems")
         with following(prepared, quiet=quiet) as changed:
             await ratchet_benchmarks.prepare(name, executor, _counter(prepared, changed))
         loaded = await asyncio.to_thread(ratchet_benchmarks.load, name, limit)
-        if loaded.runtime and loaded.runtime not in runtimes:
+        if loaded.runtime and loaded.runtime not in there:
             raise CommandError(
                 f"{name} needs the runtime {loaded.runtime}, which this sandbox lacks: scripts/setup.sh "
                 f"sandbox-{loaded.runtime} builds it, and the sandbox finds it when it starts next."

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.commands import importing, options, schedule, suites
+from ratchet_cli.commands import importing, options, runtimes, schedule, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
@@ -76,6 +76,7 @@ def evaluate(
             exclude_unsound=exclude_unsound,
             **suites.sets_of(benchmark, limit),
         )
+    runtimes.ensure_for(suites.names_of(benchmark))
     with Client() as client:
 
         def measure(request_id: str = "") -> None:

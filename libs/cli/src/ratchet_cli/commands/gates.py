@@ -8,10 +8,11 @@ from rich.text import Text
 
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, Temperature
 from ratchet_cli.commands.options import numbers_of_user, one_of
 from ratchet_cli.commands.references import champion, version_of
-from ratchet_cli.commands.suites import sets_of
+from ratchet_cli.commands.suites import names_of, sets_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
 from ratchet_cli.views import evaluations as view
@@ -49,7 +50,8 @@ def gate(
 ) -> None:
     """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
     guards = [_guard(text) for text in guard]
-    sets = sets_of([*benchmark, *_unnamed(benchmark, guards)], limit)
+    measured = [*benchmark, *_unnamed(benchmark, guards)]
+    sets = sets_of(measured, limit)
     with numbers_of_user():
         rules = pb.GateRules(
             target=target or _target(benchmark, sets),
@@ -66,6 +68,7 @@ def gate(
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             **sets,
         )
+    runtimes.ensure_for(names_of(measured))
     with Client() as client:
         decision = _decide(client, model, spec, min_difference, rules, quiet=as_json)
     if as_json:
@@ -110,17 +113,12 @@ def _guard(text: str) -> pb.Guard:
         raise CommandError(f"--guard {text}: write SET:LOSS, such as mbpp:0.02.", code=2) from error
 
 
-def _names(benchmarks: Sequence[str]) -> list[str]:
-    sets = sets_of(benchmarks)
-    return [entry.problems.name for entry in sets["suite"]] if "suite" in sets else [sets["problems"].name]
-
-
 def _unnamed(benchmarks: Sequence[str], guards: Sequence[pb.Guard]) -> list[str]:
     """The sets that are guarded and not measured otherwise."""
-    names = _names(benchmarks)
+    names = names_of(benchmarks)
     return [guard.problems for guard in guards if guard.problems not in names]
 
 
 def _target(benchmarks: Sequence[str], sets: dict[str, object]) -> str:
     """The only benchmark, where guards are measured beside it: the gain must show there and not on the guards, too."""
-    return _names(benchmarks)[0] if len(benchmarks) == 1 and "suite" in sets else ""
+    return names_of(benchmarks)[0] if len(benchmarks) == 1 and "suite" in sets else ""

@@ -10,6 +10,7 @@ import typer
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import numbers_of_user
 from ratchet_cli.commands.references import parse, version_of
 from ratchet_cli.terminal.errors import CommandError
@@ -45,6 +46,7 @@ def matrix(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure models on benchmarks at temperatures, as one table. Exit code 1 when a cell has no score."""
+    runtimes.ensure_for(benchmark)
     with Client() as client:
         named = _models(client, model, base)
         cells, ancestors = [], {}

@@ -30,6 +30,7 @@ def list_nodes(as_json: JsonFlag = False) -> None:
                 "policies": lambda node: ", ".join(engine.policy for engine in node.engines) or "none",
                 "of": lambda node: node.capacity,
                 "sequences": _sequences,
+                "KV tokens": lambda node: ", ".join(str(engine.kv_cache_tokens) for engine in node.engines) or "-",
                 "GPUs": lambda node: ",".join(node.devices) or "-",
                 "free GiB": lambda node: f"{node.free_memory_bytes / 2**30:.1f}",
                 "": lambda node: node.detail,

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
@@ -117,6 +118,7 @@ def _require_no_others(context: typer.Context) -> None:
 
 
 def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
+    runtimes.ensure_for([spec.problems.name, spec.validation_problems.name])
     with Client() as client:
         run = client.runs.create(spec)
         if detach:
@@ -205,9 +207,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
-    for checkpoint in checkpoints:
-        score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
-        fields.append((f"checkpoint {checkpoint.step}", f"{checkpoint.uri}{score}"))
+    fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 

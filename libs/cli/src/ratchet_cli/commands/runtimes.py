@@ -5,18 +5,26 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import ratchet_benchmarks
 from ratchet_cli.commands.options import TargetOption
 from ratchet_cli.commands.sandbox import capabilities, connected
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
+from ratchet_kit.errors import NotFound
+from ratchet_local import control
+from ratchet_local.home import Home
+from ratchet_local.runtimes import build
 from ratchet_local.services import environments_folder
 
+RESTART_TIMEOUT_S = 180.0
 PREFIX = "sandbox-"  # by it the sandbox knows them among the environments
+UNFINISHED = ".unfinished"  # in an environment that is being built: no sandbox offers it
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 FolderOption = Annotated[
@@ -30,16 +38,16 @@ app = typer.Typer(help="The Python environments that programs may import from.",
 def list_runtimes(target: TargetOption = "", as_json: JsonFlag = False) -> None:
     """What a sandbox runs: Python environments and other languages, with their versions."""
     with connected(target) as channel:
-        offered = capabilities(channel)
+        found = capabilities(channel)
     if as_json:
-        print_json(list(offered.runtimes))
+        print_json(list(found.runtimes))
         return
     rows = []
-    for runtime in offered.runtimes:
+    for runtime in found.runtimes:
         packages = ", ".join(f"{name} {version}" for name, version in sorted(runtime.packages.items()))
         rows.append((runtime.name, runtime.language, runtime.version, packages))
     print_table(("name", "language", "version", "packages"), rows, breakable=("packages",))
-    for language, remedy in sorted(offered.missing_languages.items()):
+    for language, remedy in sorted(found.missing_languages.items()):
         say(f"No {language} here: {remedy}.")
 
 
@@ -60,12 +68,43 @@ def add(
         raise CommandError(f"{path} is there already. To build it anew, remove it first.")
     home.mkdir(parents=True, exist_ok=True)
     try:
-        for command in _commands(path, lockfile, _uv(home)):
-            _run(command)
+        make, fill = _commands(path, lockfile, _uv(home))
+        _run(make)
+        (path / UNFINISHED).touch()
+        _run(fill)
+        (path / UNFINISHED).unlink()
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
     say(f"Runtime {name} is built. The sandbox offers it from its next start on: ratchet down, ratchet up.")
+
+
+def ensure_for(benchmarks: Iterable[str]) -> None:
+    """Builds what the programs of these benchmarks import from, where this machine's platform has not got it yet.
+
+    A platform elsewhere (RATCHET_URL) is left to its operator: its evaluations say what they lack. Raises CommandError,
+    also for data that are not here, and PlatformError.
+    """
+    needs = {name: runtime for name in benchmarks if (runtime := ratchet_benchmarks.runtime_of(name))}
+    if not needs or os.environ.get("RATCHET_URL") or not (lacking := set(needs.values()) - offered()):
+        return
+    for name in needs:
+        try:
+            ratchet_benchmarks.require(name)
+        except NotFound as error:
+            raise CommandError(f"{error.message}.") from error
+    for runtime in sorted(lacking):
+        stderr.print(f"building the runtime {runtime}, once: that takes minutes", markup=False)
+        build(runtime)
+    control.restart(Home.default(), "sandbox", RESTART_TIMEOUT_S)
+    if left := ", ".join(sorted(lacking - offered())):
+        raise CommandError(f"The sandbox does not offer {left}: RATCHET_SANDBOX_RUNTIMES_DIR leads it elsewhere.")
+
+
+def offered(target: str = "") -> set[str]:
+    """The runtimes of a sandbox; without `target`, of this machine's platform."""
+    with connected(target) as channel:
+        return {runtime.name for runtime in capabilities(channel).runtimes}
 
 
 def _uv(home: Path) -> str | None:

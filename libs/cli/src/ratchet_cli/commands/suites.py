@@ -15,6 +15,10 @@ def sets_of(texts: Sequence[str], limit: int = 0) -> dict[str, Any]:
     return {"suite": entries}
 
 
+def names_of(texts: Sequence[str]) -> list[str]:
+    return [entry(text).problems.name for text in texts]
+
+
 def entry(text: str, limit: int = 0) -> pb.SuiteEntry:
     """Of a suite, from "humaneval" or "humaneval=0.4"."""
     name, _, weight = text.rpartition("=")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.references import champion
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.improve.plan import Plan
@@ -37,6 +38,9 @@ def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
     ]
     if faults:
         raise CommandError("\n".join(faults), code=2)
+    measured = plan.evaluation_of(now)
+    sets = [entry.problems for entry in measured.suite] or [measured.problems]
+    runtimes.ensure_for(one.name for one in (*sets, plan.run_of(now).problems))
     return now
 
 

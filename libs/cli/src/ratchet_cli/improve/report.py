@@ -144,6 +144,10 @@ def _reward_curve(report: TurnReport) -> Figure:
         plot.plot(*zip(*_smoothed(values), strict=True), color=GREEN, linewidth=2, label="mean of 5 steps")
     if scores:
         plot.plot(*zip(*scores, strict=True), color=INK, marker="o", linestyle="--", linewidth=1, label="validation")
+        ends = ("validation_score_low", "validation_score_high")
+        known = [(number, *map(metrics.get, ends)) for number, metrics in report.steps if ends[0] in metrics]
+        if known:
+            plot.vlines(*zip(*known, strict=True), color=INK, linewidth=1)
     plot.set(xlabel="step", ylabel=f"mean {word}")
     if all(0 <= value <= 1 for _, value in (*values, *scores)):
         plot.set(ylim=(0, 1))

@@ -1,7 +1,7 @@
 """How a training run is followed: what it does, how far it is, how long it will take."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.console import RenderableType
@@ -75,12 +75,12 @@ def activity(run: pb.Run) -> str:
 def memory(run: pb.Run) -> str:
     """What training was expected to take, and how that was made to fit."""
     hyper = run.spec.hyperparameters
-    expected = f"about {run.estimate.peak_bytes / 2**30:.1f} GiB" if run.HasField("estimate") else "not estimated"
-    if run.estimate.HasField("limit_bytes"):
-        expected += f" of {run.estimate.limit_bytes / 2**30:.1f}"
+    expected = f"about {run.forecast.peak_bytes / 2**30:.1f} GiB" if run.HasField("forecast") else "not known"
+    if run.forecast.HasField("limit_bytes"):
+        expected += f" of {run.forecast.limit_bytes / 2**30:.1f}"
     tokens = max(hyper.micro_batch_tokens >> run.out_of_memory, hyper.max_prompt_tokens + hyper.max_response_tokens)
     twice = ", activations made a second time" if hyper.gradient_checkpointing or run.out_of_memory else ""
-    time = f", at most {run.estimate.step_time.ToSeconds()} s a step" if run.estimate.HasField("step_time") else ""
+    time = f", at most {run.forecast.step_time.ToSeconds()} s a step" if run.forecast.HasField("step_time") else ""
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 
@@ -98,6 +98,20 @@ def _phase_seconds(run: pb.Run) -> float:
     if not run.HasField("phase_time"):
         return 0.0
     return max(0.0, (datetime.now(UTC) - run.phase_time.ToDatetime(tzinfo=UTC)).total_seconds())
+
+
+def score(checkpoint: pb.Checkpoint) -> str:
+    """Of its validation, with the interval where it has one."""
+    if not checkpoint.HasField("validation_score"):
+        return ""
+    interval = checkpoint.validation
+    between = f" ({interval.low:.3f} to {interval.high:.3f})" if checkpoint.HasField("validation") else ""
+    return f"  {checkpoint.validation_score:.3f}{between}"
+
+
+def _interval(metrics: Mapping[str, float]) -> str:
+    ends = [metrics[name] for name in ("validation_score_low", "validation_score_high") if name in metrics]
+    return f" ({ends[0]:.3f} to {ends[1]:.3f})" if len(ends) == 2 else ""
 
 
 class RunView:
@@ -133,11 +147,10 @@ class RunView:
         losses = [step.metrics["loss"] for step in steps if "loss" in step.metrics and not rewards]
         if losses:
             table.add_row("loss", f"{sparkline(losses, min(losses), max(losses))}  {losses[-1]:.3f}")
-        scores = [
-            (step.number, step.metrics["validation_score"]) for step in steps if "validation_score" in step.metrics
-        ]
-        if scores:
-            table.add_row("validation", "  ".join(f"{number}: {score:.3f}" for number, score in scores[-6:]))
+        validated = [step for step in steps if "validation_score" in step.metrics]
+        if validated:
+            scores = "  ".join(f"{step.number}: {step.metrics['validation_score']:.3f}" for step in validated[-6:])
+            table.add_row("validation", f"{scores}{_interval(validated[-1].metrics)}")
         if steps:
             metrics = steps[-1].metrics
             table.add_row("", "  ".join(f"{key} {metrics[key]:.3g}" for key in METRICS if key in metrics))
@@ -170,7 +183,8 @@ class RunView:
         metrics = self._steps[-1].metrics
         first = "reward_mean" if "reward_mean" in metrics else "loss"
         names = {first: first.removesuffix("_mean"), "validation_score": "validation"}
-        return "".join(f", {name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
+        said = "".join(f", {name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
+        return f"{said}{_interval(metrics)}"
 
     def _time_left(self) -> str:
         left = self.run.spec.steps - self.run.step

@@ -163,7 +163,8 @@ class Evaluations:
         baseline = await self._store.get(baseline_id)
         check_finished(baseline)
         facts, counts = await self._store.problems([baseline_id]), await self._store.counts([baseline_id])
-        return plan(baseline.spec, tallies(facts[baseline_id], counts[baseline_id]), wanted)
+        seen = tallies(facts[baseline_id], counts[baseline_id])
+        return await asyncio.to_thread(plan, baseline.spec, seen, wanted)
 
     async def _report(self, evaluation: Evaluation) -> Report:
         return (await self._reports([evaluation]))[0]
@@ -187,7 +188,12 @@ class Evaluations:
         facts = await self._store.problems(counted) if counted else {}
         counts = await self._store.counts(counted) if counted else {}
         now = self._clock.now()
-        return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+
+        def reports() -> list[Report]:
+            return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+
+        # The scores of thousands of problems take a while.
+        return await asyncio.to_thread(reports) if counted else reports()
 
 
 def _report(evaluation: Evaluation, facts: Sequence[Facts], counts: Sequence[Count], now: datetime) -> Report:

@@ -13,7 +13,7 @@ from gateway_service.domain.experiments.experiment import (
 )
 from gateway_service.domain.experiments.plan import Plan, PlanRequest
 from gateway_service.domain.experiments.report import Comparison, Report
-from gateway_service.domain.statistics.conclusions import Verdict
+from gateway_service.domain.statistics.conclusions import Standing
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Unit
 from ratchet.gateway.v1 import experiment_pb2 as pb
@@ -29,7 +29,7 @@ _STATES = {state: pb.Experiment.State.Value(f"STATE_{state.name}") for state in 
 _UNITS_TO_PROTO = {unit: pb.ExperimentSpec.Unit.Value(f"UNIT_{unit.name}") for unit in Unit}
 _ANALYSES_TO_PROTO = {analysis: pb.ExperimentSpec.Analysis.Value(f"ANALYSIS_{analysis.name}") for analysis in Analysis}
 _MEASURES_TO_PROTO = {measure: pb.ExperimentMetric.Measure.Value(f"MEASURE_{measure.name}") for measure in Measure}
-_VERDICTS = {verdict: pb.MetricComparison.Verdict.Value(f"VERDICT_{verdict.name}") for verdict in Verdict}
+_STANDINGS = {standing: pb.MetricComparison.Standing.Value(f"STANDING_{standing.name}") for standing in Standing}
 _UNITS = {value: unit for unit, value in _UNITS_TO_PROTO.items()} | {0: Unit.USER}
 _ANALYSES = {value: analysis for analysis, value in _ANALYSES_TO_PROTO.items()} | {0: Analysis.SEQUENTIAL}
 _MEASURES: Mapping[int, Measure] = {value: measure for measure, value in _MEASURES_TO_PROTO.items()}
@@ -157,7 +157,7 @@ def _comparison_to_proto(comparison: Comparison) -> pb.MetricComparison:
         difference=estimate_to_proto(comparison.difference) if comparison.difference else None,
         level=comparison.level,
         p_value=comparison.p_value,
-        verdict=_VERDICTS[comparison.verdict],
+        standing=_STANDINGS[comparison.standing],
         sentence=comparison.sentence,
     )
 

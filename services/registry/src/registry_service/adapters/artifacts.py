@@ -67,23 +67,25 @@ class FsspecArtifactStore:
         return artifact
 
     def _delete(self, key: str) -> None:
-        if self._root.local is not None:
-            shutil.rmtree(_staging_folder(self._root.local, key), ignore_errors=True)
+        shutil.rmtree(self._staging_folder(key), ignore_errors=True)
         self._root.child(key).delete()
 
     @contextmanager
     def _staging(self, key: str) -> Iterator[Path]:
-        """A folder of this artifact's own, on the store's file system where that is local; gone at the end."""
-        if self._root.local is None:
-            with tempfile.TemporaryDirectory(prefix="ratchet-artifact-") as temporary:
-                yield Path(temporary)
-            return
-        folder = _staging_folder(self._root.local, key)
-        folder.mkdir(parents=True)
+        """A folder of this artifact's own; gone at the end."""
+        folder = self._staging_folder(key)
+        folder.mkdir(mode=0o777 if self._root.local else 0o700, parents=True)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _staging_folder(self, key: str) -> Path:
+        """On the store's file system where that is local. `delete` finds that of a service that was killed."""
+        name = key.replace("/", "-")
+        if self._root.local is not None:
+            return self._root.local / ".incoming" / name
+        return Path(tempfile.gettempdir()) / f"ratchet-artifact-{name}"
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -95,10 +97,6 @@ class FsspecArtifactStore:
                 f"the artifact store {self._root.uri} is full ({error.message}): free some space, or point "
                 f"ARTIFACT_URL at a larger place, and make the version again under a new request_id"
             ) from error
-
-
-def _staging_folder(root: Path, key: str) -> Path:
-    return root / ".incoming" / key.replace("/", "-")
 
 
 def _digest(folder: Path, files: list[Path]) -> str:

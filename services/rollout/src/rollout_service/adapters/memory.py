@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
+from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import ChatPrompt, Completion, Echo, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
 from ratchet_problems import ToolCall
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
@@ -16,6 +16,7 @@ from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, W
 
 MAX_MODEL_LEN = 64
 LOG_PROB = -0.5
+KV_CACHE_TOKENS = 4096
 
 
 class ScriptedEngine:
@@ -39,7 +40,7 @@ class ScriptedEngine:
 
     @property
     def info(self) -> EngineInfo:
-        return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN)
+        return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN, kv_cache_tokens=KV_CACHE_TOKENS)
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
         prompt = _tokens(request)
@@ -94,7 +95,7 @@ class ScriptedEngine:
 
 
 class ScriptedEngines:
-    """An `EngineFactory`. While `refusals` holds messages, each start fails with the next one.
+    """An `EngineFactory`. While `refusals` holds errors, each start fails with the next one.
 
     `devices`: the GPUs that each engine of `started` was given.
     """
@@ -102,14 +103,14 @@ class ScriptedEngines:
     def __init__(self) -> None:
         self.started: list[ScriptedEngine] = []
         self.devices: list[tuple[str, ...]] = []
-        self.refusals: list[str] = []
+        self.refusals: list[RatchetError] = []
 
     async def start(
         self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
     ) -> PolicyEngine:
         await asyncio.sleep(0)
         if self.refusals:
-            raise FailedPrecondition(self.refusals.pop(0))
+            raise self.refusals.pop(0)
         self.started.append(ScriptedEngine(model))
         self.devices.append(tuple(devices))
         return self.started[-1]

@@ -235,7 +235,7 @@ class PolicyHost:
             started = time.monotonic()
             try:
                 reason = await self._serve_once()
-            except FailedPrecondition as error:
+            except RatchetError as error:
                 if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
                     raise
                 reason = error.message
@@ -262,7 +262,12 @@ class PolicyHost:
             self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now(), model.settings_id)
             await self._keep(model)
             self._settled.set()
-            log.info("policy.ready", policy=self.policy.name, policy_id=model.policy_id)
+            log.info(
+                "policy.ready",
+                policy=self.policy.name,
+                policy_id=model.policy_id,
+                kv_cache_tokens=engine.info.kv_cache_tokens,
+            )
             return await engine.died()
         finally:
             self._engine = None

@@ -259,7 +259,8 @@ class Policies:
 def _engine(host: PolicyHost) -> Engine:
     policy = host.policy
     state = PolicyState(policy.state)
-    return Engine(policy.name, state, policy.policy_id or "", policy.purpose, host.sequences)
+    tokens = policy.engine.kv_cache_tokens if policy.engine else 0
+    return Engine(policy.name, state, policy.policy_id or "", policy.purpose, host.sequences, tokens)
 
 
 def _is_shared(policy: Policy, request: LoadPolicy) -> bool:

@@ -51,6 +51,8 @@ class EngineInfo:
     dtype: Dtype
     max_model_len: int
     has_chat_template: bool = False
+    kv_cache_tokens: int = 0
+    """Whose keys and values it can hold at a time: so many tokens of prompts and completions are under way at most."""
 
 
 @dataclass(frozen=True, slots=True)

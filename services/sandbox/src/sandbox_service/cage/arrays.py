@@ -16,15 +16,14 @@ def is_array(value: object) -> bool:
 
 
 def of(value: Any) -> Any:
-    """The array that numpy makes of a list, a tuple or a number to compare it; None for what isn't looked into."""
+    """The array that numpy makes of what it compares, be it a list, a range or what calls itself a sequence; None for
+    what it can't make one of."""
     numpy: Any = sys.modules["numpy"]
     if is_array(value):
         return value
-    if type(value) not in (list, tuple, int, float, complex, bool) and not issubclass(type(value), numpy.generic):
-        return None
     try:
         return numpy.asarray(value)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # noqa: BLE001 (it may be of a class of anybody's)
         return None
 
 

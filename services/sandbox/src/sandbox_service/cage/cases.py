@@ -1,5 +1,7 @@
 """Test code's classes of unittest: run one by one, and whatever fails in them is known, whichever runner ran it."""
 
+import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +43,7 @@ def prepare(count: counting.Count) -> None:
 
     for name in ("assertIs", "assertIsNot"):
         setattr(unittest.TestCase, name, of_identities(name))
-    unittest.main = lambda *_, **__: None  # type: ignore[assignment]
+    unittest.main = lambda *_, **__: _Main()  # type: ignore[assignment]
 
     def failing(name: str) -> Callable[..., None]:
         before = getattr(unittest.TestResult, name)
@@ -61,6 +63,21 @@ def prepare(count: counting.Count) -> None:
     unittest.TestResult.addExpectedFailure = lambda self, test, err: count.forgive(err[1])  # type: ignore[method-assign]
 
 
+class _Main:
+    """What `unittest.main` gives: the tests run when their result is asked for, or else with all others."""
+
+    @functools.cached_property
+    def result(self) -> Any:
+        import unittest
+
+        result = unittest.TestResult()
+        for item in list(vars(sys.modules["__main__"]).values()):
+            if isinstance(item, type) and issubclass(item, unittest.TestCase) and item.__module__ == "__main__":
+                _suite(unittest, item).run(result)
+                _have_run.add(item)
+        return result
+
+
 class _Failure(type):
     """Of unittest's failures: to its runner every AssertionError is one."""
 
@@ -71,6 +88,7 @@ class _Failure(type):
         return issubclass(kind, AssertionError)
 
 
+_have_run: set[type] = set()  # at the word of the test code
 _failed_case: BaseException | None = None  # what a test of unittest raised, whichever runner ran it
 
 
@@ -87,14 +105,20 @@ def raise_failed() -> None:
 
 def run(unittest: types.ModuleType, case: type) -> bool:
     """Raises what the first test raised that didn't succeed, with its name."""
+    if case in _have_run:
+        raise_failed()
+        return True
+    result = unittest.TestResult()
+    result.failfast = True
+    _suite(unittest, case).run(result)
+    raise_failed()
+    return bool(result.testsRun > 0)
+
+
+def _suite(unittest: types.ModuleType, case: type) -> Any:
     for name in unittest.defaultTestLoader.getTestCaseNames(case):
         code = getattr(getattr(case, name), "__code__", None)
         if code and code.co_flags & _COROUTINE and not hasattr(case, "asyncSetUp"):
             what = f"{case.__name__}.{name} is async, and a plain TestCase never awaits it"
             raise little_pytest.Unsupported(f"{what}: IsolatedAsyncioTestCase does")
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
-    result = unittest.TestResult()
-    result.failfast = True
-    suite.run(result)
-    raise_failed()
-    return bool(result.testsRun > 0)
+    return unittest.defaultTestLoader.loadTestsFromTestCase(case)

@@ -175,7 +175,7 @@ class Collector:
         except little_pytest.Skipped:
             pass
         except Exception as error:
-            if type(error).__name__ != "SkipTest":
+            if type(error).__name__ != "SkipTest" or hasattr(error, "from_program"):  # only tests skip tests
                 raise outcomes.with_name(error, name) from None
         finally:
             _call_if_there(before_and_after[1], test)

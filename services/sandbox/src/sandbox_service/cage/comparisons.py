@@ -5,6 +5,7 @@ A statement compares if it is one of these:
 - a call whose name begins with assert, as a statement: self.assertEqual, numpy.testing.assert_allclose
 - `with` a call whose name begins with assert or holds "raises" or "warns"
 - an `if` with a branch that raises, fails or exits: its condition
+- a `match` with such a case
 - a `try` whose body ends in a raise, a fail or a false assert: the exception that spares it that
 - sys.exit and `raise SystemExit` with more than a constant
 
@@ -49,6 +50,9 @@ def compares(statement: Any) -> bool:
             return any(_expects(item.context_expr) for item in statement.items)
         case _ast.If():
             return not _is_constant(statement.test) and (gives_up(statement.body) or gives_up(statement.orelse))
+        case _ast.Match():
+            is_literal = isinstance(statement.subject, _ast.Constant)
+            return not is_literal and any(gives_up(case.body) for case in statement.cases)
         case _ast.Try():
             return bool(statement.handlers) and (gives_up(statement.body) or gives_up(statement.orelse))
     return False

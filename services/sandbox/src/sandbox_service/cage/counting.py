@@ -180,6 +180,9 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
             case _ast.If():
                 statement.body.insert(0, _call(statement, _CHECKED))
                 statement.orelse.insert(0, _call(statement, _CHECKED))
+            case _ast.Match():
+                for one in statement.cases:
+                    one.body.insert(0, _call(statement, _CHECKED))
             case _ast.Try():
                 for handler in statement.handlers:
                     handler.body.insert(0, _call(statement, _CHECKED))

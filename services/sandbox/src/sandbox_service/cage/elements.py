@@ -18,7 +18,7 @@ ZIP, MAP, EVERY, COMPARED, OPERATED = "@zip", "@map", "@every", "@compared", "@o
 IDENTITY = "@identity"
 ASSERTED = f"assert{COMPARED}"
 """As COMPARED, for a function that is a comparison as a statement."""
-_SAY = {"allclose", "array_equiv", "array_equal"}
+_SAY = {"allclose", "allequal", "array_equiv", "array_equal"}
 COMPARE = _SAY | {"isclose"} | {
     f"assert_{name}" for name in (
         "allclose", "equal", "array_equal", "almost_equal", "array_almost_equal", "array_almost_equal_nulp",
@@ -29,6 +29,8 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
     "GtE": operator.ge, "Sub": operator.sub,
 }  # fmt: skip
+DIFFERENCES = {"NotEq", "Sub"}
+"""Those that say of nothing that nothing differs."""
 _FIRST = {"a", "x", "actual"}
 _SECOND = {"b", "y", "desired"}
 _NOTHING = object()

@@ -8,7 +8,7 @@ else the tests pair is theirs.
 import _ast
 import builtins
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import comparisons
 import elements
@@ -16,6 +16,7 @@ import elements
 _BUILTINS = frozenset(vars(builtins))
 _AS_THEY_ARE = {"enumerate", "list", "tuple", "reversed", "iter", "sorted"}
 _SUMMARIES = {"all", "any", "sum", "max", "min"}
+_ONE_NUMBER = _SUMMARIES | {"norm", "mean", "amax", "count_nonzero", "flatnonzero", "argwhere", "nonzero", "where"}
 _COMPREHENSIONS = (_ast.GeneratorExp, _ast.ListComp, _ast.SetComp, _ast.DictComp)
 _MAPS = {"map", elements.MAP}
 _LITERALS = (_ast.List, _ast.Tuple, _ast.Set)
@@ -32,7 +33,7 @@ def rewrite(body: list[Any], code: str) -> None:
                 _identify(part)
     if "all(" in code or "numpy" in code:
         for at, statement in enumerate(body):
-            body[at] = _changed(statement, False, "numpy" in code)
+            body[at] = _changed(statement, _Look(), "numpy" in code)
 
 
 def is_every(node: Any) -> bool:
@@ -195,12 +196,33 @@ def _identify(node: Any) -> None:
 # --- what is asked of all elements
 
 
-def _changed(node: Any, whole: bool, of_numpy: bool) -> Any:
-    """`whole`: within what an `all` looks at."""
+class _Look(NamedTuple):
+    """From where an expression is looked at."""
+
+    in_comparison: bool = False
+    all: bool = False
+    """Within what an `all` looks at."""
+    sum: bool = False
+    """Within what becomes one number in a comparison."""
+
+    def marks(self, operation: str, *sides: Any) -> bool:
+        """What the tests select themselves (`x[labels == 2] - center`) may be none in a sum."""
+        if self.all:
+            return operation in elements.OPERATORS
+        is_of_parts = any(isinstance(side, _ast.Subscript) for side in sides)
+        return self.sum and operation in elements.DIFFERENCES and not is_of_parts
+
+
+def _changed(node: Any, look: _Look, of_numpy: bool) -> Any:
     if _is_data(node):
         return node
+    if isinstance(node, _ast.stmt):
+        look = _Look(comparisons.compares(node))
     name = comparisons.called(node) if isinstance(node, _ast.Call) else ""
-    inside = whole or name in ("all", "assert_array_less")
+    inside = look._replace(
+        all=look.all or name in ("all", "assert_array_less"),
+        sum=look.sum or (look.in_comparison and name in _ONE_NUMBER),
+    )
     for field in node._fields:
         part = getattr(node, field, None)
         if isinstance(part, _ast.AST):
@@ -217,14 +239,17 @@ def _changed(node: Any, whole: bool, of_numpy: bool) -> Any:
     if name in elements.COMPARE:
         marked = elements.ASSERTED if name.startswith("assert") else elements.COMPARED
         return _call(node, marked, node.func, *node.args, keywords=node.keywords)
-    if whole and isinstance(node, _ast.Compare) and len(node.ops) == 1:
-        operation = type(node.ops[0]).__name__
-        if operation in elements.OPERATORS:
-            name = _at(node, _ast.Constant(operation))
-            return _call(node, elements.OPERATED, name, node.left, node.comparators[0])
-    if whole and isinstance(node, _ast.BinOp) and isinstance(node.op, _ast.Sub):
-        return _call(node, elements.OPERATED, _at(node, _ast.Constant("Sub")), node.left, node.right)
+    if isinstance(node, _ast.Compare) and len(node.ops) == 1:
+        return _operated(node, type(node.ops[0]).__name__, look, node.left, node.comparators[0])
+    if isinstance(node, _ast.BinOp):
+        return _operated(node, type(node.op).__name__, look, node.left, node.right)
     return node
+
+
+def _operated(node: Any, operation: str, look: _Look, left: Any, right: Any) -> Any:
+    if not look.marks(operation, left, right):
+        return node
+    return _call(node, elements.OPERATED, _at(node, _ast.Constant(operation)), left, right)
 
 
 def _call(near: Any, name: str, *arguments: Any, keywords: Any = ()) -> Any:

@@ -16,6 +16,20 @@ def copied(self: Any, do: str) -> Any:
     return type(self).__program__.ask_for(grades.OF_MADE, do, self)
 
 
+class Copied:
+    """`__copy__`, `__deepcopy__`. An iterator of the program's seems to have neither: itertools.tee asks for one."""
+
+    def __init__(self, do: str) -> None:
+        self._do = do
+
+    def __get__(self, it: Any, kind: Any = None) -> Any:
+        if it is None:
+            return lambda it, *_: copied(it, self._do)
+        if hasattr(type(it), "__next__") and standing.rank_of(it) is not grades.MADE:
+            raise AttributeError(f"__{self._do}__")
+        return lambda *_: copied(it, self._do)
+
+
 def of_generator(self: Any, name: str) -> Any:
     """Its send, throw or close: what comes of it is as good as what comes next."""
 

@@ -68,6 +68,11 @@ class Garbled(BaseException):
     """The program's process sent what its own loop never sends."""
 
 
+def is_plain(item: object) -> bool:
+    """Whether it crosses as a copy."""
+    return not isinstance(item, Proxy | ProxyClass | type)
+
+
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
@@ -116,6 +121,18 @@ class Program(link.Link):
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
+
+    def constant(self, name: str) -> dict[str, object]:
+        """What the program has under the name now, if that's a plain value. Raises AttributeError where it's gone."""
+        self._standing, before = Grade(Standing.NAMED), self._standing
+        answer = self._exchange("names", ((name,),), {})
+        self._standing = before
+        if not (isinstance(answer, list) and answer and isinstance(answer[0], dict)):
+            raise Garbled
+        if name not in answer[0]:
+            raise AttributeError(f"module 'solution' has no attribute {name!r}")
+        item = answer[0][name]
+        return {name: item} if is_plain(item) else {}
 
     def identity(self, proxy: Proxy) -> Proxy:
         """The same for all that stand for one object, however it came. One that the tests made, and gave to nobody, is

@@ -26,8 +26,8 @@ import little_pytest
 import wire
 
 _TEXT_LIMIT = 1024
-_FILE, _MARK = "program.py", "\ufeff"
-_LOOKS_AT_ITS_FILE = ("__file__", "argv", "linecache", "multiprocessing", _FILE)
+FILE, _MARK = "program.py", "\ufeff"
+_LOOKS_AT_ITS_FILE = ("__file__", "argv", "linecache", "multiprocessing", FILE)
 
 
 def relieve(error: BaseException) -> None:
@@ -72,7 +72,7 @@ def compile_program(
 ) -> types.CodeType | None:
     """None where it doesn't: that's reported, after `before_error`."""
     try:
-        code = compile(source.removeprefix(_MARK), _FILE, "exec", dont_inherit=True)
+        code = compile(source.removeprefix(_MARK), FILE, "exec", dont_inherit=True)
     except BaseException as error:
         before_error()
         frames.send("error", *describe(error))
@@ -90,10 +90,13 @@ class Source:
     def get_source(self, name: str) -> str:
         return self._text.removeprefix(_MARK)
 
+    def lines(self) -> list[str]:
+        return self.get_source("").splitlines(keepends=True)
+
     def write_file(self) -> None:
         """Leaves a file that is there alone: the program may have come with it."""
         try:
-            descriptor = os.open(_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError:
             return
         wire.write_all(descriptor, self._text.encode())
@@ -105,7 +108,7 @@ def load(code: types.CodeType, name: str, source: str) -> types.ModuleType:
     module = types.ModuleType(name)
     folder, loader = os.getcwd(), Source(source)
     vars(module).update(
-        __builtins__=builtins, __file__=f"{folder}/{_FILE}", __cached__=None, __loader__=loader, __annotations__={}
+        __builtins__=builtins, __file__=f"{folder}/{FILE}", __cached__=None, __loader__=loader, __annotations__={}
     )
     if any(word in source for word in _LOOKS_AT_ITS_FILE):
         loader.write_file()
@@ -142,7 +145,7 @@ def report(error: BaseException, frames: wire.Frames) -> None:
     relieve(error)
     frames.send("error", *describe(error))
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != _FILE:
+    while trace is not None and trace.tb_frame.f_code.co_filename != FILE:
         trace = trace.tb_next
     try:
         if trace is not None and isinstance(loader := trace.tb_frame.f_globals.get("__loader__"), Source):

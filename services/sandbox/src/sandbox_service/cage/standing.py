@@ -236,11 +236,7 @@ class Proxy(metaclass=ProxyClass):
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
 
-    def __copy__(self) -> Any:
-        return protocols.copied(self, "copy")
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return protocols.copied(self, "deepcopy")
+    __copy__, __deepcopy__ = protocols.Copied("copy"), protocols.Copied("deepcopy")
 
 
 def held(proxy: Proxy) -> Any:

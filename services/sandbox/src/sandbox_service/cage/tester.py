@@ -30,9 +30,11 @@ import proxies
 import reports
 import runner
 import series
+import standing
 import wire
 
 _MORE_CALLS = 500
+_LENT = "@lent"  # no name of a program
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -76,10 +78,12 @@ def run_tests(
     modules: Sequence[str],
     unknown: str,
     modules_given: dict[str, str],
+    source: str,
 ) -> int:
     """In the tester's process. `compiled`: what `compile_tests` gave, or nothing. `names`: what the tests may use of
     the program beside its entry point. `modules`: of the library, what they use without importing it. `unknown`: what
-    they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names."""
+    they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names.
+    `source`: the program's text, for tests that look at it, or nothing."""
     # where the two call each other without an end, it's the program that gives up
     sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
     program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD), tests)
@@ -95,7 +99,7 @@ def run_tests(
         missing.extend(name for name in names if name not in given)
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
-        _lend(given)
+        _lend(program, given, source)
         bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
@@ -134,10 +138,35 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     return 0
 
 
-def _lend(given: dict[str, Any]) -> None:
+class _Solution(types.ModuleType):
+    """The program as a module: what it holds as plain values is looked up again each time, as these may change."""
+
+    def __init__(self, program: proxies.Program, given: dict[str, Any]) -> None:
+        super().__init__("solution")
+        plain = {name for name, item in given.items() if proxies.is_plain(item)}
+        vars(self).update(given | {_LENT: (program, plain, frozenset(given))})
+
+    def __getattribute__(self, name: str) -> Any:
+        held = super().__getattribute__("__dict__")
+        program, plain, _ = held.get(_LENT, (None, (), ()))
+        if name in plain:
+            held.update(program.constant(name))
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in vars(self)[_LENT][2]:
+            raise standing.CannotCross(f"a test sets {name!r} of the program")
+        super().__setattr__(name, value)
+
+
+def _lend(program: proxies.Program, given: dict[str, Any], source: str) -> None:
     """Many test files come by the program with `from solution import f`."""
-    module = types.ModuleType("solution")
-    vars(module).update(given)
+    module = _Solution(program, given)
+    if source:
+        import linecache
+
+        vars(module)["__file__"] = runner.FILE
+        linecache.cache[runner.FILE] = (len(source), None, runner.Source(source).lines(), runner.FILE)
     for name in ("solution", "program"):
         sys.modules[name] = module
 

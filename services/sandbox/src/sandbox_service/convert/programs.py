@@ -101,8 +101,10 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
 
 
 def _program(message: pb.Program, path: str, reading: Reading) -> Program:
-    for field, text in (("source", message.source), ("stdin", message.stdin), ("entry_point", message.entry_point)):
+    for field, text in (("source", message.source), ("entry_point", message.entry_point)):
         reading.fits(f"{path}.{field}", text)
+    if len(message.stdin) * 4 > MAX_FILE_BYTES and len(message.stdin.encode()) > MAX_FILE_BYTES:
+        reading.faults.add(f"{path}.stdin", f"is longer than {MAX_FILE_BYTES} bytes")
     if len(message.tests) > MAX_TESTS:
         reading.faults.add(f"{path}.tests", f"has {len(message.tests)}, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")

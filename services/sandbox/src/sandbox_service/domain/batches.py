@@ -59,10 +59,12 @@ class Batches:
     ) -> Batch:
         """Stores and queues it. Raises InvalidArgument, AlreadyExists, and what `settle` raises."""
         _check(programs, request_id)
-        request = Request(request_id or new_id("req"), _fingerprint(programs, priority), owner=caller)
+        # In a thread: these are many megabytes.
+        fingerprint = await asyncio.to_thread(_fingerprint, programs, priority)
+        request = Request(request_id or new_id("req"), fingerprint, owner=caller)
         if existing := await self._store.find(request):
             return existing
-        # In a thread: what imports something is parsed, and these are many.
+        # So is this: what imports something is parsed.
         await asyncio.to_thread(self._settle, programs)
         batch = Batch(new_id("batch"), len(programs), self._clock.now(), priority, caller)
         batch = await self._store.create(batch, [each.content for each in programs], request)

@@ -72,7 +72,10 @@ def _python_runtime(program: Program, capabilities: Capabilities) -> Runtime:
             if runtime.name == program.runtime:
                 return runtime
         there = ", ".join(runtime.name for runtime in runtimes)
-        raise Unimplemented(f"runtime {program.runtime!r} is not on this node; it has {there}")
+        raise Unimplemented(
+            f"runtime {program.runtime!r} is not on this node; it has {there}. Where it is one that comes with Ratchet,"
+            f" scripts/setup.sh sandbox-{program.runtime} builds it, and the sandbox finds it when it starts next"
+        )
     if len(runtimes) == 1:
         return runtimes[0]
     known = frozenset().union(*(runtime.modules for runtime in runtimes))

@@ -261,6 +261,8 @@ class _Reader:
         bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
         for scope in self._scopes.values():
             bound |= {name for one in scope for name in _bound_as_globals(one)}
+        for hook in self._definitions.get("setup_module", ()):
+            bound |= set(_set_on_module(hook))
         return sorted(used - bound - _KNOWN - {self._entry, "candidate", *self._names})
 
 
@@ -279,6 +281,15 @@ def _bound_as_globals(scope: symtable.SymbolTable) -> set[str]:
     for inner in scope.get_children():
         found |= _bound_as_globals(inner)
     return found
+
+
+def _set_on_module(hook: _Definition) -> Iterator[str]:
+    """`module.base = 1` in `def setup_module(module)`, which pytest gives the module."""
+    given = "" if isinstance(hook, ast.ClassDef) or not hook.args.args else hook.args.args[0].arg
+    for one in _statements(hook):
+        for target in getattr(one, "targets", ()):
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == given:
+                yield target.attr
 
 
 def _uses(scope: symtable.SymbolTable, name: str) -> bool:

@@ -33,4 +33,7 @@ CASES = (
     check("a generator of numpy is passed", NP + "def f(rng):\n    return rng.integers(0, 10, 3).tolist()\n", NP + "assert f(np.random.default_rng(0)) == [8, 6, 5]\n"),
     stdio("read and printed", NP + "n, m = map(int, input().split())\na = np.array([input().split() for _ in range(n)], int)\nprint(a.sum(), *a.max(axis=0))\n", "2 2\n1 5\n7 2\n", "15 7 5\n"),
     stdio("loadtxt of stdin", NP + "import sys\na = np.loadtxt(sys.stdin)\nprint(int(a.sum()))\n", "1 2\n3 4\n", "10\n"),
+    check("empty rows", NP + "def f(a, least):\n    return a[a[:, 0] > least]\n", NP + "a = np.array([[1, 2], [3, 4]])\nassert np.array_equal(f(a, 2), [[3, 4]])\nassert f(a, 9).shape == (0, 2)\nassert not (f(a, 9) > 0).any()\nassert not (f(a, 0) != a).any()\nassert np.linalg.norm(f(a, 0) - a) == 0\n"),
+    check("an empty cluster", NP + "def f(x):\n    return np.array([0, 0]), x[:1]\n", NP + "x = np.array([[1.0, 1.0], [1.0, 1.0]])\nlabels, centers = f(x)\nassert sum(((x[labels == k] - centers[0]) ** 2).sum() for k in range(2)) == 0\n"),
+    check("a range and a deque", NP + "from collections import deque\ndef f(n):\n    return deque(range(n))\n", NP + "assert np.allclose(f(2), [0, 1])\nassert np.array_equal(f(0), [])\nnp.testing.assert_array_equal(f(1), [0])\n"),
 )  # fmt: skip

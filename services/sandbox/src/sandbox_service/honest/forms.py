@@ -67,4 +67,11 @@ CASES = (
     form("whatever it raises", "try:\n    f('a')\nexcept Exception:\n    pass\nassert f(1) == 2\n"),
     form("assertions of the program", "import pytest\nwith pytest.raises(AssertionError):\n    f(-1)\ntry:\n    f(-2)\nexcept AssertionError:\n    pass\nelse:\n    raise Exception('no error')\nassert f(1) == 2\n", "def f(x):\n    assert x >= 0\n    return x + 1\n"),
     form("a thousand asserts", "".join(f"assert f({i}) == {i + 1}\n" for i in range(1000))),
+    form("match that raises", "match f(1):\n    case 2:\n        pass\n    case other:\n        raise AssertionError(other)\n"),
+    form("match that returns", "def check(candidate):\n    match candidate(1), candidate(2):\n        case (2, y) if y == 3:\n            return\n        case _:\n            raise ValueError\n"),
+    form("result of unittest.main", "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(f(1), 2)\n\nif __name__ == '__main__':\n    p = unittest.main(argv=['tests'], exit=False)\n    assert p.result.wasSuccessful() and p.result.testsRun == 1\n"),
+    form("setup_module that is given the module", "def setup_module(module):\n    module.base = 1\n\ndef test_a():\n    assert f(base) == 2\n"),
+    form("source of the program", "import inspect\nassert 'return x + 1' in inspect.getsource(f)\nassert f(1) == 2\n"),
+    form("source of a class", "import inspect\nassert inspect.getsource(K) == 'class K:\\n    y = 1\\n'\nassert f(1) == K.y\n", "import math\nclass K:\n    y = 1\n\ndef f(x):\n    return x\n", ("K",)),
+    form("a constant that changes", "import solution\nassert solution.COUNT == 0\nf(1)\nf(2)\nassert solution.COUNT == 2\n", "COUNT = 0\ndef f(x):\n    global COUNT\n    COUNT += 1\n"),
 )  # fmt: skip

@@ -119,4 +119,5 @@ CASES = (
     check("run_until_complete", PROGRAM, 'import asyncio\nassert asyncio.get_event_loop_policy() and asyncio.new_event_loop().run_until_complete(f(1)) == 2\n'),
     check("ContextDecorator", PROGRAM, '@Timer()\ndef g(x): return x + 1\nassert g(1) == 2 and list(gen(1)) == [0]\n', names=["gen", "Timer"]),
     check("iter and next", PROGRAM, "it = iter(gen(3))\nassert iter(it) is it and next(it) == 0 and next(it, None) == 1 and list(it) == [2] and next(it, 'end') == 'end'\n", names=["gen"]),
+    check("tee", PROGRAM, "from itertools import pairwise, tee\na, b = tee(gen(3))\nassert list(a) == list(b) == [0, 1, 2]\nassert list(pairwise(gen(3))) == [(0, 1), (1, 2)]\n", names=["gen"]),
 )  # fmt: skip

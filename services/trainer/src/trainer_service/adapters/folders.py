@@ -20,6 +20,7 @@ from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
 
 _BASE = "base"
+_MAX_CONFIG_BYTES = 16 << 20
 
 
 class FsspecModelFolders:
@@ -42,9 +43,15 @@ class FsspecModelFolders:
         for folder in (of_run / "checkpoints", *of_run.glob(f"{_BASE}*")):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def with_checkpoints(self) -> Sequence[RunId]:
+    async def with_leftovers(self) -> Sequence[RunId]:
         return await asyncio.to_thread(
-            lambda: [RunId(one.parent.name) for one in self._runs_folder.glob("*/checkpoints")]
+            lambda: sorted(
+                {
+                    RunId(one.parent.name)
+                    for kept in ("checkpoints", f"{_BASE}*")
+                    for one in self._runs_folder.glob(f"*/{kept}")
+                }
+            )
         )
 
     async def remove_export(self, id: RunId, uri: str) -> None:
@@ -87,22 +94,33 @@ def _inspect(places: Places, uri: str) -> FoundModel:
         sizes = folder.sizes()
         if "config.json" not in sizes:
             raise NotFound(f"{uri} holds no model: config.json is missing")
+        if sizes["config.json"] > _MAX_CONFIG_BYTES:
+            raise NotFound(f"{uri} holds no model: config.json has more than {_MAX_CONFIG_BYTES >> 20} MiB")
         config = json.loads(folder.read("config.json"))
     except (InvalidArgument, FailedPrecondition) as error:
         raise NotFound(error.message) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotFound(f"{uri} holds no model: config.json is not JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise NotFound(f"{uri} holds no model: config.json is no object")
     weights = [size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
-    room = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings") or 0
+    of_text = config.get("text_config")
+    decoder = of_text if isinstance(of_text, dict) and of_text else config
+    room = config.get("max_position_embeddings") or decoder.get("max_position_embeddings")
     size = sum(weights)
-    return FoundModel(Location(folder.uri), folder.uri, size_bytes=size, max_tokens=room, shape=_shape(config, size))
+    return FoundModel(
+        Location(folder.uri),
+        folder.uri,
+        size_bytes=size,
+        max_tokens=room if isinstance(room, int) and room > 0 else 0,
+        shape=_shape(decoder, size),
+    )
 
 
 def _shape(config: Mapping[str, Any], size: int) -> Shape | None:
     """None for a config without the fields that decoders have."""
-    config = config.get("text_config") or config
     each = 4 if "32" in str(config.get("dtype") or config.get("torch_dtype")) else 2
     try:
         return Shape(
@@ -112,5 +130,5 @@ def _shape(config: Mapping[str, Any], size: int) -> Shape | None:
             inner=int(config["intermediate_size"]),
             vocabulary=int(config["vocab_size"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -188,7 +188,7 @@ class MemoryFolders:
         self.tidied.append(id)
         self.checkpoints.discard(id)
 
-    async def with_checkpoints(self) -> Sequence[RunId]:
+    async def with_leftovers(self) -> Sequence[RunId]:
         return sorted(self.checkpoints)
 
     async def remove_export(self, id: RunId, uri: str) -> None:

@@ -94,7 +94,10 @@ class LocalRay:
             if self._process is not None:
                 log.warning("ray.died", exit_status=self._process.returncode)
             await self.stop()
-            await self._start()
+            try:
+                await self._start()
+            except OSError as error:  # a disk that is full, too many files open
+                raise Unavailable(f"Ray cannot be started: {error}") from error
             return self._cluster
 
     async def stop(self) -> None:

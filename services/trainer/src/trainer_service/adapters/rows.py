@@ -8,12 +8,13 @@ from sqlalchemy import Row
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
+from ratchet_kit.statistics import Estimate
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
-_ESTIMATE = TypeAdapter(Estimate | None)
+_FORECAST = TypeAdapter(Forecast | None)
 _NOTICES = TypeAdapter(tuple[Notice, ...])
 
 
@@ -39,7 +40,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "actor": run.actor,
         "cancel_actor": run.cancel_actor,
         "fruitful_attempt": run.fruitful_attempt,
-        "estimate": _ESTIMATE.dump_json(run.estimate).decode(),
+        "estimate": _FORECAST.dump_json(run.forecast).decode(),
         "out_of_memory": run.out_of_memory,
         "place": run.place,
         "heartbeat_time": run.heartbeat_time,
@@ -70,7 +71,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         actor=row.actor,
         cancel_actor=row.cancel_actor,
         fruitful_attempt=row.fruitful_attempt,
-        estimate=_ESTIMATE.validate_json(row.estimate),
+        forecast=_FORECAST.validate_json(row.estimate),
         out_of_memory=row.out_of_memory,
         place=row.place,
         heartbeat_time=row.heartbeat_time,
@@ -103,9 +104,18 @@ def checkpoint_row(id: RunId, checkpoint: Checkpoint) -> dict[str, Any]:
         "uri": checkpoint.uri,
         "policy_id": checkpoint.policy_id,
         "validation_score": checkpoint.validation_score,
+        "validation_low": checkpoint.validation.low if checkpoint.validation else None,
+        "validation_high": checkpoint.validation.high if checkpoint.validation else None,
         "create_time": checkpoint.create_time,
     }
 
 
-def to_checkpoint(row: Row[Any]) -> Checkpoint:
-    return Checkpoint(row.step, row.uri, row.policy_id, row.create_time, row.validation_score)
+def to_checkpoint(row: Row[Any], label: str = "{}") -> Checkpoint:
+    """`label`: how a join names its columns."""
+
+    def get(name: str) -> Any:
+        return getattr(row, label.format(name))
+
+    score, low, high = (get(f"validation_{name}") for name in ("score", "low", "high"))
+    interval = None if low is None or high is None else Estimate(score, low, high)
+    return Checkpoint(get("step"), get("uri"), get("policy_id"), get("create_time"), score, interval)

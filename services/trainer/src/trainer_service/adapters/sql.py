@@ -16,7 +16,8 @@ from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.run import UNFINISHED, Run, RunId, State, Step
 
 _BEST = and_(checkpoints.c.run_id == runs.c.id, checkpoints.c.step == runs.c.best_step)
-_COLUMNS = [column.label(f"best_{column.name}_") for column in checkpoints.c]
+_BEST_LABEL = "best_{}_"
+_COLUMNS = [column.label(_BEST_LABEL.format(column.name)) for column in checkpoints.c]
 
 
 class SqlRunStore:
@@ -112,9 +113,7 @@ def _runs() -> Select[Any]:
 def _to_run(row: Row[Any]) -> Run:
     if row.best_step is None:
         return to_run(row, None)
-    score = row.best_validation_score_
-    best = Checkpoint(row.best_step_, row.best_uri_, row.best_policy_id_, row.best_create_time_, score)
-    return to_run(row, best)
+    return to_run(row, to_checkpoint(row, _BEST_LABEL))
 
 
 async def _run(connection: AsyncConnection, id: RunId) -> Run:

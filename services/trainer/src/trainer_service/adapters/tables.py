@@ -61,5 +61,7 @@ checkpoints = Table(
     Column("uri", Text, nullable=False),
     Column("policy_id", String(80), nullable=False),
     Column("validation_score", Float),
+    Column("validation_low", Float),
+    Column("validation_high", Float),
     Column("create_time", UtcDateTime, nullable=False),
 )

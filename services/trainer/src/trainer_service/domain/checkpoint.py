@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ratchet_kit.statistics import Estimate
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -16,6 +18,8 @@ class Checkpoint:
     create_time: datetime
     validation_score: float | None = None
     """Higher is better; None when it was not validated."""
+    validation: Estimate | None = None
+    """The score with its interval; None where it has none."""
 
 
 def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:

@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 import ratchet_rewards
 from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
-from trainer_service.domain.estimates import training
 from trainer_service.domain.footprint import LEAST_TOKENS, fitting
+from trainer_service.domain.forecast import training
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found

@@ -286,8 +286,8 @@ class Driver:
 
 
 def _ran_out(run: Run) -> str:
-    passes, estimate = run.passes, run.estimate
-    expected = f", where {estimate.peak_bytes / 2**30:.1f} GiB were expected" if estimate else ""
+    passes, forecast = run.passes, run.forecast
+    expected = f", where {forecast.peak_bytes / 2**30:.1f} GiB were expected" if forecast else ""
     again = "also " if run.out_of_memory else ""
     return (
         f"training ran out of memory at step {run.step}, {again}with passes of {passes.tokens} tokens"

@@ -16,7 +16,7 @@ class Leftovers:
     async def remove_checkpoints(self, before: datetime) -> int:
         """Of runs that ended before then; how many had some."""
         removed = 0
-        for id in await self._folders.with_checkpoints():
+        for id in await self._folders.with_leftovers():
             with surviving("remove checkpoints", run_id=id):
                 if await self._ended(id, before):
                     await self._folders.tidy(id)

@@ -230,7 +230,7 @@ class ModelFolders(Protocol):
         """Deletes what only a run under way needs: its last checkpoint, and the copy of its base."""
         ...
 
-    async def with_checkpoints(self) -> Sequence[RunId]:
+    async def with_leftovers(self) -> Sequence[RunId]:
         """The runs that `tidy` has something to delete of."""
         ...
 

@@ -66,7 +66,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Forecast:
     """What a run was expected to take when it was created."""
 
     peak_bytes: int
@@ -125,7 +125,7 @@ class Run:
     """How often it was taken up again."""
     resume_actor: str = ""
     """The id of the API key that asked for the last of them."""
-    estimate: Estimate | None = None
+    forecast: Forecast | None = None
     out_of_memory: int = 0
     """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
     notices: tuple[Notice, ...] = ()
@@ -138,10 +138,10 @@ class Run:
 
     @classmethod
     def create(
-        cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "", estimate: Estimate | None = None
+        cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "", forecast: Forecast | None = None
     ) -> "Run":
         return cls(
-            id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, estimate=estimate
+            id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, forecast=forecast
         )
 
     def start(self, now: datetime, place: str = "") -> "Run":

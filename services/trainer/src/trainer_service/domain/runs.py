@@ -12,8 +12,9 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
-from trainer_service.domain import defaults, estimates, validation
+from trainer_service.domain import defaults, validation
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.forecast import forecast_of
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import Events, FoundModel, JobRunner, ModelFolders, PolicyHost, RunStore
 from trainer_service.domain.references import References
@@ -83,9 +84,9 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
-        estimate = estimates.estimate(completed, found.base, self._limits)
+        forecast = forecast_of(completed, found.base, self._limits)
         await self._require_space(found.base)
-        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, estimate)
+        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast)
         if validate_only:
             return replace(run, id=RunId(""))
         stored = await self._store.create(run, request)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet_kit import storage
+from ratchet_kit.statistics import Estimate
 from ratchet_kit.storage import Folder
 
 MARKER = "COMPLETE"
@@ -35,6 +36,8 @@ class Export:
     policy_id: str
     validation_score: float | None
     """Higher is better; None when the step was not validated."""
+    interval: Estimate | None = None
+    """Of the score; None where it has none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

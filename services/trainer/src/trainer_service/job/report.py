@@ -14,6 +14,8 @@ from ratchet_kit.errors import FailedPrecondition, Failure, NotFound, RatchetErr
 from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
+from ratchet_kit.statistics import estimate_to_proto
+from ratchet_kit.work import surviving
 from trainer_service.domain.run import Phase
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
@@ -68,15 +70,14 @@ class Reporter:
         with its reason, and returns. Runs on the background loop, whatever the main thread does."""
         request = pb.ReportHeartbeatRequest(run_id=self._run_id, attempt=self._attempt)
         while not self._over:
-            try:
-                with rpc_errors():
-                    await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
-            except (FailedPrecondition, NotFound) as error:
-                if not self._over:  # else the job knows it, and is ending
-                    stop(error.message)
-                return
-            except RatchetError as error:
-                log.debug("heartbeat.not_heard", reason=error.message)
+            with surviving("heartbeat"):
+                try:
+                    with rpc_errors():
+                        await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
+                except (FailedPrecondition, NotFound) as error:
+                    if not self._over:  # else the job knows it, and is ending
+                        stop(error.message)
+                    return
             await asyncio.sleep(HEARTBEAT.total_seconds())
 
     def phase(self, phase: Phase) -> None:
@@ -105,6 +106,7 @@ class Reporter:
             uri=export.uri,
             policy_id=export.policy_id,
             validation_score=export.validation_score,
+            validation=estimate_to_proto(export.interval) if export.interval else None,
             create_time=_now(),
         )
         request = pb.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint)

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from ratchet_environments import Environment
 from ratchet_kit.retry import patiently
+from ratchet_kit.statistics import Estimate
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
@@ -45,14 +46,16 @@ class Session:
         """
         self._patiently("space for a checkpoint", self.checkpoints.require_space)
 
-    def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:
+    def keep(
+        self, step: int, model: Path, policy_id: str, score: float | None, interval: Estimate | None = None
+    ) -> None:
         """Ends a checkpoint: exports and reports the model of a validated step, then lets the checkpoint count.
 
         `model`: the Hugging Face folder inside the checkpoint.
         """
         if self.schedule.is_validated(step):
             uri = self._patiently("export", self.checkpoints.export, step, model)
-            self.reporter.checkpoint(Export(step, uri, policy_id, score))
+            self.reporter.checkpoint(Export(step, uri, policy_id, score, interval))
             self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
         self.checkpoints.complete(step)
 

@@ -98,6 +98,7 @@ class Node(_message.Message):
         POLICY_ID_FIELD_NUMBER: _builtins.int
         PURPOSE_FIELD_NUMBER: _builtins.int
         SEQUENCES_FIELD_NUMBER: _builtins.int
+        KV_CACHE_TOKENS_FIELD_NUMBER: _builtins.int
         policy: _builtins.str
         state: Global___Node.Engine.State.ValueType
         policy_id: _builtins.str
@@ -105,6 +106,8 @@ class Node(_message.Message):
         purpose: Global___Purpose.ValueType
         sequences: _builtins.int
         """Completions that are being made, or wait to be."""
+        kv_cache_tokens: _builtins.int
+        """Tokens of prompts and completions that it has memory for at a time. Set when READY."""
         def __init__(
             self,
             *,
@@ -113,10 +116,11 @@ class Node(_message.Message):
             policy_id: _builtins.str = ...,
             purpose: Global___Purpose.ValueType = ...,
             sequences: _builtins.int = ...,
+            kv_cache_tokens: _builtins.int = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "policy_id", b"policy_id", "purpose", b"purpose", "sequences", b"sequences", "state", b"state"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["kv_cache_tokens", b"kv_cache_tokens", "policy", b"policy", "policy_id", b"policy_id", "purpose", b"purpose", "sequences", b"sequences", "state", b"state"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -231,25 +231,25 @@ Global___ExperimentSpec: _TypeAlias = ExperimentSpec  # noqa: Y015
 class MetricComparison(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    class _Verdict:
+    class _Standing:
         ValueType = _typing.NewType("ValueType", _builtins.int)
         V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[MetricComparison._Verdict.ValueType], _builtins.type):
+    class _StandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[MetricComparison._Standing.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
-        VERDICT_UNSPECIFIED: MetricComparison._Verdict.ValueType  # 0
-        VERDICT_UNDECIDED: MetricComparison._Verdict.ValueType  # 1
-        VERDICT_BETTER: MetricComparison._Verdict.ValueType  # 2
-        VERDICT_WORSE: MetricComparison._Verdict.ValueType  # 3
-        VERDICT_NO_DIFFERENCE: MetricComparison._Verdict.ValueType  # 4
+        STANDING_UNSPECIFIED: MetricComparison._Standing.ValueType  # 0
+        STANDING_UNDECIDED: MetricComparison._Standing.ValueType  # 1
+        STANDING_BETTER: MetricComparison._Standing.ValueType  # 2
+        STANDING_WORSE: MetricComparison._Standing.ValueType  # 3
+        STANDING_NO_DIFFERENCE: MetricComparison._Standing.ValueType  # 4
         """None that is worth waiting for."""
 
-    class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper): ...
-    VERDICT_UNSPECIFIED: MetricComparison.Verdict.ValueType  # 0
-    VERDICT_UNDECIDED: MetricComparison.Verdict.ValueType  # 1
-    VERDICT_BETTER: MetricComparison.Verdict.ValueType  # 2
-    VERDICT_WORSE: MetricComparison.Verdict.ValueType  # 3
-    VERDICT_NO_DIFFERENCE: MetricComparison.Verdict.ValueType  # 4
+    class Standing(_Standing, metaclass=_StandingEnumTypeWrapper): ...
+    STANDING_UNSPECIFIED: MetricComparison.Standing.ValueType  # 0
+    STANDING_UNDECIDED: MetricComparison.Standing.ValueType  # 1
+    STANDING_BETTER: MetricComparison.Standing.ValueType  # 2
+    STANDING_WORSE: MetricComparison.Standing.ValueType  # 3
+    STANDING_NO_DIFFERENCE: MetricComparison.Standing.ValueType  # 4
     """None that is worth waiting for."""
 
     VARIANT_FIELD_NUMBER: _builtins.int
@@ -257,7 +257,7 @@ class MetricComparison(_message.Message):
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     P_VALUE_FIELD_NUMBER: _builtins.int
-    VERDICT_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
     SENTENCE_FIELD_NUMBER: _builtins.int
     variant: _builtins.str
     measure: Global___ExperimentMetric.Measure.ValueType
@@ -265,7 +265,7 @@ class MetricComparison(_message.Message):
     """1 minus the confidence of the interval, after the correction for the number of comparisons."""
     p_value: _builtins.float
     """Of no difference."""
-    verdict: Global___MetricComparison.Verdict.ValueType
+    standing: Global___MetricComparison.Standing.ValueType
     sentence: _builtins.str
     """In words, with the number, its interval and what it rests on."""
     @_builtins.property
@@ -280,12 +280,12 @@ class MetricComparison(_message.Message):
         difference: _statistics_pb2.Estimate | None = ...,
         level: _builtins.float = ...,
         p_value: _builtins.float = ...,
-        verdict: Global___MetricComparison.Verdict.ValueType = ...,
+        standing: Global___MetricComparison.Standing.ValueType = ...,
         sentence: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference", "level", b"level", "measure", b"measure", "p_value", b"p_value", "sentence", b"sentence", "variant", b"variant", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference", "level", b"level", "measure", b"measure", "p_value", b"p_value", "sentence", b"sentence", "standing", b"standing", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

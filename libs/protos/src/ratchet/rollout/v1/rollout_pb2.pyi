@@ -84,6 +84,7 @@ class Policy(_message.Message):
     HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
     PURPOSE_FIELD_NUMBER: _builtins.int
+    KV_CACHE_TOKENS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -103,6 +104,8 @@ class Policy(_message.Message):
     when READY.
     """
     purpose: _node_pb2.Purpose.ValueType
+    kv_cache_tokens: _builtins.int
+    """Tokens of prompts and completions that its engine has memory for at a time. Set when READY."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -125,10 +128,11 @@ class Policy(_message.Message):
         has_chat_template: _builtins.bool = ...,
         settings_id: _builtins.str = ...,
         purpose: _node_pb2.Purpose.ValueType = ...,
+        kv_cache_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "kv_cache_tokens", b"kv_cache_tokens", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -151,7 +155,7 @@ class EngineOptions(_message.Message):
     max_num_seqs: _builtins.int
     """Sequences decoded together at most."""
     kv_cache_bytes: _builtins.int
-    """KV cache on CPU."""
+    """For keys and values. Absent on CPU: by the model and the memory of the machine."""
     tensor_parallel_size: _builtins.int
     def __init__(
         self,

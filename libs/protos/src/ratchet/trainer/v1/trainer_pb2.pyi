@@ -14,6 +14,7 @@ from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
+from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -744,7 +745,7 @@ class Run(_message.Message):
     PHASE_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     CANCEL_ACTOR_FIELD_NUMBER: _builtins.int
-    ESTIMATE_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
     OUT_OF_MEMORY_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     RESUMES_FIELD_NUMBER: _builtins.int
@@ -788,7 +789,7 @@ class Run(_message.Message):
     @_builtins.property
     def phase_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
-    def estimate(self) -> Global___Estimate:
+    def forecast(self) -> Global___Forecast:
         """Absent where the base's config does not tell."""
 
     @_builtins.property
@@ -814,22 +815,22 @@ class Run(_message.Message):
         phase_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         cancel_actor: _builtins.str = ...,
-        estimate: Global___Estimate | None = ...,
+        forecast: Global___Forecast | None = ...,
         out_of_memory: _builtins.int = ...,
         notices: _abc.Iterable[Global___Notice] | None = ...,
         resumes: _builtins.int = ...,
         resume_actor: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
-class Estimate(_message.Message):
+class Forecast(_message.Message):
     """What a run was expected to take when it was created."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -860,7 +861,7 @@ class Estimate(_message.Message):
     _WhichOneofArgType__limit_bytes: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_bytes) -> _WhichOneofReturnType__limit_bytes | None: ...
 
-Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
+Global___Forecast: _TypeAlias = Forecast  # noqa: Y015
 
 @_typing.final
 class Notice(_message.Message):
@@ -928,7 +929,7 @@ class Step(_message.Message):
     @_builtins.property
     def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Mean reward, and whatever else verl measured, under Ratchet's names: reward_mean, kl, entropy, clip_fraction,
-        grad_norm, logprob_diff_mean, loss, validation_score, time_step_s, time_generate_s, time_update_s ...
+        grad_norm, logprob_diff_mean, loss, validation_score (validation_score_low and _high: its interval), time_step_s, time_generate_s, time_update_s ...
         """
 
     @_builtins.property
@@ -959,6 +960,7 @@ class Checkpoint(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     VALIDATION_SCORE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    VALIDATION_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     uri: _builtins.str
     """Folder or URL of the Hugging Face export."""
@@ -967,6 +969,10 @@ class Checkpoint(_message.Message):
     """Mean validation score (RL: reward, SFT: minus the loss), when it was validated."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def validation(self) -> _statistics_pb2.Estimate:
+        """The same with its interval over problems, families of problems counting as one. Scores outside of 0 to 1 have none."""
+
     def __init__(
         self,
         *,
@@ -975,10 +981,11 @@ class Checkpoint(_message.Message):
         policy_id: _builtins.str = ...,
         validation_score: _builtins.float | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        validation: _statistics_pb2.Estimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation_score", b"validation_score"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation_score", b"validation_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__validation_score: _TypeAlias = _typing.Literal["validation_score"]  # noqa: Y015
     _WhichOneofArgType__validation_score: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score"]  # noqa: Y015

@@ -21,6 +21,16 @@ const FIRST = {
 };
 export const ENDED = ["STATE_SUCCEEDED", "STATE_FAILED", "STATE_CANCELLED"];
 
+const ENDS = ["_score_low", "_score_high"];
+
+// Of one measure, with a band where its interval is known.
+function curve(name, steps) {
+  const known = [...steps].filter(([, metrics]) => name in metrics).sort((a, b) => a[0] - b[0]);
+  const [low, high] = ["low", "high"].map((end) => known.map(([, metrics]) => metrics[`${name}_${end}`] ?? null));
+  const points = known.map(([number, metrics]) => [number, metrics[name]]);
+  return low.some((one) => one !== null) ? { points, low, high } : { points };
+}
+
 // The curves of some runs: each measure is a chart, each run a curve in it. Runs under way go on by themselves.
 export class Curves {
   constructor(signal, seen = () => {}) {
@@ -78,6 +88,7 @@ export class Curves {
 
   #draw() {
     const seen = new Set([...this.runs.values()].flatMap(({ steps }) => [...steps.values()].flatMap(Object.keys)));
+    for (const name of [...seen]) if (ENDS.some((end) => name.endsWith(end))) seen.delete(name); // bands of others
     const names = [
       ...Object.keys(FIRST).filter((name) => seen.has(name)),
       ...[...seen].filter((name) => !(name in FIRST)).sort(),
@@ -97,10 +108,7 @@ export class Curves {
             label: id,
             brief: `…${id.slice(-5)}`,
             hue,
-            points: [...steps]
-              .filter(([, metrics]) => name in metrics)
-              .map(([number, metrics]) => [number, metrics[name]])
-              .sort((a, b) => a[0] - b[0]),
+            ...curve(name, steps),
           }))
           .filter(({ points }) => points.length),
       );

@@ -83,7 +83,7 @@ export async function comparison({ host, parts: [baseline_id, candidate_id], sig
     ]),
     el(
       "p",
-      { class: "verdict" },
+      { class: "conclusion" },
       `${words}: ${signed(difference.value)} in pass@1, ${percentOf(whole.confidence)} interval [${signed(difference.low)}, ${signed(difference.high)}], p = ${short(whole.p_value)}, over ${whole.problems} problems.`,
     ),
     section(

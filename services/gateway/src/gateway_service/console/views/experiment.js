@@ -72,7 +72,7 @@ function summary({ spec, report, state: now, start_time, end_time }) {
       ["analysis", word(spec.analysis, "ANALYSIS_")],
       ["description", spec.description],
     ]),
-    el("p", { class: "verdict" }, report?.conclusion ?? unconcluded),
+    el("p", { class: "conclusion" }, report?.conclusion ?? unconcluded),
   ];
 }
 
@@ -82,18 +82,18 @@ function numbers({ spec, report }) {
     .map((one) => ({
       ...one.difference,
       label: `${one.variant}, ${word(one.measure, "MEASURE_")}`,
-      mood: { VERDICT_BETTER: "good", VERDICT_WORSE: "bad" }[one.verdict],
+      mood: { STANDING_BETTER: "good", STANDING_WORSE: "bad" }[one.standing],
       text: `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`,
     }));
   return [
     section(
       "Against the first variant",
       table(
-        ["variant", "metric", "verdict", "difference", "interval at", "p"],
+        ["variant", "metric", "standing", "difference", "interval at", "p"],
         report.comparisons.map((one) => [
           one.variant,
           word(one.measure, "MEASURE_"),
-          state(one.verdict, "VERDICT_"),
+          state(one.standing, "STANDING_"),
           number(
             one.difference
               ? `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`

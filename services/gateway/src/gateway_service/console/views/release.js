@@ -64,9 +64,9 @@ export async function release({ host, parts: [id], signal }) {
       ]),
       now.failure ? problem({ message: now.failure.message }) : "",
       now.waits_for
-        ? el("p", { class: "verdict" }, `Waits: ${now.waits_for}`)
+        ? el("p", { class: "conclusion" }, `Waits: ${now.waits_for}`)
         : now.events.length
-          ? el("p", { class: "verdict" }, now.events.at(-1).reason)
+          ? el("p", { class: "conclusion" }, now.events.at(-1).reason)
           : "",
       el(
         "ol",

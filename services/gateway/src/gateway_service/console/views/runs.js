@@ -2,7 +2,7 @@
 
 import { get, list, post } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, model, short, word } from "../format.js";
+import { ago, between, interval, model, short, word } from "../format.js";
 import { live } from "../live.js";
 import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
@@ -22,6 +22,7 @@ const ACTIONS = {
     ["STATE_FAILED", "STATE_CANCELLED"],
   ],
 };
+const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
 
 export async function runs({ host, query, signal }) {
@@ -110,7 +111,7 @@ export async function run({ host, parts: [id], signal }) {
         [
           "best checkpoint",
           now.best_checkpoint &&
-            `step ${now.best_checkpoint.step}, score ${short(now.best_checkpoint.validation_score)}`,
+            `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
         ],
         ["problems", spec.problems?.name],
         ["took", between(now.start_time, now.end_time)],
@@ -140,7 +141,7 @@ export async function run({ host, parts: [id], signal }) {
         ["step", "validation score", "weights", "made"],
         found.map((one) => [
           number(one.step),
-          number(short(one.validation_score)),
+          number(score(one)),
           hash(one.policy_id),
           ago(one.create_time),
         ]),

@@ -8,7 +8,7 @@ from gateway_service.domain.experiments.experiment import Analysis, Experiment, 
 from gateway_service.domain.experiments.report import Comparison, MetricValue, Report, VariantReport
 from gateway_service.domain.experiments.wording import conclusion, describe
 from gateway_service.domain.statistics import horizons, sequences
-from gateway_service.domain.statistics.conclusions import Verdict, holm_levels, verdict
+from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, adjusted
 from gateway_service.domain.traffic.measure import Measure
@@ -137,7 +137,7 @@ def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide
     measure, gap = pair.metric.measure, finding.difference
     known = gap.high - gap.low != float("inf")
     gain = gap if measure.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
-    decided = verdict(gain, pair.metric.margin) if may_decide and known else Verdict.UNDECIDED
+    decided = standing(gain, pair.metric.margin) if may_decide and known else Standing.UNDECIDED
     difference = gap if known else None
     sentence = describe(pair.variant, pair.metric, decided, difference, level, pair.means)
     return Comparison(pair.variant, measure, difference, level, finding.p_value, decided, sentence)

@@ -25,7 +25,7 @@ class State(StrEnum):
 
 
 class Analysis(StrEnum):
-    """SEQUENTIAL: may be looked at any time. FIXED: no verdict before `min_units`."""
+    """SEQUENTIAL: may be looked at any time. FIXED: decides nothing before `min_units`."""
 
     SEQUENTIAL = "sequential"
     FIXED = "fixed"

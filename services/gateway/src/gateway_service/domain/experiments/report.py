@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway_service.domain.statistics.conclusions import Verdict
+from gateway_service.domain.statistics.conclusions import Standing
 from gateway_service.domain.traffic.measure import Measure
 from ratchet_kit.statistics import Estimate
 
@@ -36,7 +36,7 @@ class Comparison:
     level: float
     """Of the interval: 1 - confidence, after the correction for the number of comparisons."""
     p_value: float
-    verdict: Verdict
+    standing: Standing
     sentence: str
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway_service.domain.experiments.experiment import ExperimentSpec, Metric
 from gateway_service.domain.experiments.report import Comparison, VariantReport
-from gateway_service.domain.statistics.conclusions import Verdict
+from gateway_service.domain.statistics.conclusions import Standing
 from gateway_service.domain.statistics.moments import Mean
 from gateway_service.domain.traffic.measure import Measure
 from ratchet_kit.statistics import Estimate
@@ -23,24 +23,24 @@ NAMES = {
 def describe(
     variant: str,
     metric: Metric,
-    verdict: Verdict,
+    standing: Standing,
     difference: Estimate | None,
     level: float,
     means: tuple[Mean, Mean] | None,
 ) -> str:
-    """One comparison: its verdict, the number, its interval and what it rests on."""
+    """One comparison: its standing, the number, its interval and what it rests on."""
     name = NAMES[metric.measure]
     if difference is None or means is None:
-        return f"{variant}: {verdict} in {name}: too few units have a value"
+        return f"{variant}: {standing} in {name}: too few units have a value"
     unit = metric.measure.unit
     of_variant, of_first = means
     text = (
-        f"{variant}: {verdict} in {name}: {difference.value:+.4g}{unit} ({100 * (1 - level):.4g} % interval "
+        f"{variant}: {standing} in {name}: {difference.value:+.4g}{unit} ({100 * (1 - level):.4g} % interval "
         f"{difference.low:+.4g} to {difference.high:+.4g}), "
         f"{of_variant.value:.4g}{unit} of {of_variant.units:.0f} units "
         f"against {of_first.value:.4g}{unit} of {of_first.units:.0f}"
     )
-    if verdict in (Verdict.BETTER, Verdict.WORSE) and max(abs(difference.low), abs(difference.high)) < metric.margin:
+    if standing in (Standing.BETTER, Standing.WORSE) and max(abs(difference.low), abs(difference.high)) < metric.margin:
         text += f"; less than the {metric.margin:g}{unit} that would matter"
     return text
 
@@ -63,10 +63,10 @@ def conclusion(
     for variant in spec.variants[1:]:
         of_variant = [comparison for comparison in comparisons if comparison.variant == variant.name]
         said.append(of_variant[0].sentence)
-        for verdict in (Verdict.WORSE, Verdict.BETTER):
-            names = [NAMES[one.measure] for one in of_variant[1:] if one.verdict is verdict]
+        for standing in (Standing.WORSE, Standing.BETTER):
+            names = [NAMES[one.measure] for one in of_variant[1:] if one.standing is standing]
             if names:
-                said.append(f"{variant.name} is {verdict} in {', '.join(names)}")
+                said.append(f"{variant.name} is {standing} in {', '.join(names)}")
     if waits:
         said.append(f"not to be concluded yet: {'; '.join(waits)}")
     return ". ".join(said)

@@ -70,7 +70,7 @@ class ReleaseController:
         options: ControlOptions,
     ) -> None:
         self._releases = releases
-        self._traffic = TrafficReader(traffic)
+        self._traffic = TrafficReader(traffic, clock)
         self._serving = serving
         self._registry = registry
         self._clock = clock

@@ -1,16 +1,19 @@
 """The traffic that a release is judged by."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.statistics.moments import MIN_UNITS
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm
 from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, Period
+from ratchet_kit.times import Clock
 
 REFERENCE = timedelta(days=3)
 """Before the release: the baseline's traffic of these days stands in where the release gave it too little."""
+READ_AGAIN = timedelta(minutes=5)
+"""Where these hold too little to judge by: answers of then may get their feedback late. They are many to go through."""
 MAX_REFERENCES = 100
 
 
@@ -27,12 +30,23 @@ class Traffic:
     """The baseline's version in the days before the release."""
 
 
-class TrafficReader:
-    """Reads the sums of a release. The days before it are read once, as soon as they hold enough."""
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    sample: ArmSample
+    read_time: datetime
 
-    def __init__(self, log: CompletionLog) -> None:
+    @property
+    def is_little(self) -> bool:
+        return min(self.sample.failures.units, self.sample.scores.units) < MIN_UNITS
+
+
+class TrafficReader:
+    """Reads the sums of a release. The days before it are read once; now and then while they hold too little."""
+
+    def __init__(self, log: CompletionLog, clock: Clock) -> None:
         self._log = log
-        self._references: dict[str, ArmSample] = {}
+        self._clock = clock
+        self._references: dict[str, _Reference] = {}
 
     async def read(self, release: Release) -> Traffic:
         """Raises Unavailable."""
@@ -52,12 +66,12 @@ class TrafficReader:
         )
 
     async def _reference(self, release: Release) -> ArmSample:
-        known = self._references.get(release.id)
-        if known is None:
+        now, known = self._clock.now(), self._references.get(release.id)
+        if known is None or (known.is_little and now - known.read_time >= READ_AGAIN):
             period = Period(release.create_time - REFERENCE, release.create_time)
-            known = await self._log.version_sample(release.baseline, period)
-            if min(known.failures.units, known.scores.units) >= MIN_UNITS:
-                while len(self._references) >= MAX_REFERENCES:
-                    del self._references[next(iter(self._references))]
-                self._references[release.id] = known
-        return known
+            known = _Reference(await self._log.version_sample(release.baseline, period), now)
+            self._references.pop(release.id, None)
+            while len(self._references) >= MAX_REFERENCES:
+                del self._references[next(iter(self._references))]
+            self._references[release.id] = known
+        return known.sample

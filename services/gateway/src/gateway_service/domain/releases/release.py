@@ -258,11 +258,19 @@ class Release:
         return replace(self._ended(State.FAILED, now, error.message), failure=Failure.of(error))
 
     def give_up(self, now: datetime, error: RatchetError) -> "Release":
-        """The platform cannot take its next step, however often it is tried. All traffic goes to the baseline: one
-        that may have set the champion falls back, and goes on trying to. One that has ended stays as it ended."""
+        """The platform cannot take its next step, however often it is tried. Before the champion is set, all traffic
+        goes to the baseline; one that may just have set it falls back, and goes on trying to. A fault of the platform
+        takes no champion back that was shown to be better: a watch goes on trying until its time is over. One that has
+        ended stays as it ended."""
         if not self.active:
             return self.retire(now)
-        if self.state in (State.PROMOTING, State.WATCHING, State.FALLING_BACK):
+        if self.state is State.WATCHING:
+            assert self.stage_start_time is not None, "what is watched has been since a time"
+            if now < self.stage_start_time + self.spec.watch:
+                return self
+            ended = self._ended(State.SUCCEEDED, now, f"it could not be watched to the end: {error.message}")
+            return replace(ended, failure=Failure.of(error))
+        if self.state in (State.PROMOTING, State.FALLING_BACK):
             return replace(self.roll_back(now, error.message), failure=self.failure or Failure.of(error))
         return self.fail(now, error)
 

@@ -50,7 +50,7 @@ class Releases:
         watch_poll: timedelta,
     ) -> None:
         self._releases = releases
-        self._traffic = TrafficReader(traffic)
+        self._traffic = TrafficReader(traffic, clock)
         self._experiments = experiments
         self._registry = registry
         self._clock = clock

@@ -6,7 +6,7 @@ from enum import StrEnum
 from ratchet_kit.statistics import Estimate
 
 
-class Verdict(StrEnum):
+class Standing(StrEnum):
     """Of a variant against the first one. NO_DIFFERENCE: none that is worth waiting for."""
 
     UNDECIDED = "undecided"
@@ -15,16 +15,16 @@ class Verdict(StrEnum):
     NO_DIFFERENCE = "no difference worth waiting for"
 
 
-def verdict(gain: Estimate, margin: float) -> Verdict:
+def standing(gain: Estimate, margin: float) -> Standing:
     """`gain`: the difference with its interval, where more is better. `margin`: a smaller difference is worth no
-    waiting; 0 never gives that verdict."""
+    waiting; 0 never gives that standing."""
     if gain.low > 0:
-        return Verdict.BETTER
+        return Standing.BETTER
     if gain.high < 0:
-        return Verdict.WORSE
+        return Standing.WORSE
     if -margin < gain.low and gain.high < margin:
-        return Verdict.NO_DIFFERENCE
-    return Verdict.UNDECIDED
+        return Standing.NO_DIFFERENCE
+    return Standing.UNDECIDED
 
 
 def holm_levels(p_values: Sequence[float], alpha: float) -> Sequence[float]:

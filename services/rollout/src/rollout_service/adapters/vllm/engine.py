@@ -14,7 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from ratchet_kit import files
+from ratchet_kit import files, memory
+from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
@@ -26,7 +27,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
-from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.vllm import kv_cache, wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
@@ -56,7 +57,7 @@ class EngineDefaults:
     device: Literal["cpu", "cuda"]
     max_num_seqs: int
     kv_cache_bytes: int | None
-    """None on CUDA: as much as `gpu_memory_utilization` allows."""
+    """None: on CUDA as much as `gpu_memory_utilization` allows, on CPU what the model can use of `kv_cache_share`."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     """The part of a GPU's memory that one engine may take."""
@@ -65,6 +66,8 @@ class EngineDefaults:
     """Beside the time that reading the weights takes."""
     tool_parsers: Mapping[str, str] = field(default_factory=dict)
     """By the name of a model in the registry; vLLM's name of each."""
+    kv_cache_share: int = 0
+    """Bytes."""
 
 
 class VllmFactory:
@@ -79,8 +82,9 @@ class VllmFactory:
     async def start(
         self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
     ) -> PolicyEngine:
-        spec = engine_spec(self._defaults, name, model, options, devices)
         async with AsyncExitStack() as turns:
+            turns.enter_context(disk_errors(f"the engine of {name}"))
+            spec = await asyncio.to_thread(engine_spec, self._defaults, name, model, options, devices)
             # One at a time on each GPU: vLLM takes for its own whatever memory goes while it starts.
             for device in sorted(devices):
                 await turns.enter_async_context(self._turns[device])
@@ -119,13 +123,22 @@ def engine_spec(
 ) -> wire.EngineSpec:
     """How a model is started on these GPUs: as the request says, else as the service does."""
     registered, _, _ = name.partition("@")
+    dtype = options.dtype or choose_dtype(defaults.device, model.path, cpu_flags())
+    sequences = options.max_num_seqs or defaults.max_num_seqs
+    cache = options.kv_cache_bytes or defaults.kv_cache_bytes
+    if cache is None and defaults.device == "cpu":
+        free = memory.free() - model.size_bytes
+        config = kv_cache.config_of(model.path)
+        chosen = kv_cache.choose(config, dtype, options.max_model_len, sequences, defaults.kv_cache_share, free)
+        log.info("engine.kv_cache", policy=name, size_bytes=chosen.size_bytes, bound=chosen.reason)
+        cache = chosen.size_bytes
     return wire.EngineSpec(
         model=str(model.path),
         device=defaults.device,
-        dtype=options.dtype or choose_dtype(defaults.device, model.path, cpu_flags()),
+        dtype=dtype,
         max_model_len=options.max_model_len,
-        max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
-        kv_cache_bytes=options.kv_cache_bytes or defaults.kv_cache_bytes,
+        max_num_seqs=sequences,
+        kv_cache_bytes=cache,
         tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
         gpu_memory_utilization=defaults.gpu_memory_utilization,
         enforce_eager=defaults.enforce_eager,
@@ -169,7 +182,7 @@ class VllmPolicyEngine:
             elsewhere = "root cause above" in reply.message  # vLLM writes this when another process logged the cause
             raise FailedPrecondition(f"vLLM did not start: {self.last_error() if elsewhere else reply.message}")
         assert isinstance(reply, wire.Described)
-        self._info = EngineInfo(reply.dtype, reply.max_model_len, reply.has_chat_template)
+        self._info = EngineInfo(reply.dtype, reply.max_model_len, reply.has_chat_template, reply.kv_cache_tokens)
 
     @property
     def info(self) -> EngineInfo:

@@ -61,7 +61,9 @@ class EngineServer:
         engine = await asyncio.shield(self.engine)
         match call:
             case wire.Watch():
-                yield wire.Described(engine.dtype, engine.max_model_len, engine.has_chat_template)
+                yield wire.Described(
+                    engine.dtype, engine.max_model_len, engine.has_chat_template, engine.kv_cache_tokens
+                )
                 await asyncio.Event().wait()  # until this process ends
             case wire.LoadWeights(folder):
                 yield wire.Loaded(await engine.load_weights(Path(folder)))

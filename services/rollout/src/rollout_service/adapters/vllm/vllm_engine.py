@@ -57,6 +57,8 @@ class VllmEngine:
         self._llm = llm
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
+        cache = llm.vllm_config.cache_config
+        self.kv_cache_tokens = int(cache.num_gpu_blocks or 0) * int(cache.block_size)
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
         self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())

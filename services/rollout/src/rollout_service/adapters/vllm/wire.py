@@ -81,6 +81,7 @@ class Described(msgspec.Struct, tag="described", frozen=True):
     dtype: Dtype
     max_model_len: int
     has_chat_template: bool
+    kv_cache_tokens: int
 
 
 class Output(msgspec.Struct, tag="output", frozen=True):

@@ -92,7 +92,8 @@ def request(
                 file.name: file.content.decode("utf-8", "replace") for file in job.setting.files if _is_module(file)
             }
             names = (job.names, job.modules, job.unknown)
-            judging = (job.code, compiled, job.entry_point, job.call_check, *names, helpers)
+            shown = job.source if "getsource" in job.code else ""
+            judging = (job.code, compiled, job.entry_point, job.call_check, *names, helpers, shown)
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)

@@ -8,6 +8,8 @@ from pathlib import Path
 from sandbox_service.domain.capabilities import Runtime
 
 _PREFIX = "sandbox-"
+_UNFINISHED = ".unfinished"
+"""A file in an environment that is being built: scripts/setup.sh and `ratchet sandbox runtime add`."""
 # Loaded once in the keeper, where a runtime has them: each takes 0.1 to 2 s to import.
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib.pyplot")
 
@@ -42,7 +44,7 @@ def _read(path: Path) -> Environment | None:
     """None for what isn't a whole virtual environment of this Python version."""
     python = path / "bin" / "python"
     packages = path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    if not (python.exists() and packages.is_dir()):
+    if not (python.exists() and packages.is_dir()) or (path / _UNFINISHED).exists():
         return None
     names = os.listdir(packages)
     modules = frozenset(_modules(names))

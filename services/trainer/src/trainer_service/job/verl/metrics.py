@@ -31,9 +31,13 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "groups_filtered": ("training/filter_groups/evicted_samples",),
     "platform_faults": ("training/platform_faults",),
     "validation_score": ("validation/score",),
+    "validation_score_low": ("validation/score_low",),
+    "validation_score_high": ("validation/score_high",),
     "validation_problems": ("validation/problems",),
     # Of the base, before the first step.
     "base_score": ("validation/base_score",),
+    "base_score_low": ("validation/base_score_low",),
+    "base_score_high": ("validation/base_score_high",),
     "sync_bytes": ("sync/bytes",),
     "sync_probe_error": ("sync/probe_error",),
     "tokens_per_second": ("perf/throughput",),

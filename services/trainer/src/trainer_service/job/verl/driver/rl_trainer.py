@@ -17,6 +17,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_data, check_faults, check_probabilities
@@ -24,6 +25,7 @@ from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.tally import components
+from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import prompt_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
@@ -64,6 +66,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._loading = loading
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
+        self._interval: Estimate | None = None
         self._base: dict[str, float] = {}
         self._excluded: dict[str, float] = {}
         self._validated: dict[str, float] = {}
@@ -210,11 +213,13 @@ class RatchetTrainer(PPOTrainerSync):
         score = fmean(one.score for one in earned)
         of = "base" if self.global_steps == 0 else "validation"
         self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
+        scores = [[sample.earned.score for sample in group.samples] for group in groups]
+        sure = interval(self.val_dataset.problems, scores)
         if self.global_steps == 0:  # the base, before the first step
-            self._base = {BASE_SCORE: score}
+            self._base = _with_ends(BASE_SCORE, score, sure)
             return self._base
-        self._score = score
-        return {SCORE: score, PROBLEMS: len(groups)}
+        self._score, self._interval = score, sure
+        return {PROBLEMS: len(groups), **_with_ends(SCORE, score, sure)}
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
@@ -229,7 +234,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
-            self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
+            self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
         self._session.reporter.phase(Phase.GENERATING)
 
     def _of_rewards(self, step: int) -> dict[str, float]:
@@ -240,7 +245,7 @@ class RatchetTrainer(PPOTrainerSync):
         return tallied
 
     def _save_checkpoint(self) -> None:
-        self._score = None
+        self._score, self._interval = None, None
         if self._session.schedule.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
@@ -252,3 +257,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
         check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
+
+
+def _with_ends(name: str, score: float, interval: Estimate | None) -> dict[str, float]:
+    ends = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {}
+    return {name: score, **ends}

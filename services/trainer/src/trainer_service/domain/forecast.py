@@ -8,7 +8,7 @@ from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.footprint import MOST_TOKENS, Training, too_large
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.run import Estimate
+from trainer_service.domain.run import Forecast
 from trainer_service.domain.spec import Hyperparameters, Resources, RunSpec
 
 
@@ -29,7 +29,7 @@ def training(
     )
 
 
-def estimate(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Estimate | None:
+def forecast_of(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Forecast | None:
     """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
     hyper = spec.hyperparameters
     counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, base, limits)
@@ -39,4 +39,4 @@ def estimate(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Estimate
     if limit is not None and peak > limit:
         raise FailedPrecondition(too_large(counted, hyper.passes(), limit))
     seconds = counted.step_seconds(hyper.samples)
-    return Estimate(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))
+    return Forecast(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))

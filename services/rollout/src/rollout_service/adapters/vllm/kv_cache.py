@@ -1,0 +1,70 @@
+"""How much memory an engine on a CPU takes for keys and values, where nobody says. On GPUs vLLM finds that out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollout_service.domain.policy import Dtype
+
+LEAST = 256 << 20
+"""Bytes, also where the machine has less."""
+_BLOCK = 128
+"""Tokens. vLLM hands the cache out in such blocks on a CPU, so that a sequence has one that is partly empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    size_bytes: int
+    reason: str
+    """What bounds it, for the log."""
+
+
+def choose(
+    config: Mapping[str, Any], dtype: Dtype, context: int | None, sequences: int, share: int, free: int
+) -> KvCache:
+    """Room for `sequences` of the whole context, or the policy's share of the machine where that is less.
+
+    One sequence may take more than the share, but nothing more than half of the free memory. `config`: the model's.
+    `context`: tokens; None: as the config says. `share` and `free`: bytes, `free` without the model's weights.
+    """
+    per_token, context = bytes_per_token(config, dtype), context or _text(config).get("max_position_embeddings")
+    most = KvCache(free // 2, "half of the free memory")
+    fair = KvCache(share, "the policy's share of the machine")
+    if per_token and context:
+        one = per_token * (context + _BLOCK)
+        if one > share:
+            fair = KvCache(one, "one sequence of the whole context")
+        fair = min(fair, KvCache(one * sequences, f"{sequences} sequences of the whole context"), key=_size)
+    return max(min(most, fair, key=_size), KvCache(LEAST, "the least"), key=_size)
+
+
+def bytes_per_token(config: Mapping[str, Any], dtype: Dtype) -> int | None:
+    """Of keys and values in all layers; at least what they take. None for a config that does not say it as most do."""
+    text = _text(config)
+    try:
+        heads = text.get("num_key_value_heads") or text["num_attention_heads"]
+        width = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
+        return 2 * int(text["num_hidden_layers"] * heads * width) * (4 if dtype is Dtype.FLOAT32 else 2)
+    except KeyError:
+        return None
+
+
+def config_of(model: Path) -> Mapping[str, Any]:
+    """Empty where it cannot be read: vLLM says what is wrong with it."""
+    try:
+        read = json.loads((model / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A model of texts and pictures has the part that reads texts apart."""
+    part = config.get("text_config")
+    return part if isinstance(part, dict) else config
+
+
+def _size(cache: KvCache) -> int:
+    return cache.size_bytes
