@@ -134,10 +134,9 @@ def _message(parse: Callable[[bytes], Any], data: bytes) -> Any:
 
 async def _one_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> Any:
     """The request of a call that has one."""
-    data = await anext(raw, _END)
-    if data is _END:
-        raise errors.InvalidArgument("the call has no request")
-    return _message(parse, data)
+    async for data in raw:
+        return _message(parse, data)
+    raise errors.InvalidArgument("the call has no request")
 
 
 async def _all_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> "_Messages":
