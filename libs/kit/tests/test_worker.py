@@ -13,7 +13,7 @@ from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, 
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority, Waiting, enqueue
-from ratchet_kit.worker import INTERNAL, Timing, Worker
+from ratchet_kit.worker import Timing, Worker
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 
@@ -298,21 +298,36 @@ async def test_what_the_platform_fails_is_tried_again_and_then_given_up(queue, j
     assert queue.leased == []
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [(DataLoss("the weights are not whole"), "the weights are not whole"), (KeyError("x"), INTERNAL)],
-)
-async def test_any_other_error_is_final(queue, jobs, error, reason):
+async def test_any_other_error_is_final(queue, jobs):
     jobs.add("1", "2")
     for id in jobs.by_id:
         await queue.publish(id)
 
     def fail(job: Job) -> None:
         if job.id == "1":
-            raise error
+            raise DataLoss("the weights are not whole")
 
     async with running(worker(queue, jobs, fail)):
         await until(lambda: jobs.states() == {"1": "failed", "2": "done"})
+    assert jobs.by_id["1"].reason == "the weights are not whole"
+    assert queue.dead == {"1": "the weights are not whole"}
+
+
+async def test_a_bug_is_tried_again_and_then_given_up(queue, jobs):
+    jobs.add("1", "2")
+    for id in jobs.by_id:
+        await queue.publish(id)
+
+    def fail(job: Job) -> None:
+        if job.id == "1":
+            raise KeyError("x")
+
+    async with running(worker(queue, jobs, fail, max_attempts=2)):
+        await until(lambda: jobs.by_id["1"].attempts == 1 and not jobs.by_id["1"].owner)
+        queue.expire()
+        await until(lambda: jobs.states() == {"1": "failed", "2": "done"})
+        await until(lambda: queue.dead)
+    reason = "an internal error of the service (KeyError); its log has the trace (after 2 attempts)"
     assert jobs.by_id["1"].reason == reason
     assert queue.dead == {"1": reason}
 

@@ -20,7 +20,6 @@ from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every, su
 
 log = get_logger(__name__)
 
-INTERNAL = "an internal error of the service; its log has the trace"
 T = TypeVar("T")
 
 
@@ -247,22 +246,29 @@ class Worker(Generic[C]):
         except LEFT_ALONE as error:
             log.info("work.left", kind=self._work.kind, reason=error.message)
             await self._queue.ack(delivery)
-        except Unavailable as error:  # whoever finds the message once its lease has run out tries again
+        except Unavailable as error:
             log.warning("work.postponed", kind=self._work.kind, attempt=claim.attempts, reason=error.message)
-            if claim.attempts >= self._max_attempts:
-                reason = f"{error.message} (after {claim.attempts} attempts)"
-                await self._give_up(delivery, claim, Unavailable(reason))
-            else:
-                with suppress(*LEFT_ALONE):
-                    await self._work.release(claim, attempted=True)
+            await self._postpone(delivery, claim, error)
         except RatchetError as error:
             await self._give_up(delivery, claim, error)
-        except Exception:
-            log.exception("work.broken", kind=self._work.kind)
-            await self._give_up(delivery, claim, Internal(INTERNAL))
+        except Exception as error:
+            log.exception("work.broken", kind=self._work.kind, attempt=claim.attempts)
+            bug = Internal(f"an internal error of the service ({type(error).__name__}); its log has the trace")
+            if self._leased:  # nobody counts the attempts
+                await self._give_up(delivery, claim, bug)
+            else:  # the next one may not meet it
+                await self._postpone(delivery, claim, bug)
         else:
             await self._queue.ack(delivery)
             log.info("work.done", kind=self._work.kind)
+
+    async def _postpone(self, delivery: Delivery, claim: C, error: Unavailable | Internal) -> None:
+        """Whoever finds the message once its lease has run out tries again, up to the last attempt."""
+        if claim.attempts >= self._max_attempts:
+            await self._give_up(delivery, claim, type(error)(f"{error.message} (after {claim.attempts} attempts)"))
+        else:
+            with suppress(*LEFT_ALONE):
+                await self._work.release(claim, attempted=True)
 
     async def _give_up(self, delivery: Delivery, claim: C, error: RatchetError) -> None:
         log.error("work.given_up", kind=self._work.kind, attempt=claim.attempts, reason=error.message)
