@@ -344,7 +344,7 @@ def test_what_is_not_graded_here_is_said(url: str) -> None:
         ({"run_timeout": 0}, ["run_timeout"]),
         ({"memory_limit_MB": 10**9}, ["memory_limit_MB"]),
         ({"code": "#" * (2 << 20)}, ["code"]),
-        ({"stdin": "x" * (2 << 20)}, ["stdin"]),
+        ({"stdin": "x" * (17 << 20)}, ["stdin"]),
         ({"files": {"a": "*"}}, ["files", "a"]),
     ],
 )

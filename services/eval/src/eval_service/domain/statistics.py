@@ -16,6 +16,8 @@ POWER = 0.8
 PERMUTATIONS = 20_000
 _EXACT_UP_TO = 14
 """Families whose every sign pattern is tried: 2^14 is below PERMUTATIONS."""
+_ROUNDING = 1e-12
+"""A number that is no larger is 0, but for the order in which floats were added."""
 _LARGEST_VARIANCE = 0.25
 """Of a sample that passes or fails: p (1 - p)."""
 
@@ -60,7 +62,7 @@ def estimate_pass_at_k(tallies: Sequence[Tally], k: int, confidence: float = CON
     mean = Mean.of(values, clusters)
     # No more evidence than samples in groups of k. When nothing varies, as at 0 and 1, families count once each.
     most = sum(tally.samples for tally in tallies) / k
-    varies = mean.variance > 0
+    varies = mean.variance > _ROUNDING
     effective = min(mean.value * (1 - mean.value) / mean.variance, most) if varies else float(clusters.count)
     return wilson(mean.value, effective, t_quantile(mean.degrees, confidence))
 
@@ -136,7 +138,7 @@ def sign_flip_p_value(differences: Values, seed: int = 0) -> float:
     All patterns of signs where they are few, else PERMUTATIONS random ones, with the one observed counted as one more
     (Phipson and Smyth 2010, "Permutation P-values Should Never Be Zero").
     """
-    differences = differences[np.abs(differences) > 1e-12]  # a sign changes nothing in these
+    differences = differences[np.abs(differences) > _ROUNDING]  # a sign changes nothing in these
     if len(differences) == 0:
         return 1.0
     observed = abs(differences.sum()) - 1e-9  # sums of the same numbers in another order are not always equal
