@@ -1,113 +1,18 @@
-"""The worker over a store and a queue in memory, and over a real Redis."""
+"""The worker over a store and a queue in memory."""
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
-from ratchet_kit.queues import StreamQueue
-from ratchet_kit.streams import Stream
-from ratchet_kit.work import Priority, Waiting, enqueue
-from ratchet_kit.worker import Timing, Worker
+from ratchet_kit.errors import DataLoss, Unavailable
+from ratchet_kit.work import Priority, enqueue
+from ratchet_kit.worker import Worker
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 
-FAST = Timing(
-    beat=timedelta(seconds=0.02),
-    reconcile=timedelta(seconds=0.05),
-    settle=timedelta(seconds=5),
-    block=timedelta(seconds=0.05),
-    pause=timedelta(seconds=0.01),
-)
-LEASE = timedelta(minutes=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    id: str
-    create_time: datetime
-    state: str = "queued"
-    owner: str = ""
-    until: datetime | None = None
-    attempts: int = 0
-    reason: str = ""
-
-
-class Jobs:
-    """A store of jobs."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.clock = clock
-        self.by_id: dict[str, Job] = {}
-        self.is_away = False
-
-    def add(self, *ids: str) -> None:
-        self.by_id |= {id: Job(id, self.clock.now()) for id in ids}
-
-    def states(self) -> dict[str, str]:
-        return {id: job.state for id, job in self.by_id.items()}
-
-    def get(self, id: str) -> Job:
-        if self.is_away:
-            raise Unavailable("the database is away")
-        if id not in self.by_id:
-            raise NotFound(f"there is no job {id}")
-        return self.by_id[id]
-
-    def change(self, id: str, **values: object) -> Job:
-        job = self.get(id)
-        if job.state in ("done", "failed", "cancelled"):
-            raise FailedPrecondition(f"job {id} is {job.state}")
-        self.by_id[id] = replace(job, **values)
-        return self.by_id[id]
-
-
-class JobWork:
-    """Work on jobs: `do` is the test's."""
-
-    kind = "job"
-
-    def __init__(self, jobs: Jobs, owner: str, do: Callable[[Job], object]) -> None:
-        self._jobs = jobs
-        self._owner = owner
-        self._do = do
-
-    async def claim(self, id: str) -> Job:
-        job, now = self._jobs.get(id), self._jobs.clock.now()
-        if job.owner not in ("", self._owner) and job.until is not None and job.until > now:
-            raise Aborted(f"job {id} is with {job.owner}")
-        return self._jobs.change(id, state="running", owner=self._owner, until=now + LEASE, attempts=job.attempts + 1)
-
-    async def renew(self, claim: Job) -> None:
-        if self._jobs.get(claim.id).owner != self._owner:
-            raise Aborted(f"job {claim.id} is another's")
-        self._jobs.change(claim.id, until=self._jobs.clock.now() + LEASE)
-
-    async def release(self, claim: Job, *, attempted: bool) -> None:
-        self._jobs.change(claim.id, owner="", until=None, attempts=claim.attempts - (not attempted))
-
-    async def do(self, claim: Job) -> None:
-        result = self._do(claim)
-        if asyncio.iscoroutine(result):
-            await result
-        self._jobs.change(claim.id, state="done")
-
-    async def fail(self, claim: Job, error: RatchetError) -> None:
-        self._jobs.change(claim.id, state="failed", reason=error.message)
-
-    async def waiting(self) -> list[Waiting]:
-        self._jobs.get(next(iter(self._jobs.by_id)))
-        now = self._jobs.clock.now()
-        return [
-            Waiting(job.id, job.create_time)
-            for job in self._jobs.by_id.values()
-            if job.state in ("queued", "running") and (job.until is None or job.until <= now)
-        ]
+from .jobs import FAST, LEASE, Job, Jobs, JobWork, LeasedWork, forever, nothing, running, until, worker
 
 
 @pytest.fixture
@@ -118,36 +23,6 @@ def jobs(clock: ManualClock) -> Jobs:
 @pytest.fixture
 def queue() -> MemoryQueue:
     return MemoryQueue()
-
-
-def nothing(_: Job) -> None:
-    pass
-
-
-async def forever(_: Job) -> None:
-    await asyncio.Event().wait()
-
-
-def worker(queue, jobs: Jobs, do: Callable[[Job], object] = nothing, name: str = "a", **options) -> Worker:
-    return Worker(queue, JobWork(jobs, name, do), jobs.clock, timing=FAST, **options)
-
-
-@asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    task = asyncio.create_task(worker.run(stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        async with asyncio.timeout(5):
-            await task
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_what_is_done_is_acknowledged(queue, jobs):
@@ -343,19 +218,6 @@ async def test_work_that_kills_its_workers_is_given_up(queue, jobs, clock):
     assert done == []
 
 
-class LeasedWork(JobWork):
-    """The store keeps no hold, and does not count who takes it."""
-
-    async def claim(self, id: str) -> Job:
-        return self._jobs.get(id)
-
-    async def renew(self, claim: Job) -> None:
-        pass
-
-    async def release(self, claim: Job, *, attempted: bool) -> None:
-        pass
-
-
 async def test_what_is_given_out_often_is_no_dead_letter_while_the_store_has_it(queue, jobs):
     """As a run that has trained, and waits for the registry for as long as it takes."""
     jobs.add("1")
@@ -493,111 +355,3 @@ async def test_a_hold_that_cannot_be_renewed_now_ends_no_work(queue, jobs, fault
     async with running(Worker(queue, Flawed(jobs, "a", wait), jobs.clock, timing=FAST)):
         await until(lambda: jobs.by_id["1"].state == "done")
     assert jobs.by_id["1"].attempts == 1
-
-
-# On Redis
-
-
-def stream_queue(redis, name: str, lease: timedelta = timedelta(seconds=0.3)) -> StreamQueue:
-    return StreamQueue(Stream(redis, "jobs", "workers", name, lease=lease))
-
-
-@pytest.mark.integration
-async def test_redis_hands_out_and_forgets(redis, jobs):
-    queue = stream_queue(redis, "a")
-    jobs.add("1", "2")
-    await queue.publish("1")
-    await queue.publish("2", Priority.HIGH)
-    assert await queue.held() == {"1", "2"}
-    done = []
-    async with running(worker(queue, jobs, lambda job: done.append(job.id))):
-        await until(lambda: set(jobs.states().values()) == {"done"})
-    assert done == ["2", "1"]
-    assert await queue.depth() == 0
-
-
-@pytest.mark.integration
-async def test_redis_holds_more_than_one_look_reads(redis):
-    queue = stream_queue(redis, "a")
-    for number in range(1203):
-        await queue.publish(str(number))
-    assert len(await queue.held()) == 1203
-
-
-@pytest.mark.integration
-async def test_a_killed_worker_leaves_its_work_to_another(redis, jobs, clock):
-    jobs.add("1")
-    await stream_queue(redis, "a").publish("1")
-    killed = asyncio.create_task(worker(stream_queue(redis, "a"), jobs, forever).run(asyncio.Event()))
-    await until(lambda: jobs.by_id["1"].owner == "a")
-    killed.cancel()
-    await asyncio.wait({killed})
-    clock.advance(LEASE)
-    async with running(worker(stream_queue(redis, "b"), jobs, name="b")):
-        await until(lambda: jobs.states() == {"1": "done"})
-    assert (jobs.by_id["1"].owner, jobs.by_id["1"].attempts) == ("b", 2)
-
-
-@pytest.mark.integration
-async def test_a_worker_restarted_under_its_name_takes_its_work_up_at_once(redis, jobs):
-    jobs.add("1")
-    minutes = timedelta(minutes=10)
-    await stream_queue(redis, "a").publish("1")
-    killed = asyncio.create_task(worker(stream_queue(redis, "a", minutes), jobs, forever).run(asyncio.Event()))
-    await until(lambda: jobs.by_id["1"].owner == "a")
-    killed.cancel()
-    await asyncio.wait({killed})
-    async with running(worker(stream_queue(redis, "a", minutes), jobs)):
-        await until(lambda: jobs.states() == {"1": "done"})
-
-
-@pytest.mark.integration
-async def test_redis_gives_it_out_as_often_as_it_takes(redis, jobs):
-    jobs.add("1")
-    stream = Stream(redis, "jobs", "workers", "a", lease=timedelta(seconds=0.05))
-    await StreamQueue(stream).publish("1")
-    begun = []
-
-    def wait(_: Job) -> None:
-        begun.append(1)
-        if len(begun) < 8:
-            raise Unavailable("the registry is away")
-
-    work = LeasedWork(jobs, "a", wait)
-    async with running(Worker(StreamQueue(stream), work, jobs.clock, leased=True, timing=FAST)):
-        await until(lambda: jobs.states() == {"1": "done"})
-    assert await stream.dead_letters() == []
-
-
-@pytest.mark.integration
-async def test_flushall_loses_nothing(redis, jobs, clock):
-    jobs.add(*(str(number) for number in range(20)))
-    queue = stream_queue(redis, "a")
-    for id in jobs.by_id:
-        await queue.publish(id)
-
-    async def slow(_: Job) -> None:
-        await asyncio.sleep(0.02)
-
-    async with running(worker(queue, jobs, slow, slots=2)):
-        await until(lambda: "done" in jobs.states().values())
-        await redis.flushall()
-        clock.advance(timedelta(seconds=10))
-        await until(lambda: set(jobs.states().values()) == {"done"})
-    assert await queue.depth() == 0
-    assert all(job.attempts == 1 for job in jobs.by_id.values())
-
-
-@pytest.mark.integration
-async def test_poison_is_kept_with_its_reason(redis, jobs):
-    jobs.add("1")
-    stream = Stream(redis, "jobs", "workers", "a")
-    await StreamQueue(stream).publish("1")
-
-    def fail(_: Job) -> None:
-        raise DataLoss("the weights are not whole")
-
-    async with running(worker(StreamQueue(stream), jobs, fail)):
-        await until(lambda: jobs.states() == {"1": "failed"})
-    [letter] = await stream.dead_letters()
-    assert (letter["id"], letter["dead_reason"]) == ("1", "the weights are not whole")
