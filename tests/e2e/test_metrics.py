@@ -1,7 +1,5 @@
 """Grafana's boards and the alerts ask for what the services say: of their live /metrics, and in a real Prometheus."""
 
-import json
-import re
 import shutil
 import subprocess
 import time
@@ -15,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from ratchet_testing import free_port
+from ratchet_testing import boards, free_port
 
 from .conftest import Platform
 
@@ -25,12 +23,6 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVICES = ("gateway", "trainer", "rollout", "sandbox", "eval", "registry")
 BOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-FROM_PROMETHEUS = {"instance", "job", "service", "le"}
-
-
-def expressions_of(board: Path) -> list[str]:
-    panels = json.loads(board.read_text())["panels"]
-    return [target["expr"] for panel in panels for target in panel.get("targets", ())]
 
 
 def alerts() -> list[str]:
@@ -38,17 +30,7 @@ def alerts() -> list[str]:
     return [rule["expr"] for rule in group["rules"]]
 
 
-ASKED = {board.stem: expressions_of(board) for board in BOARDS} | {"alerts": alerts()}
-
-
-def labels_in(expression: str) -> Iterator[tuple[str, str]]:
-    """(metric, label) for each label that a selector names, or the grouping of an expression of one metric."""
-    groups = {label.strip() for inner in re.findall(r"\bby \(([^)]*)\)", expression) for label in inner.split(",")}
-    names = set(re.findall(r"ratchet_\w+", expression))
-    for name, selector in re.findall(r"(ratchet_\w+)\{([^}]*)\}", expression):
-        yield from ((name, label) for label in re.findall(r"(\w+)\s*=~?\"", selector))
-    if len(names) == 1:
-        yield from ((name, label) for name in names for label in groups)
+ASKED = {board.stem: boards.expressions_of(board) for board in BOARDS} | {"alerts": alerts()}
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +52,12 @@ def said(platform: Platform) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", sorted(ASKED))
 def test_what_is_asked_for_is_there(name: str, said: dict[str, set[str]]) -> None:
-    asked = {metric for expression in ASKED[name] for metric in re.findall(r"ratchet_\w+", expression)}
+    asked = boards.metrics_in(" ".join(ASKED[name]))
     assert len(asked) > 5
     assert asked <= set(said)
     for expression in ASKED[name]:
-        for metric, label in labels_in(expression):
-            assert not said[metric] or label in said[metric] | FROM_PROMETHEUS, (metric, label, expression)
+        for metric, label in boards.labels_in(expression):
+            assert not said[metric] or label in said[metric] | boards.FROM_PROMETHEUS, (metric, label, expression)
 
 
 @contextmanager
@@ -129,7 +111,7 @@ def test_a_real_prometheus_reads_and_answers(platform: Platform, tmp_path: Path)
         assert until_up(client, len(SERVICES)) == dict.fromkeys(SERVICES, "up")
         time.sleep(3)  # a rate wants two readings, a rule one evaluation
         for board in BOARDS:
-            for expression in expressions_of(board):
+            for expression in boards.expressions_of(board):
                 query = expression.replace("$__rate_interval", "1m").replace("$node", ".*")
                 answer = client.get("/query", params={"query": query}).json()
                 assert answer["status"] == "success", (board.name, query, answer)

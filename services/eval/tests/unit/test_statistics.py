@@ -212,7 +212,7 @@ def test_more_confidence_is_a_wider_interval() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(3, 12), st.integers(1, 4), st.integers(1, 5), st.randoms(use_true_random=False))
+@given(st.integers(2, 12), st.integers(1, 4), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_validations_of_runs_have_the_same_interval(families: int, alike: int, samples: int, random: Any) -> None:
     """`ratchet_kit.statistics` has it without numpy, which the trainer's clients do not need."""
     results = [

@@ -1,9 +1,8 @@
 """What the service tells Prometheus, and whether Grafana's dashboard asks for what there is."""
 
 import asyncio
-import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import grpc
 import httpx
 import pytest
 import pytest_asyncio
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.client import channel
-from ratchet_testing import free_port
+from ratchet_testing import boards, free_port
 from sandbox_service.settings import Settings
 
 from ..node import Stubs, serving
@@ -171,32 +169,20 @@ async def test_nothing_of_the_callers_choosing_is_a_label(door: Door) -> None:
 
 # The dashboard
 
-DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "sandbox.json").read_text())
-
-
-def expressions() -> list[str]:
-    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
-
-
-def _labels_asked(expression: str) -> Iterable[tuple[str, str]]:
-    """(metric, label) for each label that a selector or the grouping around it names."""
-    groups = {label.strip() for inner in re.findall(r"\bby \(([^)]*)\)", expression) for label in inner.split(",")}
-    for name, selector in re.findall(r"(ratchet_\w+)\{([^}]*)\}", expression):
-        yield from ((name, label) for label in {*groups, *re.findall(r"(\w+)\s*=~?\"", selector)})
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "sandbox.json"
+EXPRESSIONS = boards.expressions_of(DASHBOARD)
 
 
 async def test_the_dashboard_asks_for_what_there_is(door: Door) -> None:
     await door.execute(*list(PROGRAMS.values())[:4])
     await door.execute(PROGRAMS["tampered"])
     samples = await door.samples()
-    asked = {name for expression in expressions() for name in re.findall(r"ratchet_\w+", expression)}
-    asked |= set(re.findall(r"ratchet_\w+", json.dumps(DASHBOARD["templating"])))
+    asked = boards.metrics_in(DASHBOARD.read_text())
     assert len(asked) > 10
     assert asked <= samples.names
-    from_prometheus = {"instance", "job", "service"}
-    for expression in expressions():
-        for name, label in _labels_asked(expression):
-            assert label in samples.labels(name) | from_prometheus, (name, label, expression)
+    for expression in EXPRESSIONS:
+        for name, label in boards.labels_in(expression):
+            assert label in samples.labels(name) | boards.FROM_PROMETHEUS, (name, label, expression)
 
 
 async def test_the_dashboard_shows_every_metric_of_programs(door: Door) -> None:
@@ -205,30 +191,5 @@ async def test_the_dashboard_shows_every_metric_of_programs(door: Door) -> None:
     own = {
         name for name in exported if re.match(r"ratchet_sandbox_(program|signs|lanes|queue|level|refused|plat)", name)
     }
-    text = " ".join(expressions())
+    text = " ".join(EXPRESSIONS)
     assert [name for name in own if name not in text and not name.endswith("_created")] == []
-
-
-async def test_the_dashboard_can_be_read(door: Door) -> None:
-    panels = DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    spots = [(spot["x"] + i, spot["y"] + j) for spot in (panel["gridPos"] for panel in panels)
-             for i in range(spot["w"]) for j in range(spot["h"])]  # fmt: skip
-    assert len(set(spots)) == len(spots)
-    assert max(x for x, _ in spots) == 23
-    variables = {f"${one['name']}" for one in DASHBOARD["templating"]["list"]}
-    used = set(re.findall(r"\$\w+", " ".join(expressions()))) - {"$__rate_interval"}
-    assert used | {"$datasource"} == variables
-    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels if panel["type"] != "row")
-
-
-async def test_prometheus_reads_all_six_services() -> None:
-    compose = yaml.safe_load((DEPLOY.parent / "docker-compose.yml").read_text())["services"]
-    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    (names,) = job["dns_sd_configs"]
-    services = {name for name in compose if "build" in compose[name] and not name.endswith("-gpu")}
-    assert set(names["names"]) == services
-    assert len(services) == 6
-    assert f" METRICS_PORT={names['port']} " in (DEPLOY / "docker" / "entrypoint.sh").read_text()
-    mounted = [volume.split(":")[0] for name in ("prometheus", "grafana") for volume in compose[name]["volumes"]]
-    assert all((DEPLOY.parent / path).exists() for path in mounted if path.startswith("./"))

@@ -39,10 +39,9 @@ def install(app: FastAPI) -> None:
     app.mount("/console", _Files())
 
     @app.get("/", include_in_schema=False)
+    @app.get("/console", include_in_schema=False)
     async def lead() -> RedirectResponse:
         return RedirectResponse("console/")
-
-    app.get("/console", include_in_schema=False)(lead)
 
 
 class _Files(StaticFiles):
