@@ -37,19 +37,19 @@ test-quick:  ## Unit tests alone: a minute
 
 test-unit:  ## Unit and integration tests: no torch; nineteen minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
-	$(LIGHT)/pytest services/sandbox/tests/integration -m alone -n 0
+	scripts/tests.sh libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
+	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
 test-clients:  ## LangChain's and LiteLLM's clients, unmodified, against the gateway: a minute
 	@$(SETUP) light clients
-	$(LIGHT)/pytest services/gateway/tests/contract/test_clients.py -n 0
+	scripts/tests.sh services/gateway/tests/contract/test_clients.py -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest tests/honest -n 0
+	scripts/tests.sh tests/honest -n 0
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
-	$(LIGHT)/pytest tests/e2e -m "e2e and not full"
+	scripts/tests.sh tests/e2e -m "e2e and not full"
 
 test-engines: setup  ## The tests that import verl or vLLM, each in its own environment
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/pytest --no-deps \

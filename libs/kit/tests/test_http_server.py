@@ -219,15 +219,15 @@ async def test_who_takes_nothing_of_an_answer_is_left(monkeypatch):
 
 async def test_who_is_waited_for_is_not_left(monkeypatch):
     for name in ("BODY_SECONDS", "STALL_SECONDS"):
-        monkeypatch.setattr(http_protocol, name, 0.5)
+        monkeypatch.setattr(http_protocol, name, 3)
 
     async def slowly(scope, receive, send):
-        await asyncio.sleep(1)  # its body is not read meanwhile
+        await asyncio.sleep(4)  # its body is not read meanwhile
         body = b""
         while (message := await receive()).get("more_body"):
             body += message["body"]
         body += message.get("body", b"")
-        await asyncio.sleep(1)  # nor is anything answered
+        await asyncio.sleep(4)  # nor is anything answered
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
         await send({"type": "http.response.body", "body": body})
 

@@ -37,7 +37,7 @@ UNREADABLE = {
     "not_python": "this is no Python",
 }
 PWNED = Path("/tmp/pwned")  # what pickle_bomb would make
-LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
+LIMITS = Limits(cpu_time=timedelta(seconds=5), memory_bytes=256 << 20, output_bytes=64 << 10)
 OPTIONS = LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
 
 
