@@ -125,6 +125,19 @@ class TestMoments:
     def test_no_error_yet_is_not_certainty(self) -> None:
         assert mean(Moments.of(np.ones(50), np.zeros(50)), bounded=True).variance > 0
 
+    @pytest.mark.parametrize("value", [0.1, 3.7e-06, 1e12 / 3])
+    def test_what_rounding_leaves_is_no_difference(self, value: float) -> None:
+        """Of two variants whose values are all the same the last digits of the sums may differ."""
+        once = mean(Moments.of([1.0] * 40, [value] * 40))
+        thrice = mean(Moments.of([3.0] * 40, [value + value + value] * 40))
+        rounded = Mean(thrice.value * (1 + 1e-15), thrice.variance, thrice.units) - once
+        r = sequences.mixture(2000, 0.05)
+        assert sequences.p_value(rounded, r) > 0.9
+        found = sequences.interval(rounded, 0.05, r)
+        assert found.low < 0 < found.high
+        assert found.high < 1e-5 * value
+        assert horizons.welch(thrice, once, 0.05).p_value > 0.9
+
     def test_units_without_a_past_count_as_average_ones(self, first, second) -> None:
         counts, totals, before = first
         half = np.where(np.arange(200) % 2, before, np.nan)

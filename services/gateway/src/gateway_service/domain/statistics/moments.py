@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 
 MIN_UNITS = 20
 """Of a variant: fewer prove nothing, since the intervals hold for many units."""
+ROUNDING = 1e-12
+"""Of the sum of squares: what rounding may leave of it. A spread is never said to be less: else two variants in which
+each answer costs the same would differ for certain, by the last digit of a sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def mean(moments: Moments, *, bounded: bool = False) -> Mean:
     value = moments.y / moments.x
     m = _padded(moments) if bounded else moments
     ratio = m.y / m.x
-    squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, 0.0)  # rounding aside
+    squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, ROUNDING * m.yy)
     return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), moments.units)
 
 
