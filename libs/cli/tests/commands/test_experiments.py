@@ -48,6 +48,30 @@ def test_creating_and_starting(ratchet: Any, gateway: ScriptedGateway) -> None:
     assert [metric["measure"] for metric in spec["guardrails"]] == ["MEASURE_LATENCY_P95"]
 
 
+def test_named_metrics_and_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"experiment": {"id": "exp_1"}})
+    options = ("--metric", "more:accepted_chars:5", "--guardrail", "less:edit_seconds", "--guardrail", "cost:0.001")
+    ratchet("experiments", "create", *VARIANTS, *options, "--prompt-price", "0.5", "--completion-price", "2")
+    assert gateway.received[0].body is not None
+    spec = gateway.received[0].body["spec"]
+    named = {"measure": "MEASURE_NAMED"}
+    more, less = {"direction": "DIRECTION_MORE_IS_BETTER"}, {"direction": "DIRECTION_LESS_IS_BETTER"}
+    assert spec["primary"] == named | more | {"name": "accepted_chars", "margin": 5.0}
+    assert spec["guardrails"] == [named | less | {"name": "edit_seconds"}, {"measure": "MEASURE_COST", "margin": 0.001}]
+    assert spec["price"] == {"prompt_per_million": 0.5, "completion_per_million": 2.0}
+
+
+def test_a_named_metric_is_shown_by_its_name(ratchet: Any, gateway: ScriptedGateway) -> None:
+    value = {"measure": "MEASURE_NAMED", "name": "accepted_chars", "value": 120.0}
+    report = {"variants": [{"name": "control", "values": [value]}]}
+    primary = {"measure": "MEASURE_NAMED", "name": "accepted_chars"}
+    shown = {"id": "exp_1", "state": "STATE_RUNNING", "spec": {"primary": primary}, "report": report}
+    gateway.answers({"experiment": shown}, {"experiments": [shown]})
+    lines = ratchet("experiments", "show", "exp_1").stdout.splitlines()
+    assert lines[1].split() == ["variant", "units", "requests", "accepted_chars"]
+    assert "accepted_chars" in ratchet("experiments", "list").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

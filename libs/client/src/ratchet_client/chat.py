@@ -59,13 +59,17 @@ class Chat(Resource[S]):
         index: int = 0,
         over_id: str | None = None,
         over_index: int = 0,
+        metrics: Mapping[str, float] | None = None,
         request_id: str = "",
     ) -> Call[float]:
         """Says one thing of a completion, and returns its score. By the first of these that is given:
 
         `score` in [0, 1]; `thumb_up`, which is 1 or 0; `accepted`, the text that was used in place of its answer
         `index`; `over_id`, the completion (this one where empty) whose answer `over_index` is worse than its answer
-        `index`; else the tests of a problem, in the sandbox. Accepted texts and choices have no score: 0."""
+        `index`; the tests of a problem, in the sandbox. Accepted texts and choices have no score: 0.
+
+        `metrics`, alone or beside one of these, are numbers under names of your own for experiments, such as
+        {"accepted_chars": 120}."""
         request_id = request_id or new_request_id()
         request = gateway_pb2.CreateFeedbackRequest(request_id=request_id, completion_id=completion_id)
         if score is not None:
@@ -76,8 +80,9 @@ class Chat(Resource[S]):
             request.accepted.text, request.accepted.index = accepted, index
         elif over_id is not None:
             request.choice.CopyFrom(gateway_pb2.BetterAnswer(index=index, over_id=over_id, over_index=over_index))
-        else:
+        elif problem_set or problem_id or not metrics:
             request.problem.problem_set, request.problem.problem_id = problem_set, problem_id
+        request.metrics.update(metrics or {})
         return call(request, gateway_pb2.CreateFeedbackResponse, lambda reply: reply.score)
 
     @unary

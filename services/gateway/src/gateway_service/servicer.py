@@ -60,23 +60,26 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
     async def CreateFeedback(
         self, request: pb.CreateFeedbackRequest, context: Context = None
     ) -> pb.CreateFeedbackResponse:
+        metrics = dict(request.metrics)
         match request.WhichOneof("source"):
             case "score":
-                score = await self._feedback.score(request.completion_id, request.score, request.request_id)
+                score = await self._feedback.score(request.completion_id, request.score, request.request_id, metrics)
             case "problem":
                 problem = ProblemRef(request.problem.problem_set, request.problem.problem_id)
-                score = await self._feedback.grade(request.completion_id, problem, request.request_id)
+                score = await self._feedback.grade(request.completion_id, problem, request.request_id, metrics)
             case "thumb":
                 score = convert.score_of_thumb(request.thumb)
-                score = await self._feedback.score(request.completion_id, score, request.request_id)
+                score = await self._feedback.score(request.completion_id, score, request.request_id, metrics)
             case "accepted":
                 accepted = convert.accepted_from_proto(request.accepted)
-                score = await self._exchanges.accept(request.completion_id, accepted, request.request_id)
+                score = await self._exchanges.accept(request.completion_id, accepted, request.request_id, metrics)
             case "choice":
                 choice = convert.choice_from_proto(request.choice, request.completion_id)
-                score = await self._exchanges.choose(request.completion_id, choice, request.request_id)
+                score = await self._exchanges.choose(request.completion_id, choice, request.request_id, metrics)
+            case _ if metrics:
+                score = await self._feedback.measure(request.completion_id, metrics, request.request_id)
             case _:
-                raise invalid("source", "must be a score, a thumb, a problem, an accepted text or a choice")
+                raise invalid("source", "must be a score, a thumb, a problem, an accepted text, a choice, or metrics")
         return pb.CreateFeedbackResponse(score=score)
 
     async def CountFeedback(

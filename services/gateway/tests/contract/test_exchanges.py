@@ -129,6 +129,16 @@ async def test_a_score_is_that_of_the_record(stores: Stores) -> None:
     assert (exchange.score, exchange.problem) == (1.0, None)
 
 
+async def test_metrics_beside_material_go_to_the_record(stores: Stores) -> None:
+    await stores.log.append([record(1)])
+    await stores.exchanges.accept("cmpl_001", Accepted("hi"), request(1), {"a": 1.0})
+    await stores.exchanges.choose("cmpl_001", Choice(0, "cmpl_002", 1), request(2), {"b": 2.0})
+    assert (await stores.log.get("cmpl_001")).metrics == {"a": 1.0, "b": 2.0}
+    await stores.log.forget_records(NOW + timedelta(days=1))
+    await stores.exchanges.accept("cmpl_001", Accepted("later"), request(3), {"a": 3.0})
+    assert (await stores.exchanges.get("cmpl_001")).accepted == Accepted("later")
+
+
 async def test_what_people_say_is_kept_once_for_a_request(stores: Stores) -> None:
     await stores.log.append([record(1)])
     accept, choose = stores.exchanges.accept, stores.exchanges.choose

@@ -6,9 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gateway_service.domain.experiments.analysis import Evidence, analyse
-from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, Metric, State, Variant
+from gateway_service.domain.experiments.experiment import (
+    Direction,
+    Experiment,
+    ExperimentSpec,
+    Metric,
+    State,
+    Variant,
+)
 from gateway_service.domain.statistics.moments import Before, Moments
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
 from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
@@ -21,6 +28,7 @@ __all__ = ["stores"]
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 PAST = Period(NOW - timedelta(days=14), NOW)
+QUALITY = Quantity(Measure.QUALITY)
 
 
 def experiment(number: int = 1, model: str = "starter") -> Experiment:
@@ -37,11 +45,17 @@ class TestExperimentStore:
         made = await stores.experiments.create(experiment(), request())
         assert await stores.experiments.get("exp_1") == made == await stores.experiments.find(request())
         started = await stores.experiments.save(made.start(NOW, "key_1"))
-        report = analyse(started, Evidence({}, {Measure.QUALITY: {}}, {}), NOW)
+        report = analyse(started, Evidence({}, {started.spec.primary: {}}, {}), NOW)
         concluded = replace(started.conclude(NOW, report, "enough", early=False), past=(report, report))
         ended = await stores.experiments.save(concluded)
         assert (ended.revision, ended.report) == (2, report)
         assert await stores.experiments.get("exp_1") == ended
+
+    async def test_with_a_named_metric_and_a_price(self, stores: Stores) -> None:
+        named = Metric(Measure.NAMED, 5.0, "accepted_chars", Direction.MORE_IS_BETTER)
+        spec = replace(experiment().spec, guardrails=(named, Metric(Measure.COST)), price=TokenPrice(0.5, 2.0))
+        made = await stores.experiments.create(replace(experiment(), spec=spec), request())
+        assert (await stores.experiments.get("exp_1")).spec == made.spec == spec
 
     async def test_what_does_not_exist(self, stores: Stores) -> None:
         with pytest.raises(NotFound):
@@ -119,7 +133,7 @@ class TestUnits:
         )
         log = stores.completions
         assert await log.experiment_units("exp_1") == {"a": UnitCount(2, 4), "b": UnitCount(1, 1)}
-        quality = await log.experiment_moments("exp_1", Measure.QUALITY, PAST)
+        quality = await log.experiment_moments("exp_1", QUALITY, PAST)
         past = Before(1, 2.0, 1.5, 0.75, 0.5625, 1.5, 1.125)
         assert quality["a"] == Moments(2, 3.0, 1.75, 5.0, 2.3125, 3.25, past)
         assert quality["b"] == Moments(1, 1.0, 1.0, 1.0, 1.0, 1.0)
@@ -130,7 +144,7 @@ class TestUnits:
             (Measure.LATENCY, 7.0),
             (Measure.TOKENS, 15.0),
         ):
-            assert (await log.experiment_moments("exp_1", measure, PAST))["a"].y == total
+            assert (await log.experiment_moments("exp_1", Quantity(measure), PAST))["a"].y == total
         assert await log.experiment_latencies("exp_1", "a") == [
             UnitLatency("v", 4.0),
             UnitLatency("u", 2.0),
@@ -140,13 +154,37 @@ class TestUnits:
             found = await log.experiment_units("exp_1", until)
             assert {name: count for name, count in found.items() if name == "b"} == units
             assert [one.latency for one in await log.experiment_latencies("exp_1", "b", until)] == answers
-            by_then = await log.experiment_moments("exp_1", Measure.QUALITY, PAST, until)
+            by_then = await log.experiment_moments("exp_1", QUALITY, PAST, until)
             assert ("b" in by_then) == bool(units)
-        recent = await log.recent_moments("starter", Measure.QUALITY, Unit.USER, PAST)
+        recent = await log.recent_moments("starter", QUALITY, Unit.USER, PAST)
         assert recent == Moments(2, 3.0, 1.5, 5.0, 2.25, 3.0)
-        assert (await log.recent_moments("starter", Measure.QUALITY, Unit.REQUEST, PAST)).units == 4
-        assert await log.recent_moments("starter", Measure.QUALITY, Unit.KEY, PAST) == Moments()
-        assert (await log.recent_moments("nothing", Measure.QUALITY, Unit.USER, PAST)).units == 0
+        assert (await log.recent_moments("starter", QUALITY, Unit.REQUEST, PAST)).units == 4
+        assert await log.recent_moments("starter", QUALITY, Unit.KEY, PAST) == Moments()
+        assert (await log.recent_moments("nothing", QUALITY, Unit.USER, PAST)).units == 0
+
+    async def test_sums_of_named_metrics_and_of_cost(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        log, name = stores.completions, "accepted.chars-1"
+        records = [record(1, "u"), record(2, "u"), record(3, "v", error="died"), record(4, "v"), record(5, "w", "b")]
+        await log.append(
+            [replace(one, prompt_tokens=10) for one in records]
+            + [record(6, "u", "", experiment_id="", start_time=NOW - timedelta(days=1))]
+        )
+        given = {1: {name: 2.0, "other": 9.0}, 2: {name: 4}, 3: {"other": 1.0}, 4: {name: -1e12}, 6: {name: 3.0}}
+        for number, metrics in given.items():
+            await log.add_metrics(f"cmpl_{number:03}", metrics, Request.of(""))
+        found = await log.experiment_moments("exp_1", Quantity(Measure.NAMED, name), PAST)
+        assert set(found) == {"a"}
+        assert (found["a"].units, found["a"].x, found["a"].y) == (2, 3.0, 6.0 - 1e12)
+        assert found["a"].before == Before(1, 2.0, 6.0, 3.0, 9.0, 6.0, 18.0)
+        recent = await log.recent_moments("starter", Quantity(Measure.NAMED, name), Unit.USER, PAST)
+        assert recent == Moments(1, 1.0, 3.0, 1.0, 9.0, 3.0)
+        cost = Quantity(Measure.COST, price=TokenPrice(1e5, 2e5))
+        found = await log.experiment_moments("exp_1", cost, PAST)
+        assert {name: (one.units, one.x, one.y) for name, one in found.items()} == {
+            "a": (2, 3.0, pytest.approx(6.0)),
+            "b": (1, 1.0, pytest.approx(2.0)),
+        }
 
     async def test_records_of_an_experiment_under_way_are_kept(self, stores: Stores) -> None:
         await stores.experiments.create(experiment(), request())

@@ -177,6 +177,8 @@ class TestCompletionLog:
             await stores.completions.get("cmpl_9")
         with pytest.raises(NotFound):
             await stores.completions.set_score("cmpl_9", 1.0, None, new_request())
+        with pytest.raises(NotFound):
+            await stores.completions.add_metrics("cmpl_9", {"x": 1.0}, new_request())
 
     async def test_a_score_takes_the_place_of_the_text(self, stores: Stores) -> None:
         await stores.completions.append([record(1)])
@@ -197,6 +199,28 @@ class TestCompletionLog:
         assert (await stores.completions.get("cmpl_001")).score == 0.5
         with pytest.raises(AlreadyExists):
             await stores.completions.set_score("cmpl_001", 1.0, None, request(content="another"))
+
+    async def test_metrics_are_added_once_for_a_request(self, stores: Stores) -> None:
+        log = stores.completions
+        await log.append([record(1)])
+        await log.add_metrics("cmpl_001", {"a": 1.0, "b": 2.0}, request())
+        await log.add_metrics("cmpl_001", {"b": 3.0}, request(2))
+        await log.add_metrics("cmpl_001", {"a": 1.0, "b": 2.0}, request())
+        measured = await log.get("cmpl_001")
+        assert (measured.metrics, measured.texts, measured.score) == ({"a": 1.0, "b": 3.0}, record(1).texts, None)
+        assert await log.find_score(request()) == 0
+        with pytest.raises(AlreadyExists):
+            await log.add_metrics("cmpl_001", {"a": 2.0}, request(content="another"))
+
+    async def test_metrics_are_stored_with_the_score_or_neither_is(self, stores: Stores) -> None:
+        log = stores.completions
+        await log.append([record(1)])
+        await log.set_score("cmpl_001", 0.5, None, request(), {f"m{number}": 1.0 for number in range(20)})
+        with pytest.raises(FailedPrecondition):
+            await log.set_score("cmpl_001", 1.0, None, request(2), {"another": 1.0})
+        scored = await log.get("cmpl_001")
+        assert (scored.score, len(scored.metrics)) == (0.5, 20)
+        assert await log.find_score(request(2)) is None
 
     async def test_scored_answers_of_a_model_are_counted(self, stores: Stores) -> None:
         log = stores.completions

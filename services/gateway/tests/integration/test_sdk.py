@@ -117,13 +117,18 @@ async def test_keys_chat_and_releases_for_both_clients(client: AsyncClient, url:
         with Client(url, made.secret) as application:
             completion = application.chat("starter", "say hi")
             assert completion.version == "starter@1"
-            assert application.feedback(completion.id, score=0.5) == 0.5
+            assert application.feedback(completion.id, score=0.5, metrics={"accepted_chars": 2}) == 0.5
+            assert application.feedback(completion.id, metrics={"accepted_chars": 120, "seconds": 1.5}) == 0
+            with pytest.raises(ApiError) as unknown:
+                application.feedback(completion.id, metrics={"Accepted chars": 120})
+            assert unknown.value.violations[0]["field"] == "metrics"
             with pytest.raises(ApiError) as refused:
                 next(application.releases.list())
             assert refused.value.status == 403
 
     await asyncio.to_thread(as_an_application)
     await world.gateway.recorder.flush()
+    assert [one.metrics for one in await world.records()] == [{"accepted_chars": 120, "seconds": 1.5}]
     release = await client.releases.create(release_pb2.ReleaseSpec(candidate=STARTER_2, gate_id="gate_2"))
     assert (await client.releases.rollback(release.id, "enough")).percent == 0
     assert (await client.keys.revoke(made.key.id)).HasField("revoke_time")

@@ -74,6 +74,7 @@ def run(engine: sa.Engine, direction: str) -> None:
         "0006_release_sums",
         "0007_traffic",
         "0008_texts",
+        "0009_metrics",
     ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):

@@ -27,13 +27,21 @@ from ratchet_kit import refs
 MEASURES = {
     name.removeprefix("MEASURE_").lower().replace("_", "-"): value
     for name, value in pb.ExperimentMetric.Measure.items()
-    if value
+    if value not in (pb.ExperimentMetric.MEASURE_UNSPECIFIED, pb.ExperimentMetric.MEASURE_NAMED)
+}
+DIRECTIONS = {
+    "more": pb.ExperimentMetric.DIRECTION_MORE_IS_BETTER,
+    "less": pb.ExperimentMetric.DIRECTION_LESS_IS_BETTER,
 }
 UNITS = {name.removeprefix("UNIT_").lower(): value for name, value in pb.ExperimentSpec.Unit.items() if value}
 
 app = typer.Typer(help="Experiments (A/B/n).", no_args_is_help=True)
 
-MetricOption = Annotated[str, typer.Option(help=f"One of {', '.join(MEASURES)}.")]
+MetricOption = Annotated[
+    str, typer.Option(help=f"One of {', '.join(MEASURES)}; or more:NAME or less:NAME of feedback's metrics.")
+]
+PromptPrice = Annotated[float, typer.Option(help="Of a million tokens of prompts, for the metric cost.")]
+CompletionPrice = Annotated[float, typer.Option(help="Of a million tokens of answers, for the metric cost.")]
 UnitOption = Annotated[str, typer.Option(help=f"What stays with one variant: {', '.join(UNITS)}.")]
 TrafficOption = Annotated[float, typer.Option(help="The share of units that take part, in (0, 1].")]
 ReasonOption = Annotated[str, typer.Option(help="Reason, for the history.")]
@@ -53,6 +61,8 @@ def plan(
         float, typer.Option(help="Standard deviation of a unit's mean; default: as the last 7 days show it.")
     ] = 0.0,
     units_per_day: Annotated[float, typer.Option(help="Of the model; default: as the last 7 days show them.")] = 0.0,
+    prompt_price: PromptPrice = 0.0,
+    completion_price: CompletionPrice = 0.0,
     as_json: JsonFlag = False,
 ) -> None:
     """How many units and days an experiment needs to show an effect."""
@@ -67,6 +77,7 @@ def plan(
         traffic=traffic,
         deviation=deviation or None,
         units_per_day=units_per_day or None,
+        price=_price(prompt_price, completion_price),
     )
     with Client() as client:
         found = client.experiments.plan(request)
@@ -98,6 +109,8 @@ def create(
     fixed: Annotated[bool, typer.Option("--fixed", help="Look once, at --min-units, in place of at any time.")] = False,
     min_days: Annotated[float, typer.Option(help="It is not concluded before.")] = 0.0,
     min_units: Annotated[int, typer.Option(help="Of each variant; it is not concluded before.")] = 0,
+    prompt_price: PromptPrice = 0.0,
+    completion_price: CompletionPrice = 0.0,
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     as_json: JsonFlag = False,
@@ -115,6 +128,7 @@ def create(
                 alpha=alpha,
                 min_units=min_units,
                 description=description,
+                price=_price(prompt_price, completion_price),
             )
             spec.min_duration.FromTimedelta(timedelta(days=min_days))
         experiment = client.experiments.create(spec)
@@ -136,7 +150,7 @@ def list_experiments(
             {
                 "id": lambda one: one.id,
                 "variants": lambda one: ", ".join(f"{v.name}={version_name(v.version)}" for v in one.spec.variants),
-                "metric": lambda one: _measure_name(one.spec.primary.measure),
+                "metric": lambda one: _name(one.spec.primary),
                 "state": state_name,
                 "created": lambda one: ago(one.create_time),
             },
@@ -191,9 +205,8 @@ def _print(experiment: pb.Experiment, as_json: bool) -> None:
     report = experiment.report
     if not report.variants:
         return
-    measures = [value.measure for value in report.variants[0].values]
     rows = [[one.name, one.units, one.requests, *_values(one.values)] for one in report.variants]
-    print_table(["variant", "units", "requests", *map(_measure_name, measures)], rows)
+    print_table(["variant", "units", "requests", *map(_name, report.variants[0].values)], rows)
     for comparison in report.comparisons:
         say(comparison.sentence)
     say(f"In all: {report.conclusion}")
@@ -207,8 +220,8 @@ def _say_state(experiment: pb.Experiment) -> None:
     say(f"{experiment.id} {state_name(experiment)}")
 
 
-def _measure_name(measure: int) -> str:
-    return next((name for name, value in MEASURES.items() if value == measure), "-")
+def _name(metric: pb.ExperimentMetric | pb.MetricValue) -> str:
+    return metric.name or next((name for name, value in MEASURES.items() if value == metric.measure), "-")
 
 
 def _variant(client: Client, text: str) -> pb.ExperimentVariant:
@@ -218,20 +231,29 @@ def _variant(client: Client, text: str) -> pb.ExperimentVariant:
     if not separator:
         raise CommandError(f"--variant {text}: write name=model@version, such as treatment=starter@2.", code=2)
     version = refs.version_to_proto(version_of(client, model))
-    return pb.ExperimentVariant(
-        name=name, version=version, weight=_number(weight, "--variant", text) if weight else 1.0
-    )
+    return pb.ExperimentVariant(name=name, version=version, weight=_number(weight or "1", "--variant", text))
 
 
 def _metric(text: str, option: str) -> pb.ExperimentMetric:
-    """Of "quality" or "quality:0.02". Raises CommandError for another form."""
-    name, _, margin = text.partition(":")
-    measure = one_of(name, MEASURES, option)
-    return pb.ExperimentMetric(measure=measure, margin=_number(margin, option, text) if margin else 0.0)
+    """Of "quality", "quality:0.02" or "more:accepted_chars:5". Raises CommandError for another form."""
+    first, _, rest = text.partition(":")
+    name, _, digits = rest.partition(":")
+    margin = _number(digits if first in DIRECTIONS else rest, option, text)
+    if first in DIRECTIONS:
+        named = pb.ExperimentMetric.MEASURE_NAMED
+        return pb.ExperimentMetric(measure=named, name=name, direction=DIRECTIONS[first], margin=margin)
+    return pb.ExperimentMetric(measure=one_of(first, MEASURES, option), margin=margin)
+
+
+def _price(prompt: float, completion: float) -> pb.TokenPrice | None:
+    if not (prompt or completion):
+        return None
+    return pb.TokenPrice(prompt_per_million=prompt, completion_per_million=completion)
 
 
 def _number(digits: str, option: str, text: str) -> float:
+    """0 for no digits."""
     try:
-        return float(digits)
+        return float(digits or 0)
     except ValueError as error:
         raise CommandError(f"{option} {text}: '{digits}' is not a number.", code=2) from error

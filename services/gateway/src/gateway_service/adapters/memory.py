@@ -10,7 +10,9 @@ from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.exchange import Exchange
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Quantity
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
+from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
@@ -101,16 +103,36 @@ class MemoryCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return self.records[completion_id]
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
+    async def set_score(
+        self,
+        completion_id: str,
+        score: float,
+        problem: ProblemRef | None,
+        request: Request,
+        metrics: Metrics = NO_METRICS,
+    ) -> float:
         existing = await self.find_score(request)
         if existing is not None:
             return existing
-        record = await self.get(completion_id)
+        await self.get(completion_id)
+        self.measure(completion_id, metrics)
+        record = self.records[completion_id]
         self.records[completion_id] = replace(record, score=score, problem=problem, texts=())
         if completion_id in self.exchanges:
             self.exchanges[completion_id] = replace(self.exchanges[completion_id], score=score, problem=problem)
         self.feedback.add(request, score)
         return score
+
+    async def add_metrics(self, completion_id: str, metrics: Metrics, request: Request) -> None:
+        if await self.find_score(request) is None:
+            await self.get(completion_id)
+            self.measure(completion_id, metrics)
+            self.feedback.add(request, NO_SCORE)
+
+    def measure(self, completion_id: str, metrics: Metrics) -> None:
+        """Nothing where there is no record."""
+        if record := self.records.get(completion_id):
+            self.records[completion_id] = replace(record, metrics=merged(completion_id, record.metrics, metrics))
 
     async def find_score(self, request: Request) -> float | None:
         return self.feedback.find(request)
@@ -127,9 +149,9 @@ class MemoryCompletionLog:
         return memory_experiments.counts(self._by(until), experiment_id)
 
     async def experiment_moments(
-        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+        self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:
-        return memory_experiments.moments(self._by(until), experiment_id, measure, past)
+        return memory_experiments.moments(self._by(until), experiment_id, quantity, past)
 
     async def experiment_latencies(
         self, experiment_id: str, variant: str, until: datetime | None = None
@@ -139,8 +161,8 @@ class MemoryCompletionLog:
     def _by(self, until: datetime | None) -> Sequence[CompletionRecord]:
         return [record for record in self.records.values() if until is None or record.start_time <= until]
 
-    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
-        return memory_experiments.recent(self.records.values(), model, measure, unit, period)
+    async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
+        return memory_experiments.recent(self.records.values(), model, quantity, unit, period)
 
     async def scored(self, model: str, since: datetime | None) -> int:
         records = [one for one in self.records.values() if one.version.model == model and one.score is not None]

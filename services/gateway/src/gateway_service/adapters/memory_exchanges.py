@@ -6,6 +6,8 @@ from datetime import datetime
 
 from gateway_service.adapters.memory import MemoryCompletionLog
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
+from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Unit, unit_id
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -28,13 +30,15 @@ class MemoryExchangeStore:
         wanted = [one for one in newest_first if _is_in(one, selection)]
         return [one for one in wanted if after is None or one.id < after][:limit]
 
-    async def accept(self, completion_id: str, accepted: Accepted, request: Request) -> None:
-        await self._add(replace(await self.get(completion_id), accepted=accepted), request)
+    async def accept(
+        self, completion_id: str, accepted: Accepted, request: Request, metrics: Metrics = NO_METRICS
+    ) -> None:
+        await self._add(replace(await self.get(completion_id), accepted=accepted), request, metrics)
 
-    async def choose(self, completion_id: str, choice: Choice, request: Request) -> None:
+    async def choose(self, completion_id: str, choice: Choice, request: Request, metrics: Metrics = NO_METRICS) -> None:
         exchange = await self.get(completion_id)
         known = exchange.choices if choice in exchange.choices else (*exchange.choices, choice)
-        await self._add(replace(exchange, choices=known), request)
+        await self._add(replace(exchange, choices=known), request, metrics)
 
     async def forget(self, unit: Unit, name: str, before: datetime) -> int:
         return self._log.forget(unit_id(unit, name), before)
@@ -45,10 +49,11 @@ class MemoryExchangeStore:
             del self._log.exchanges[id]
         return len(old)
 
-    async def _add(self, exchange: Exchange, request: Request) -> None:
+    async def _add(self, exchange: Exchange, request: Request, metrics: Metrics) -> None:
         if self._log.feedback.find(request) is None:
+            self._log.measure(exchange.id, metrics)
             self._log.exchanges[exchange.id] = exchange
-            self._log.feedback.add(request, 0.0)
+            self._log.feedback.add(request, NO_SCORE)
 
 
 def _is_in(exchange: Exchange, selection: Selection) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gateway_service.domain.experiments.experiment import Experiment
 from gateway_service.domain.statistics.moments import Moments
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, NotFound
@@ -76,18 +76,18 @@ def counts(records: Records, experiment_id: str) -> Mapping[str, UnitCount]:
 
 
 def moments(
-    records: Sequence[CompletionRecord], experiment_id: str, measure: Measure, past: Period
+    records: Sequence[CompletionRecord], experiment_id: str, quantity: Quantity, past: Period
 ) -> Mapping[str, Moments]:
     own = [record for record in records if record.experiment_id == experiment_id]
     models = {record.version.model for record in own}
     before = _by_unit(
         [one for one in outside(records, past) if one.version.model in models and one.unit],
-        measure,
+        quantity,
         lambda one: one.unit,
     )
     found = {}
     for variant in {record.variant for record in own}:
-        of_variant = _by_unit([one for one in own if one.variant == variant], measure, lambda one: one.unit)
+        of_variant = _by_unit([one for one in own if one.variant == variant], quantity, lambda one: one.unit)
         if of_variant:
             means = [sum(before[unit]) / len(before[unit]) if unit in before else float("nan") for unit in of_variant]
             found[variant] = _moments(of_variant, means)
@@ -101,19 +101,19 @@ def latencies(records: Records, experiment_id: str, variant: str) -> Sequence[Un
     return [UnitLatency(record.unit, record.latency.total_seconds()) for record in latest]
 
 
-def recent(records: Records, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+def recent(records: Records, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
     own = [record for record in outside(records, period) if record.version.model == model]
     if unit is Unit.USER:
-        return _moments(_by_unit([record for record in own if record.unit], measure, lambda record: record.unit))
+        return _moments(_by_unit([record for record in own if record.unit], quantity, lambda record: record.unit))
     if unit is Unit.REQUEST:
-        return _moments(_by_unit(own, measure, lambda record: record.id))
+        return _moments(_by_unit(own, quantity, lambda record: record.id))
     return Moments()
 
 
 def sample(records: Sequence[CompletionRecord]) -> ArmSample:
     """The traffic of one version."""
-    failures = _by_unit(records, Measure.ERROR_RATE, lambda record: record.unit or record.id)
-    scores = _by_unit(records, Measure.QUALITY, lambda record: record.unit or record.id)
+    failures = _by_unit(records, Quantity(Measure.ERROR_RATE), lambda record: record.unit or record.id)
+    scores = _by_unit(records, Quantity(Measure.QUALITY), lambda record: record.unit or record.id)
     latest = sorted((one for one in records if not one.error), key=lambda one: one.id, reverse=True)
     latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest[:MAX_SAMPLE_LATENCIES]]
     return ArmSample(_moments(failures), _moments(scores), tuple(latencies), sum(record.left for record in records))
@@ -129,10 +129,21 @@ def outside(records: Records, period: Period) -> list[CompletionRecord]:
     ]
 
 
-def _by_unit(records: Records, measure: Measure, key: Callable[[CompletionRecord], str]) -> dict[str, list[float]]:
+def _value(record: CompletionRecord, quantity: Quantity) -> float | None:
+    if quantity.measure is Measure.NAMED:
+        return record.metrics.get(quantity.name)
+    if quantity.measure is Measure.COST:
+        assert quantity.price is not None, "the experiment was checked"
+        of_prompt, of_completion = quantity.price.prompt, quantity.price.completion
+        cost = record.prompt_tokens * of_prompt + record.completion_tokens * of_completion
+        return None if record.error or record.left else cost / MILLION
+    return _VALUES[quantity.measure](record)
+
+
+def _by_unit(records: Records, quantity: Quantity, key: Callable[[CompletionRecord], str]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for record in records:
-        value = _VALUES[measure](record)
+        value = _value(record, quantity)
         if value is not None:
             values.setdefault(key(record), []).append(value)
     return values

@@ -39,6 +39,9 @@ export const clock = (text) => (text ? new Date(text).toLocaleString() : "");
 // An enum's value in words: "STATE_ROLLED_BACK" with the prefix "STATE_" is "rolled back".
 export const word = (value, prefix = "STATE_") => (value ?? "").replace(prefix, "").replaceAll("_", " ").toLowerCase();
 
+// Of an experiment's metric: its name, where it has one of its own.
+export const metricName = ({ measure, name }) => name || word(measure, "MEASURE_");
+
 export const version = (ref) => (ref?.number ? `${ref.model}@${ref.number}` : "");
 
 export function model(ref) {

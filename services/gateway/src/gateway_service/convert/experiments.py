@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from gateway_service.domain.experiments.experiment import (
     Analysis,
+    Direction,
     Experiment,
     ExperimentSpec,
     Metric,
@@ -14,7 +15,7 @@ from gateway_service.domain.experiments.experiment import (
 from gateway_service.domain.experiments.plan import Plan, PlanRequest
 from gateway_service.domain.experiments.report import Comparison, Report
 from gateway_service.domain.statistics.conclusions import Standing
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Measure, TokenPrice
 from gateway_service.domain.traffic.record import Unit
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_kit import refs
@@ -29,9 +30,13 @@ _STATES = {state: pb.Experiment.State.Value(f"STATE_{state.name}") for state in 
 _UNITS_TO_PROTO = {unit: pb.ExperimentSpec.Unit.Value(f"UNIT_{unit.name}") for unit in Unit}
 _ANALYSES_TO_PROTO = {analysis: pb.ExperimentSpec.Analysis.Value(f"ANALYSIS_{analysis.name}") for analysis in Analysis}
 _MEASURES_TO_PROTO = {measure: pb.ExperimentMetric.Measure.Value(f"MEASURE_{measure.name}") for measure in Measure}
+_DIRECTIONS_TO_PROTO: Mapping[Direction | None, pb.ExperimentMetric.Direction.ValueType] = {
+    direction: pb.ExperimentMetric.Direction.Value(f"DIRECTION_{direction.name}") for direction in Direction
+} | {None: pb.ExperimentMetric.DIRECTION_UNSPECIFIED}
 _STANDINGS = {standing: pb.MetricComparison.Standing.Value(f"STANDING_{standing.name}") for standing in Standing}
 _UNITS = {value: unit for unit, value in _UNITS_TO_PROTO.items()} | {0: Unit.USER}
 _ANALYSES = {value: analysis for analysis, value in _ANALYSES_TO_PROTO.items()} | {0: Analysis.SEQUENTIAL}
+_DIRECTIONS: Mapping[int, Direction | None] = {value: one for one, value in _DIRECTIONS_TO_PROTO.items()}
 _MEASURES: Mapping[int, Measure] = {value: measure for measure, value in _MEASURES_TO_PROTO.items()}
 
 
@@ -59,6 +64,7 @@ def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
         min_duration=duration_from_proto(message.min_duration),
         min_units=message.min_units,
         description=message.description,
+        price=_price(message),
     )
 
 
@@ -66,9 +72,12 @@ def plan_request_from_proto(message: pb.PlanExperimentRequest) -> PlanRequest:
     """As `spec_from_proto`."""
     optional = ("alpha", "power", "traffic", "deviation", "units_per_day")
     given = {field.name: value for field, value in message.ListFields() if field.name in optional}
+    metric = _metric(message.primary, "primary")
     return PlanRequest(
         model=message.model,
-        measure=_metric(message.primary, "primary").measure,
+        measure=metric.measure,
+        name=metric.name,
+        price=_price(message),
         effect=message.effect,
         unit=_unit(message.unit, "unit"),
         weights=tuple(message.weights) or (1.0, 1.0),
@@ -125,6 +134,9 @@ def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
         min_duration=duration_to_proto(spec.min_duration),
         min_units=spec.min_units,
         description=spec.description,
+        price=pb.TokenPrice(prompt_per_million=spec.price.prompt, completion_per_million=spec.price.completion)
+        if spec.price
+        else None,
     )
 
 
@@ -137,7 +149,9 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
                 units=variant.units,
                 requests=variant.requests,
                 values=[
-                    pb.MetricValue(measure=_MEASURES_TO_PROTO[one.measure], value=one.value, units=one.units)
+                    pb.MetricValue(
+                        measure=_MEASURES_TO_PROTO[one.measure], value=one.value, units=one.units, name=one.name
+                    )
                     for one in variant.values
                 ],
             )
@@ -159,15 +173,32 @@ def _comparison_to_proto(comparison: Comparison) -> pb.MetricComparison:
         p_value=comparison.p_value,
         standing=_STANDINGS[comparison.standing],
         sentence=comparison.sentence,
+        name=comparison.name,
     )
 
 
 def _metric(message: pb.ExperimentMetric, field: str) -> Metric:
-    return Metric(_known(_MEASURES, message.measure, f"{field}.measure"), message.margin)
+    return Metric(
+        _known(_MEASURES, message.measure, f"{field}.measure"),
+        message.margin,
+        message.name,
+        _known(_DIRECTIONS, message.direction, f"{field}.direction"),
+    )
 
 
 def _metric_to_proto(metric: Metric) -> pb.ExperimentMetric:
-    return pb.ExperimentMetric(measure=_MEASURES_TO_PROTO[metric.measure], margin=metric.margin)
+    return pb.ExperimentMetric(
+        measure=_MEASURES_TO_PROTO[metric.measure],
+        margin=metric.margin,
+        name=metric.name,
+        direction=_DIRECTIONS_TO_PROTO[metric.direction],
+    )
+
+
+def _price(message: pb.ExperimentSpec | pb.PlanExperimentRequest) -> TokenPrice | None:
+    if not message.HasField("price"):
+        return None
+    return TokenPrice(message.price.prompt_per_million, message.price.completion_per_million)
 
 
 def _unit(value: int, field: str) -> Unit:

@@ -78,6 +78,10 @@ class ExperimentMetric(_message.Message):
         """Its 95th percentile, over the latest 10,000 answers of each variant."""
         MEASURE_TOKENS: ExperimentMetric._Measure.ValueType  # 7
         """Mean tokens of an answer."""
+        MEASURE_COST: ExperimentMetric._Measure.ValueType  # 8
+        """Mean price of an answer and its prompt, by their tokens and `price`."""
+        MEASURE_NAMED: ExperimentMetric._Measure.ValueType  # 9
+        """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
 
     class Measure(_Measure, metaclass=_MeasureEnumTypeWrapper): ...
     MEASURE_UNSPECIFIED: ExperimentMetric.Measure.ValueType  # 0
@@ -95,25 +99,75 @@ class ExperimentMetric(_message.Message):
     """Its 95th percentile, over the latest 10,000 answers of each variant."""
     MEASURE_TOKENS: ExperimentMetric.Measure.ValueType  # 7
     """Mean tokens of an answer."""
+    MEASURE_COST: ExperimentMetric.Measure.ValueType  # 8
+    """Mean price of an answer and its prompt, by their tokens and `price`."""
+    MEASURE_NAMED: ExperimentMetric.Measure.ValueType  # 9
+    """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
+
+    class _Direction:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _DirectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ExperimentMetric._Direction.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        DIRECTION_UNSPECIFIED: ExperimentMetric._Direction.ValueType  # 0
+        DIRECTION_MORE_IS_BETTER: ExperimentMetric._Direction.ValueType  # 1
+        DIRECTION_LESS_IS_BETTER: ExperimentMetric._Direction.ValueType  # 2
+
+    class Direction(_Direction, metaclass=_DirectionEnumTypeWrapper): ...
+    DIRECTION_UNSPECIFIED: ExperimentMetric.Direction.ValueType  # 0
+    DIRECTION_MORE_IS_BETTER: ExperimentMetric.Direction.ValueType  # 1
+    DIRECTION_LESS_IS_BETTER: ExperimentMetric.Direction.ValueType  # 2
 
     MEASURE_FIELD_NUMBER: _builtins.int
     MARGIN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    DIRECTION_FIELD_NUMBER: _builtins.int
     measure: Global___ExperimentMetric.Measure.ValueType
     margin: _builtins.float
     """In the measure's own unit: a difference that is smaller is not worth waiting for. 0: it always is."""
+    name: _builtins.str
+    """For MEASURE_NAMED both are needed, and for no other measure."""
+    direction: Global___ExperimentMetric.Direction.ValueType
     def __init__(
         self,
         *,
         measure: Global___ExperimentMetric.Measure.ValueType = ...,
         margin: _builtins.float = ...,
+        name: _builtins.str = ...,
+        direction: Global___ExperimentMetric.Direction.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["margin", b"margin", "measure", b"measure"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["direction", b"direction", "margin", b"margin", "measure", b"measure", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExperimentMetric: _TypeAlias = ExperimentMetric  # noqa: Y015
+
+@_typing.final
+class TokenPrice(_message.Message):
+    """What tokens cost, in a currency of the user's own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_PER_MILLION_FIELD_NUMBER: _builtins.int
+    COMPLETION_PER_MILLION_FIELD_NUMBER: _builtins.int
+    prompt_per_million: _builtins.float
+    completion_per_million: _builtins.float
+    def __init__(
+        self,
+        *,
+        prompt_per_million: _builtins.float = ...,
+        completion_per_million: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_per_million", b"completion_per_million", "prompt_per_million", b"prompt_per_million"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenPrice: _TypeAlias = TokenPrice  # noqa: Y015
 
 @_typing.final
 class ExperimentSpec(_message.Message):
@@ -175,6 +229,7 @@ class ExperimentSpec(_message.Message):
     MIN_DURATION_FIELD_NUMBER: _builtins.int
     MIN_UNITS_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
     """What is assigned to a variant and stays with it. A request without one is not in the experiment. Absent means user."""
     traffic: _builtins.float
@@ -198,6 +253,10 @@ class ExperimentSpec(_message.Message):
     def min_duration(self) -> _duration_pb2.Duration:
         """It is not concluded before ..."""
 
+    @_builtins.property
+    def price(self) -> Global___TokenPrice:
+        """Needed for MEASURE_COST: INVALID_ARGUMENT without."""
+
     def __init__(
         self,
         *,
@@ -211,10 +270,11 @@ class ExperimentSpec(_message.Message):
         min_duration: _duration_pb2.Duration | None = ...,
         min_units: _builtins.int = ...,
         description: _builtins.str = ...,
+        price: Global___TokenPrice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "primary", b"primary", "traffic", b"traffic"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -259,6 +319,7 @@ class MetricComparison(_message.Message):
     P_VALUE_FIELD_NUMBER: _builtins.int
     STANDING_FIELD_NUMBER: _builtins.int
     SENTENCE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     variant: _builtins.str
     measure: Global___ExperimentMetric.Measure.ValueType
     level: _builtins.float
@@ -268,6 +329,8 @@ class MetricComparison(_message.Message):
     standing: Global___MetricComparison.Standing.ValueType
     sentence: _builtins.str
     """In words, with the number, its interval and what it rests on."""
+    name: _builtins.str
+    """Of MEASURE_NAMED."""
     @_builtins.property
     def difference(self) -> _statistics_pb2.Estimate:
         """The variant's value minus the first variant's, with its interval at `level`. Absent while too little is known."""
@@ -282,10 +345,11 @@ class MetricComparison(_message.Message):
         p_value: _builtins.float = ...,
         standing: Global___MetricComparison.Standing.ValueType = ...,
         sentence: _builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference", "level", b"level", "measure", b"measure", "p_value", b"p_value", "sentence", b"sentence", "standing", b"standing", "variant", b"variant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["difference", b"difference", "level", b"level", "measure", b"measure", "name", b"name", "p_value", b"p_value", "sentence", b"sentence", "standing", b"standing", "variant", b"variant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,21 +362,25 @@ class MetricValue(_message.Message):
     MEASURE_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     UNITS_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     measure: Global___ExperimentMetric.Measure.ValueType
     value: _builtins.float
     """Absent without a unit that has one."""
     units: _builtins.int
     """The units that it rests on."""
+    name: _builtins.str
+    """Of MEASURE_NAMED."""
     def __init__(
         self,
         *,
         measure: Global___ExperimentMetric.Measure.ValueType = ...,
         value: _builtins.float | None = ...,
         units: _builtins.int = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "measure", b"measure", "units", b"units", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "measure", b"measure", "name", b"name", "units", b"units", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
     _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
@@ -520,6 +588,7 @@ class PlanExperimentRequest(_message.Message):
     TRAFFIC_FIELD_NUMBER: _builtins.int
     DEVIATION_FIELD_NUMBER: _builtins.int
     UNITS_PER_DAY_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     unit: Global___ExperimentSpec.Unit.ValueType
     effect: _builtins.float
@@ -542,6 +611,10 @@ class PlanExperimentRequest(_message.Message):
     def weights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """One for each variant. Empty means two of the same weight."""
 
+    @_builtins.property
+    def price(self) -> Global___TokenPrice:
+        """As in ExperimentSpec."""
+
     def __init__(
         self,
         *,
@@ -555,10 +628,11 @@ class PlanExperimentRequest(_message.Message):
         traffic: _builtins.float | None = ...,
         deviation: _builtins.float | None = ...,
         units_per_day: _builtins.float | None = ...,
+        price: Global___TokenPrice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "power", b"power", "primary", b"primary", "traffic", b"traffic", "units_per_day", b"units_per_day"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "units_per_day", b"units_per_day"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "model", b"model", "power", b"power", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "model", b"model", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015

@@ -30,13 +30,15 @@ from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__
 from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\"\xc3\x01\n\x0f\x43ompleteRequest\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x0f\n\x07session\x18\x05 \x01(\t\"\xee\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x32\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x07 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"\xa9\x01\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12,\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"\xa5\x02\n\x15\x43reateFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x15\n\rcompletion_id\x18\x02 \x01(\t\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x30\n\x07problem\x18\x04 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRefH\x00\x12*\n\x05thumb\x18\x05 \x01(\x0e\x32\x19.ratchet.gateway.v1.ThumbH\x00\x12\x34\n\x08\x61\x63\x63\x65pted\x18\x06 \x01(\x0b\x32 .ratchet.gateway.v1.AcceptedTextH\x00\x12\x32\n\x06\x63hoice\x18\x07 \x01(\x0b\x32 .ratchet.gateway.v1.BetterAnswerH\x00\x42\x08\n\x06source\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\"+\n\x0c\x41\x63\x63\x65ptedText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\"B\n\x0c\x42\x65tterAnswer\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0f\n\x07over_id\x18\x02 \x01(\t\x12\x12\n\nover_index\x18\x03 \x01(\x05\"U\n\x14\x43ountFeedbackRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12.\n\nafter_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\'\n\x15\x43ountFeedbackResponse\x12\x0e\n\x06scored\x18\x01 \x01(\x03*<\n\x05Thumb\x12\x15\n\x11THUMB_UNSPECIFIED\x10\x00\x12\x0c\n\x08THUMB_UP\x10\x01\x12\x0e\n\nTHUMB_DOWN\x10\x02\x32\xf9\x03\n\x0eGatewayService\x12[\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\"\x04\xa8\xbb\x18\x01\x12o\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse\"\x04\xa8\xbb\x18\x01\x30\x01\x12\x88\x01\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponse\"\x1f\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/feedback:\x01*\x12\x8d\x01\n\rCountFeedback\x12(.ratchet.gateway.v1.CountFeedbackRequest\x1a).ratchet.gateway.v1.CountFeedbackResponse\"\'\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/models/{model}/feedbackb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\"\xc3\x01\n\x0f\x43ompleteRequest\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x0f\n\x07session\x18\x05 \x01(\t\"\xee\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x32\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x07 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"\xa9\x01\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12,\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"\x9e\x03\n\x15\x43reateFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x15\n\rcompletion_id\x18\x02 \x01(\t\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x30\n\x07problem\x18\x04 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRefH\x00\x12*\n\x05thumb\x18\x05 \x01(\x0e\x32\x19.ratchet.gateway.v1.ThumbH\x00\x12\x34\n\x08\x61\x63\x63\x65pted\x18\x06 \x01(\x0b\x32 .ratchet.gateway.v1.AcceptedTextH\x00\x12\x32\n\x06\x63hoice\x18\x07 \x01(\x0b\x32 .ratchet.gateway.v1.BetterAnswerH\x00\x12G\n\x07metrics\x18\x08 \x03(\x0b\x32\x36.ratchet.gateway.v1.CreateFeedbackRequest.MetricsEntry\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06source\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\"+\n\x0c\x41\x63\x63\x65ptedText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\"B\n\x0c\x42\x65tterAnswer\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0f\n\x07over_id\x18\x02 \x01(\t\x12\x12\n\nover_index\x18\x03 \x01(\x05\"U\n\x14\x43ountFeedbackRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12.\n\nafter_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\'\n\x15\x43ountFeedbackResponse\x12\x0e\n\x06scored\x18\x01 \x01(\x03*<\n\x05Thumb\x12\x15\n\x11THUMB_UNSPECIFIED\x10\x00\x12\x0c\n\x08THUMB_UP\x10\x01\x12\x0e\n\nTHUMB_DOWN\x10\x02\x32\xf9\x03\n\x0eGatewayService\x12[\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\"\x04\xa8\xbb\x18\x01\x12o\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse\"\x04\xa8\xbb\x18\x01\x30\x01\x12\x88\x01\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponse\"\x1f\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/feedback:\x01*\x12\x8d\x01\n\rCountFeedback\x12(.ratchet.gateway.v1.CountFeedbackRequest\x1a).ratchet.gateway.v1.CountFeedbackResponse\"\'\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/models/{model}/feedbackb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.gateway.v1.gateway_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CREATEFEEDBACKREQUEST_METRICSENTRY']._loaded_options = None
+  _globals['_CREATEFEEDBACKREQUEST_METRICSENTRY']._serialized_options = b'8\001'
   _globals['_GATEWAYSERVICE'].methods_by_name['Complete']._loaded_options = None
   _globals['_GATEWAYSERVICE'].methods_by_name['Complete']._serialized_options = b'\250\273\030\001'
   _globals['_GATEWAYSERVICE'].methods_by_name['StreamComplete']._loaded_options = None
@@ -45,8 +47,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GATEWAYSERVICE'].methods_by_name['CreateFeedback']._serialized_options = b'\250\273\030\001\202\323\344\223\002\025\"\020/api/v1/feedback:\001*'
   _globals['_GATEWAYSERVICE'].methods_by_name['CountFeedback']._loaded_options = None
   _globals['_GATEWAYSERVICE'].methods_by_name['CountFeedback']._serialized_options = b'\202\323\344\223\002!\022\037/api/v1/models/{model}/feedback'
-  _globals['_THUMB']._serialized_start=1519
-  _globals['_THUMB']._serialized_end=1579
+  _globals['_THUMB']._serialized_start=1640
+  _globals['_THUMB']._serialized_end=1700
   _globals['_COMPLETEREQUEST']._serialized_start=252
   _globals['_COMPLETEREQUEST']._serialized_end=447
   _globals['_COMPLETERESPONSE']._serialized_start=450
@@ -56,17 +58,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMCOMPLETERESPONSE']._serialized_start=770
   _globals['_STREAMCOMPLETERESPONSE']._serialized_end=939
   _globals['_CREATEFEEDBACKREQUEST']._serialized_start=942
-  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=1235
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=1237
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=1276
-  _globals['_ACCEPTEDTEXT']._serialized_start=1278
-  _globals['_ACCEPTEDTEXT']._serialized_end=1321
-  _globals['_BETTERANSWER']._serialized_start=1323
-  _globals['_BETTERANSWER']._serialized_end=1389
-  _globals['_COUNTFEEDBACKREQUEST']._serialized_start=1391
-  _globals['_COUNTFEEDBACKREQUEST']._serialized_end=1476
-  _globals['_COUNTFEEDBACKRESPONSE']._serialized_start=1478
-  _globals['_COUNTFEEDBACKRESPONSE']._serialized_end=1517
-  _globals['_GATEWAYSERVICE']._serialized_start=1582
-  _globals['_GATEWAYSERVICE']._serialized_end=2087
+  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=1356
+  _globals['_CREATEFEEDBACKREQUEST_METRICSENTRY']._serialized_start=1300
+  _globals['_CREATEFEEDBACKREQUEST_METRICSENTRY']._serialized_end=1346
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=1358
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=1397
+  _globals['_ACCEPTEDTEXT']._serialized_start=1399
+  _globals['_ACCEPTEDTEXT']._serialized_end=1442
+  _globals['_BETTERANSWER']._serialized_start=1444
+  _globals['_BETTERANSWER']._serialized_end=1510
+  _globals['_COUNTFEEDBACKREQUEST']._serialized_start=1512
+  _globals['_COUNTFEEDBACKREQUEST']._serialized_end=1597
+  _globals['_COUNTFEEDBACKRESPONSE']._serialized_start=1599
+  _globals['_COUNTFEEDBACKRESPONSE']._serialized_end=1638
+  _globals['_GATEWAYSERVICE']._serialized_start=1703
+  _globals['_GATEWAYSERVICE']._serialized_end=2208
 # @@protoc_insertion_point(module_scope)

@@ -183,6 +183,26 @@ Global___StreamCompleteResponse: _TypeAlias = StreamCompleteResponse  # noqa: Y0
 class CreateFeedbackRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class MetricsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     COMPLETION_ID_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
@@ -190,6 +210,7 @@ class CreateFeedbackRequest(_message.Message):
     THUMB_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     CHOICE_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Idempotent under it."""
     completion_id: _builtins.str
@@ -210,6 +231,13 @@ class CreateFeedbackRequest(_message.Message):
     def choice(self) -> Global___BetterAnswer:
         """Kept with the completion, beside earlier ones."""
 
+    @_builtins.property
+    def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Numbers for experiments, by names of the application's own: {"accepted_chars": 120}. At most 20, each finite and within
+        1e12 of 0; a name is as an alias: a letter, then up to 62 of a-z, 0-9, '.', '_', '-'. A later value replaces an earlier one
+        of the same name.
+        """
+
     def __init__(
         self,
         *,
@@ -220,10 +248,11 @@ class CreateFeedbackRequest(_message.Message):
         thumb: Global___Thumb.ValueType = ...,
         accepted: Global___AcceptedText | None = ...,
         choice: Global___BetterAnswer | None = ...,
+        metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "choice", b"choice", "problem", b"problem", "score", b"score", "source", b"source", "thumb", b"thumb"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "choice", b"choice", "completion_id", b"completion_id", "problem", b"problem", "request_id", b"request_id", "score", b"score", "source", b"source", "thumb", b"thumb"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "choice", b"choice", "completion_id", b"completion_id", "metrics", b"metrics", "problem", b"problem", "request_id", b"request_id", "score", b"score", "source", b"source", "thumb", b"thumb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["score", "problem", "thumb", "accepted", "choice"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
@@ -237,7 +266,7 @@ class CreateFeedbackResponse(_message.Message):
 
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """What the feedback says; 0 for an accepted text and a choice, which say none."""
+    """What the feedback says; 0 for an accepted text, a choice and metrics alone, which say none."""
     def __init__(
         self,
         *,

@@ -44,7 +44,8 @@ class GatewayServiceStub:
     CreateFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]
     """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
     one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-    is the better one. Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
+    is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
+    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
     problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
     names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
     """
@@ -67,7 +68,8 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     CreateFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]  # type: ignore[assignment]
     """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
     one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-    is the better one. Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
+    is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
+    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
     problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
     names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
     """
@@ -105,7 +107,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_gateway_pb2.CreateFeedbackResponse, _abc.Awaitable[_gateway_pb2.CreateFeedbackResponse]]:
         """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
         one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-        is the better one. Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
+        is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
+        Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
         problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
         names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
         """

@@ -9,7 +9,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.names import VersionRef
@@ -29,7 +29,7 @@ _VALUES: Mapping[Measure, tuple[ColumnElement[Any], ColumnElement[bool]]] = {
     Measure.LATENCY_P95: (_c.latency_s, _answered),
     Measure.TOKENS: (cast(_c.completion_tokens, Float), _answered),
 }
-"""The value of a record, and which records have one."""
+"""The value of a record, and which records have one; `_value` has the others."""
 
 
 async def counts(database: Database, experiment_id: str, until: datetime | None) -> Mapping[str, UnitCount]:
@@ -42,9 +42,9 @@ async def counts(database: Database, experiment_id: str, until: datetime | None)
 
 
 async def moments(
-    database: Database, experiment_id: str, measure: Measure, past: Period, until: datetime | None
+    database: Database, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None
 ) -> Mapping[str, Moments]:
-    value, has_one = _VALUES[measure]
+    value, has_one = _value(quantity)
     of_unit = (
         select(_c.variant, _c.unit, *_totals(value))
         .where(_of_experiment(experiment_id, until), has_one)
@@ -93,10 +93,10 @@ async def latencies(
     return [UnitLatency(row.unit, row.latency_s) for row in await database.rows(query)]
 
 
-async def recent(database: Database, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+async def recent(database: Database, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
     if unit not in (Unit.USER, Unit.REQUEST):
         return Moments()
-    value, has_one = _VALUES[measure]
+    value, has_one = _value(quantity)
     named = _c.unit != "" if unit is Unit.USER else true()
     of_unit = (
         select(*_totals(value))
@@ -131,6 +131,18 @@ async def latest(database: Database, where: ColumnElement[bool], order: ColumnEl
     query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
     rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
     return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
+
+
+def _value(quantity: Quantity) -> tuple[ColumnElement[Any], ColumnElement[bool]]:
+    if quantity.measure is Measure.NAMED:
+        named = _c.metrics[quantity.name].as_float()
+        return named, named.is_not(None)
+    if quantity.measure is Measure.COST:
+        assert quantity.price is not None, "the experiment was checked"
+        price = quantity.price
+        of_prompt, of_completion = cast(_c.prompt_tokens, Float), cast(_c.completion_tokens, Float)
+        return (of_prompt * price.prompt + of_completion * price.completion) / MILLION, _answered
+    return _VALUES[quantity.measure]
 
 
 def _of_experiment(experiment_id: str, until: datetime | None) -> ColumnElement[bool]:

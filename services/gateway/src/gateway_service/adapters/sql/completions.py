@@ -1,22 +1,24 @@
 """CompletionLog on SQLite and PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, and_, delete, func, select, update
 
 from gateway_service.adapters.sql import by_release, by_unit
 from gateway_service.adapters.sql import exchanges as kept
+from gateway_service.adapters.sql import metrics as measured
 from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
 from gateway_service.domain.statistics.moments import Moments
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Quantity
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
+from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.ids import new_id
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
@@ -45,21 +47,22 @@ class SqlCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return _record(row)
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
+    async def set_score(
+        self,
+        completion_id: str,
+        score: float,
+        problem: ProblemRef | None,
+        request: Request,
+        metrics: Metrics = NO_METRICS,
+    ) -> float:
         values = {
             "score": score,
             "problem_set": problem.problem_set if problem else "",
             "problem_id": problem.problem_id if problem else "",
         } | _NO_TEXTS
         change = update(completions).where(completions.c.id == completion_id).values(values)
-        given = {
-            "id": new_id("fb"),
-            "completion_id": completion_id,
-            "score": score,
-            "create_time": datetime.now(UTC),
-        }
         async with self._database.writing() as connection:
-            if await sql.insert_if_absent(connection, feedback, given | request.columns):
+            if await kept.note(connection, completion_id, request, score):
                 found = select(completions).where(completions.c.id == completion_id).with_for_update()
                 row = (await connection.execute(found)).one_or_none()
                 if row is None:
@@ -67,9 +70,17 @@ class SqlCompletionLog:
                 await connection.execute(change)
                 await by_release.rescore(connection, _record(row), score)
                 await kept.rescore(connection, completion_id, score, problem)
+                await measured.add(connection, completion_id, metrics)
                 return score
         existing = await self.find_score(request)
         return score if existing is None else existing
+
+    async def add_metrics(self, completion_id: str, metrics: Metrics, request: Request) -> None:
+        async with self._database.writing() as connection:
+            is_new = await kept.note(connection, completion_id, request, NO_SCORE)
+            if is_new and not await measured.add(connection, completion_id, metrics):
+                raise NotFound(f"completion {completion_id} is not known")
+        await self.find_score(request)
 
     async def find_score(self, request: Request) -> float | None:
         row = await self._database.made_by(request, select(feedback), "feedback")
@@ -85,17 +96,17 @@ class SqlCompletionLog:
         return await by_unit.counts(self._database, experiment_id, until)
 
     async def experiment_moments(
-        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+        self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:
-        return await by_unit.moments(self._database, experiment_id, measure, past, until)
+        return await by_unit.moments(self._database, experiment_id, quantity, past, until)
 
     async def experiment_latencies(
         self, experiment_id: str, variant: str, until: datetime | None = None
     ) -> Sequence[UnitLatency]:
         return await by_unit.latencies(self._database, experiment_id, variant, until, MAX_LATENCIES)
 
-    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
-        return await by_unit.recent(self._database, model, measure, unit, period)
+    async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
+        return await by_unit.recent(self._database, model, quantity, unit, period)
 
     async def scored(self, model: str, since: datetime | None) -> int:
         c = completions.c
@@ -140,6 +151,7 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
         "score": record.score,
         "problem_set": record.problem.problem_set if record.problem else "",
         "problem_id": record.problem.problem_id if record.problem else "",
+        "metrics": dict(record.metrics),
         "experiment_id": record.experiment_id,
         "variant": record.variant,
         "unit": record.unit,
@@ -166,6 +178,7 @@ def _record(row: Row[Any]) -> CompletionRecord:
         texts=tuple(row.texts),
         score=row.score,
         problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
+        metrics=row.metrics,
         experiment_id=row.experiment_id,
         variant=row.variant,
         unit=row.unit,

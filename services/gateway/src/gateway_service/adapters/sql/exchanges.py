@@ -9,9 +9,12 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Row, String, Table, and_, cast, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway_service.adapters.sql import metrics as measured
 from gateway_service.adapters.sql.tables import completions, exchanges, feedback, forgotten, revisions
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.material import Material
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
+from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
@@ -63,16 +66,20 @@ class SqlExchangeStore:
             query = query.where(c.id < after)
         return await self._database.readable(query, _exchange, limit)
 
-    async def accept(self, completion_id: str, accepted: Accepted, request: Request) -> None:
+    async def accept(
+        self, completion_id: str, accepted: Accepted, request: Request, metrics: Metrics = NO_METRICS
+    ) -> None:
         async with self._database.writing() as connection:
-            if await _note(connection, completion_id, request):
+            if await note(connection, completion_id, request, NO_SCORE):
+                await measured.add(connection, completion_id, metrics)
                 exchange = await _locked(connection, completion_id)
                 await _save(connection, replace(exchange, accepted=accepted))
         await self._database.made_by(request, select(feedback), "feedback")
 
-    async def choose(self, completion_id: str, choice: Choice, request: Request) -> None:
+    async def choose(self, completion_id: str, choice: Choice, request: Request, metrics: Metrics = NO_METRICS) -> None:
         async with self._database.writing() as connection:
-            if await _note(connection, completion_id, request):
+            if await note(connection, completion_id, request, NO_SCORE):
+                await measured.add(connection, completion_id, metrics)
                 exchange = await _locked(connection, completion_id)
                 if choice not in exchange.choices:
                     await _save(connection, replace(exchange, choices=(*exchange.choices, choice)))
@@ -146,6 +153,12 @@ async def rescore(connection: AsyncConnection, completion_id: str, score: float,
     await connection.execute(update(exchanges).where(exchanges.c.id == completion_id).values(values))
 
 
+async def note(connection: AsyncConnection, completion_id: str, request: Request, score: float) -> bool:
+    """Stores that the request gave feedback. False where it did before."""
+    given = {"id": new_id("fb"), "completion_id": completion_id, "score": score, "create_time": datetime.now(UTC)}
+    return bool(await sql.insert_if_absent(connection, feedback, given | request.columns))
+
+
 def _units(record: CompletionRecord) -> Sequence[str]:
     return [unit for unit in (record.user, record.session, unit_id(Unit.KEY, record.key_id)) if unit]
 
@@ -164,12 +177,6 @@ def _is_of(table: Table, unit: Unit, name: str) -> ColumnElement[bool]:
         case Unit.KEY:
             return table.c.key_id == name
     raise ValueError(f"nothing is kept of a {unit}")
-
-
-async def _note(connection: AsyncConnection, completion_id: str, request: Request) -> bool:
-    """Stores that the request gave feedback. False where it did before."""
-    given = {"id": new_id("fb"), "completion_id": completion_id, "score": 0.0, "create_time": datetime.now(UTC)}
-    return bool(await sql.insert_if_absent(connection, feedback, given | request.columns))
 
 
 async def _locked(connection: AsyncConnection, completion_id: str) -> Exchange:

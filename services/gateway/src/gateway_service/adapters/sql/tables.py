@@ -55,6 +55,8 @@ completions = Table(
     Column("score", Float, nullable=True),
     Column("problem_set", Text, nullable=False),
     Column("problem_id", Text, nullable=False),
+    # What feedback measured: a map of names and numbers.
+    Column("metrics", JSON, nullable=False),
     Column("experiment_id", String(40), nullable=False),
     Column("variant", String(63), nullable=False),
     # A digest: see domain.traffic.record.unit_id.

@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { el, facts, number, section, table } from "../dom.js";
-import { between, clock, count, percentOf, short, word } from "../format.js";
+import { between, clock, count, metricName, percentOf, short, word } from "../format.js";
 import { keepingFocus, live } from "../live.js";
 import { actions, intervals, modelLink, state, to, versionLink } from "./parts.js";
 
@@ -81,7 +81,7 @@ function numbers({ spec, report }) {
     .filter((one) => one.difference)
     .map((one) => ({
       ...one.difference,
-      label: `${one.variant}, ${word(one.measure, "MEASURE_")}`,
+      label: `${one.variant}, ${metricName(one)}`,
       mood: { STANDING_BETTER: "good", STANDING_WORSE: "bad" }[one.standing],
       text: `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`,
     }));
@@ -92,7 +92,7 @@ function numbers({ spec, report }) {
         ["variant", "metric", "standing", "difference", "interval at", "p"],
         report.comparisons.map((one) => [
           one.variant,
-          word(one.measure, "MEASURE_"),
+          metricName(one),
           state(one.standing, "STANDING_"),
           number(
             one.difference
@@ -114,7 +114,7 @@ function numbers({ spec, report }) {
           "version",
           "units",
           "requests",
-          ...report.variants[0].values.map((one) => word(one.measure, "MEASURE_")),
+          ...report.variants[0].values.map(metricName),
         ],
         report.variants.map((one, place) => [
           one.name,
@@ -161,13 +161,14 @@ function grouped(rows) {
 // One chart for each variant and metric: the difference and its interval, as they were at earlier moments.
 function drawClosing(now, charts, host) {
   const all = [...now.past, now.report];
-  for (const { variant, measure } of now.report.comparisons) {
-    const metric = [now.spec.primary, ...now.spec.guardrails].find((one) => one.measure === measure);
-    const name = `${variant} minus ${now.spec.variants[0].name}, ${word(measure, "MEASURE_")}`;
+  for (const { variant, ...compared } of now.report.comparisons) {
+    const isIt = (one) => metricName(one) === metricName(compared);
+    const metric = [now.spec.primary, ...now.spec.guardrails].find(isIt);
+    const name = `${variant} minus ${now.spec.variants[0].name}, ${metricName(compared)}`;
     const found = all
       .map((report) => [
         Date.parse(report.create_time) / 1000,
-        report.comparisons.find((one) => one.variant === variant && one.measure === measure)?.difference,
+        report.comparisons.find((one) => one.variant === variant && isIt(one))?.difference,
       ])
       .filter(([, difference]) => difference);
     if (!found.length) continue;

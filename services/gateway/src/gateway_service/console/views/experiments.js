@@ -2,7 +2,7 @@
 
 import { list, post, requestId } from "../api.js";
 import { el, empty, field, form, number, section, select, table } from "../dom.js";
-import { ago, between, version, word } from "../format.js";
+import { ago, between, metricName, version, word } from "../format.js";
 import { later, live } from "../live.js";
 import { link, state, to } from "./parts.js";
 
@@ -41,7 +41,7 @@ export async function experiments({ host, query, signal }) {
           ),
           state(one.state),
           one.spec.variants.map((it) => `${it.name} ${version(it.version)}`).join(", "),
-          word(one.spec.primary.measure, "MEASURE_"),
+          metricName(one.spec.primary),
           one.report?.conclusion ?? "",
           number(between(one.start_time, one.end_time)),
           number(ago(one.create_time)),

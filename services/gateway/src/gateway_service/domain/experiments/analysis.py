@@ -25,8 +25,8 @@ class Evidence:
     """What was recorded of an experiment, by variant."""
 
     counts: Mapping[str, UnitCount]
-    moments: Mapping[Measure, Mapping[str, Moments]]
-    quantiles: Mapping[Measure, Mapping[str, Mean]]
+    moments: Mapping[Metric, Mapping[str, Moments]]
+    quantiles: Mapping[Metric, Mapping[str, Mean]]
 
 
 def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report:
@@ -42,7 +42,7 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
             variant.name,
             count.units,
             count.requests,
-            tuple(_value(metric.measure, variant.name, evidence) for metric in spec.metrics),
+            tuple(_value(metric, variant.name, evidence) for metric in spec.metrics),
         )
         for variant, count in zip(spec.variants, counts, strict=True)
     )
@@ -65,14 +65,15 @@ def _span(seconds: float) -> str:
     return f"{seconds / 86400:g} days" if seconds >= 86400 else f"{seconds:g} s"
 
 
-def _value(measure: Measure, variant: str, evidence: Evidence) -> MetricValue:
-    if measure in evidence.quantiles:
-        found = evidence.quantiles[measure].get(variant)
+def _value(metric: Metric, variant: str, evidence: Evidence) -> MetricValue:
+    measure, name = metric.measure, metric.name
+    if metric in evidence.quantiles:
+        found = evidence.quantiles[metric].get(variant)
         return MetricValue(measure, found.value, int(found.units)) if found else MetricValue(measure, None, 0)
-    moments = evidence.moments[measure].get(variant)
+    moments = evidence.moments[metric].get(variant)
     if moments is None or not moments.x:
-        return MetricValue(measure, None, 0)
-    return MetricValue(measure, moments.y / moments.x, moments.units)
+        return MetricValue(measure, None, 0, name)
+    return MetricValue(measure, moments.y / moments.x, moments.units, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,11 @@ def _comparisons(spec: ExperimentSpec, evidence: Evidence, may_decide: bool) -> 
 
 def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pair]:
     names = [variant.name for variant in spec.variants]
-    if metric.measure in evidence.quantiles:
-        quantiles = evidence.quantiles[metric.measure]
+    if metric in evidence.quantiles:
+        quantiles = evidence.quantiles[metric]
         known = {name: quantiles[name] for name in names if name in quantiles and quantiles[name].units >= MIN_UNITS}
     else:
-        moments = evidence.moments[metric.measure]
+        moments = evidence.moments[metric]
         enough = [name for name in names if name in moments and moments[name].units >= MIN_UNITS]
         means = adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded)
         known = dict(zip(enough, means, strict=True))
@@ -115,7 +116,7 @@ def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pa
         both = name in known and first in known
         requests = None
         if both and independent:
-            requests = (evidence.moments[metric.measure][name], evidence.moments[metric.measure][first])
+            requests = (evidence.moments[metric][name], evidence.moments[metric][first])
         found.append(_Pair(name, metric, (known[name], known[first]) if both else None, requests))
     return found
 
@@ -134,10 +135,10 @@ def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horiz
 
 
 def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide: bool) -> Comparison:
-    measure, gap = pair.metric.measure, finding.difference
+    metric, gap = pair.metric, finding.difference
     known = gap.high - gap.low != float("inf")
-    gain = gap if measure.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
-    decided = standing(gain, pair.metric.margin) if may_decide and known else Standing.UNDECIDED
+    gain = gap if metric.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
+    decided = standing(gain, metric.margin) if may_decide and known else Standing.UNDECIDED
     difference = gap if known else None
-    sentence = describe(pair.variant, pair.metric, decided, difference, level, pair.means)
-    return Comparison(pair.variant, measure, difference, level, finding.p_value, decided, sentence)
+    sentence = describe(pair.variant, metric, decided, difference, level, pair.means)
+    return Comparison(pair.variant, metric.measure, difference, level, finding.p_value, decided, sentence, metric.name)

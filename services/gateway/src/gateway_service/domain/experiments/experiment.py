@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gateway_service.domain.experiments.report import Report
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Unit
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import MAX_REASON, Faults
@@ -31,6 +31,11 @@ class Analysis(StrEnum):
     FIXED = "fixed"
 
 
+class Direction(StrEnum):
+    MORE_IS_BETTER = "more_is_better"
+    LESS_IS_BETTER = "less_is_better"
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     name: str
@@ -43,6 +48,21 @@ class Metric:
     measure: Measure
     margin: float = 0.0
     """In the measure's own unit: a smaller difference is not worth waiting for."""
+    name: str = ""
+    """Of a NAMED one, as feedback gives it."""
+    direction: Direction | None = None
+    """Of a NAMED one."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from the experiment's others."""
+        return self.name or self.measure
+
+    @property
+    def more_is_better(self) -> bool:
+        if self.direction is None:
+            return self.measure.more_is_better
+        return self.direction is Direction.MORE_IS_BETTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,8 @@ class ExperimentSpec:
     min_units: int = 0
     """Of each variant, before it may be concluded."""
     description: str = ""
+    price: TokenPrice | None = None
+    """Of tokens, for the cost."""
 
     @property
     def model(self) -> str:
@@ -71,6 +93,9 @@ class ExperimentSpec:
     @property
     def metrics(self) -> tuple[Metric, ...]:
         return (self.primary, *self.guardrails)
+
+    def quantity(self, metric: Metric) -> Quantity:
+        return Quantity(metric.measure, metric.name, self.price)
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
@@ -87,11 +112,17 @@ class ExperimentSpec:
         names = [variant.name for variant in self.variants]
         spec.unless(len(set(names)) == len(names), "variants", "must have names of their own")
         spec.unless(len(self.guardrails) <= MAX_GUARDRAILS, "guardrails", f"must be at most {MAX_GUARDRAILS}")
-        measures = [metric.measure for metric in self.metrics]
-        spec.unless(len(set(measures)) == len(measures), "guardrails", "must be other measures than the primary's")
+        labels = [metric.label for metric in self.metrics]
+        spec.unless(
+            len(set(labels)) == len(labels), "guardrails", "must be other metrics than the primary, and once each"
+        )
         for index, metric in enumerate(self.metrics):
-            field = f"guardrails[{index - 1}].margin" if index else "primary.margin"
-            spec.bounds(field, metric.margin, at_least=0.0)
+            field = f"guardrails[{index - 1}]" if index else "primary"
+            spec.bounds(f"{field}.margin", metric.margin, at_least=0.0)
+            self.quantity(metric).check(spec, field)
+            named = metric.measure is Measure.NAMED
+            rule = "must be more or less is better" if named else f"must be unset: that of {metric.measure} is known"
+            spec.unless((metric.direction is not None) == named, f"{field}.direction", rule)
         spec.bounds("traffic", self.traffic, above=0.0, at_most=1.0)
         spec.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)

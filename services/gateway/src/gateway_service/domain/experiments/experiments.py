@@ -65,11 +65,12 @@ class Experiments:
         if deviation is None or daily is None:
             now = self._clock.now()
             period = Period(now - LEARNED, now)
-            found = await self._traffic.recent_moments(request.model, request.measure, request.unit, period)
+            found = await self._traffic.recent_moments(request.model, request.quantity, request.unit, period)
             if found.units < MIN_UNITS:
                 raise FailedPrecondition(
-                    f"{found.units} {request.unit}s of model {request.model} have a value of {request.measure} in the "
-                    f"last {LEARNED.days} days: say what deviation and how many units a day to plan with"
+                    f"{found.units} {request.unit}s of model {request.model} have a value of "
+                    f"{request.name or request.measure} in the last {LEARNED.days} days: say what deviation and how "
+                    "many units a day to plan with"
                 )
             seen = mean(found, bounded=request.measure.is_bounded)
             deviation = deviation or (seen.variance * seen.units) ** 0.5
@@ -180,18 +181,18 @@ class Experiments:
     async def _evidence(self, experiment: Experiment, until: datetime | None = None) -> Evidence:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
-        measures = [metric.measure for metric in experiment.spec.metrics]
+        spec = experiment.spec
         return Evidence(
             counts=await self._traffic.experiment_units(experiment.id, until),
             moments={
-                measure: await self._traffic.experiment_moments(experiment.id, measure, past, until)
-                for measure in measures
-                if measure is not Measure.LATENCY_P95
+                metric: await self._traffic.experiment_moments(experiment.id, spec.quantity(metric), past, until)
+                for metric in spec.metrics
+                if metric.measure is not Measure.LATENCY_P95
             },
             quantiles={
-                measure: await self._latency_quantiles(experiment, until)
-                for measure in measures
-                if measure is Measure.LATENCY_P95
+                metric: await self._latency_quantiles(experiment, until)
+                for metric in spec.metrics
+                if metric.measure is Measure.LATENCY_P95
             },
         )
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from gateway_service.domain.statistics import power
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Unit
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_model_name
@@ -26,11 +26,20 @@ class PlanRequest:
     """Of a unit's mean; None: as the model's traffic shows it."""
     units_per_day: float | None = None
     """Of the whole model; None: as the model's traffic shows them."""
+    name: str = ""
+    """Of a NAMED measure."""
+    price: TokenPrice | None = None
+    """Of tokens, for the cost."""
+
+    @property
+    def quantity(self) -> Quantity:
+        return Quantity(self.measure, self.name, self.price)
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
         faults = Faults()
         faults.read("model", check_model_name, self.model)
+        self.quantity.check(faults, "primary")
         faults.bounds("effect", self.effect, above=0.0)
         faults.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         faults.bounds("power", self.power, above=0.0, below=1.0)

@@ -14,6 +14,8 @@ class MetricValue:
     value: float | None
     """None without a unit that has one."""
     units: int
+    name: str = ""
+    """Of a NAMED one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Comparison:
     p_value: float
     standing: Standing
     sentence: str
+    name: str = ""
+    """Of a NAMED measure."""
 
 
 @dataclass(frozen=True, slots=True)

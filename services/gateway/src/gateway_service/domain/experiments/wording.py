@@ -17,6 +17,7 @@ NAMES = {
     Measure.LATENCY: "latency",
     Measure.LATENCY_P95: "p95 latency",
     Measure.TOKENS: "tokens an answer",
+    Measure.COST: "cost of an answer",
 }
 
 
@@ -29,7 +30,7 @@ def describe(
     means: tuple[Mean, Mean] | None,
 ) -> str:
     """One comparison: its standing, the number, its interval and what it rests on."""
-    name = NAMES[metric.measure]
+    name = metric.name or NAMES[metric.measure]
     if difference is None or means is None:
         return f"{variant}: {standing} in {name}: too few units have a value"
     unit = metric.measure.unit
@@ -64,7 +65,7 @@ def conclusion(
         of_variant = [comparison for comparison in comparisons if comparison.variant == variant.name]
         said.append(of_variant[0].sentence)
         for standing in (Standing.WORSE, Standing.BETTER):
-            names = [NAMES[one.measure] for one in of_variant[1:] if one.standing is standing]
+            names = [one.name or NAMES[one.measure] for one in of_variant[1:] if one.standing is standing]
             if names:
                 said.append(f"{variant.name} is {standing} in {', '.join(names)}")
     if waits:

@@ -10,7 +10,8 @@ from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.traffic import lessons
 from gateway_service.domain.traffic.exchange import MAX_CHOICES, Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.lessons import Lesson, Pair
-from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, check_metrics, content
+from gateway_service.domain.traffic.ports import NO_SCORE, CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, Unit
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
@@ -25,8 +26,6 @@ MAX_COMPARED = 50
 """Each may be compared with MAX_CHOICES others."""
 MAX_PAGE_CHARACTERS = 512 * 1024
 """A page with more ends early: an exchange may be long, and so must no answer of the gateway be."""
-NO_SCORE = 0.0
-"""What the store of feedback holds for material."""
 
 
 class Exchanges:
@@ -76,7 +75,9 @@ class Exchanges:
         page = await self.page(replace(selection, accepted=True), page_size, page_token)
         return Page([made for one in page.items if (made := lessons.lesson(one))], page.next_page_token)
 
-    async def accept(self, completion_id: str, accepted: Accepted, request_id: str = "") -> float:
+    async def accept(
+        self, completion_id: str, accepted: Accepted, request_id: str = "", metrics: Metrics = NO_METRICS
+    ) -> float:
         """Keeps, redacted, what was used in place of an answer; a later one replaces it. Idempotent under `request_id`.
 
         Raises InvalidArgument, NotFound, FailedPrecondition and PermissionDenied as `_kept`, AlreadyExists when the
@@ -86,24 +87,31 @@ class Exchanges:
         faults.required("accepted.text", accepted.text.strip())
         most = f"must have at most {MAX_KEPT_TEXT} characters"
         faults.unless(len(accepted.text) <= MAX_KEPT_TEXT, "accepted.text", most)
+        check_metrics(faults, metrics)
         faults.raise_if_any()
-        request = Request.of(request_id, completion_id, "accepted", accepted.text, accepted.index, owner=caller().id)
+        parts = ("accepted", accepted.text, accepted.index, *content(metrics))
+        request = Request.of(request_id, completion_id, *parts, owner=caller().id)
 
         async def accept() -> float:
             exchange = await self._kept(completion_id)
             _require_answer(exchange, accepted.index, "accepted.index")
             redacted = Accepted(await self._redaction.text(accepted.text), accepted.index)
-            await self._store.accept(exchange.id, redacted, request)
+            await self._store.accept(exchange.id, redacted, request, metrics)
             return NO_SCORE
 
         return await once(lambda: self._completions.find_score(request), accept)
 
-    async def choose(self, completion_id: str, choice: Choice, request_id: str = "") -> float:
+    async def choose(
+        self, completion_id: str, choice: Choice, request_id: str = "", metrics: Metrics = NO_METRICS
+    ) -> float:
         """Keeps which of two answers to one prompt is better. Idempotent, also under `request_id`.
 
         Raises InvalidArgument where there are no such answers, or where their prompts differ, and what `accept` does.
         """
-        over = (choice.over_id, choice.over_index)
+        faults = Faults()
+        check_metrics(faults, metrics)
+        faults.raise_if_any()
+        over = (choice.over_id, choice.over_index, *content(metrics))
         request = Request.of(request_id, completion_id, "choice", choice.index, *over, owner=caller().id)
 
         async def choose() -> float:
@@ -119,7 +127,7 @@ class Exchanges:
             faults.raise_if_any()
             if choice not in better.choices and len(better.choices) >= MAX_CHOICES:
                 raise FailedPrecondition(f"completion {better.id} has {MAX_CHOICES} choices, the most for one")
-            await self._store.choose(better.id, choice, request)
+            await self._store.choose(better.id, choice, request, metrics)
             return NO_SCORE
 
         return await once(lambda: self._completions.find_score(request), choose)

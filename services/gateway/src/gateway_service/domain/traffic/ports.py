@@ -6,11 +6,15 @@ from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Quantity
+from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
+
+NO_SCORE = 0.0
+"""What is stored of feedback that has no score: material, and metrics alone."""
 
 
 class CompletionLog(Protocol):
@@ -28,16 +32,33 @@ class CompletionLog(Protocol):
         """Raises NotFound."""
         ...
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
-        """Stores a score, also with the exchange, and drops the record's texts; the last score stands. Returns what the
-        request stored first.
+    async def set_score(
+        self,
+        completion_id: str,
+        score: float,
+        problem: ProblemRef | None,
+        request: Request,
+        metrics: Metrics = NO_METRICS,
+    ) -> float:
+        """Stores a score, also with the exchange, and drops the record's texts; the last score stands. Adds the metrics
+        as `add_metrics`, all or nothing. Returns what the request stored first.
 
-        Raises NotFound, AlreadyExists when the request's id was used for other feedback.
+        Raises NotFound, FailedPrecondition and AlreadyExists as `add_metrics`.
+        """
+        ...
+
+    async def add_metrics(self, completion_id: str, metrics: Metrics, request: Request) -> None:
+        """Adds metrics to a record; a value replaces an earlier one of its name. Nothing where the request was stored
+        before.
+
+        Raises NotFound, FailedPrecondition where the record would have too many, AlreadyExists when the request's id
+        was used for other feedback.
         """
         ...
 
     async def find_score(self, request: Request) -> float | None:
-        """The score that the request stored. Raises AlreadyExists when its id was used for other feedback."""
+        """The score that the request stored, 0 for feedback without one. Raises AlreadyExists when its id was used for
+        other feedback."""
         ...
 
     async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
@@ -55,9 +76,9 @@ class CompletionLog(Protocol):
         ...
 
     async def experiment_moments(
-        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+        self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:
-        """The sums of a measure over the units of each variant that have one; with the units' means in `past`, before
+        """The sums of a quantity over the units of each variant that have one; with the units' means in `past`, before
         the experiment, in requests that no experiment had."""
         ...
 
@@ -67,8 +88,8 @@ class CompletionLog(Protocol):
         """The latest 10,000 answers of a variant."""
         ...
 
-    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
-        """The sums of a measure over the units of a model's requests in the period. Only users and requests are known
+    async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
+        """The sums of a quantity over the units of a model's requests in the period. Only users and requests are known
         outside of experiments: nothing of other units."""
         ...
 
@@ -101,14 +122,17 @@ class ExchangeStore(Protocol):
         """Up to `limit` that are older than the exchange `after`, newest first."""
         ...
 
-    async def accept(self, completion_id: str, accepted: Accepted, request: Request) -> None:
-        """In place of an earlier one; nothing where the request was stored before.
+    async def accept(
+        self, completion_id: str, accepted: Accepted, request: Request, metrics: Metrics = NO_METRICS
+    ) -> None:
+        """In place of an earlier one; nothing where the request was stored before. Adds the metrics to the record,
+        where there is one still, as `CompletionLog.add_metrics`, all or nothing.
 
-        Raises NotFound, AlreadyExists when the request's id was used for other feedback.
+        Raises NotFound, FailedPrecondition and AlreadyExists as that one.
         """
         ...
 
-    async def choose(self, completion_id: str, choice: Choice, request: Request) -> None:
+    async def choose(self, completion_id: str, choice: Choice, request: Request, metrics: Metrics = NO_METRICS) -> None:
         """Adds a choice that is not there yet. As `accept`."""
         ...
 

@@ -1,11 +1,12 @@
 """A line of the request log: releases are judged by these, and feedback is attached to them."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gateway_service.domain.traffic.material import Material
+from gateway_service.domain.traffic.metrics import Metrics
 from ratchet_kit.names import VersionRef
 
 MAX_KEPT_TEXT = 64 * 1024
@@ -72,6 +73,8 @@ class CompletionRecord:
     """In [0, 1]; None while unscored."""
     problem: ProblemRef | None = None
     """The problem whose tests gave the score."""
+    metrics: Metrics = field(default_factory=dict)
+    """What feedback measured, by the application's names."""
     experiment_id: str = ""
     variant: str = ""
     """Of the experiment; empty without one."""
