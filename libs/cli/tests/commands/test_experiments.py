@@ -1,5 +1,6 @@
 """`ratchet experiments` against an HTTP server in the gateway's place."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,45 @@ def test_named_metrics_and_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
     assert spec["primary"] == named | more | {"name": "accepted_chars", "margin": 5.0}
     assert spec["guardrails"] == [named | less | {"name": "edit_seconds"}, {"measure": "MEASURE_COST", "margin": 0.001}]
     assert spec["price"] == {"prompt_per_million": 0.5, "completion_per_million": 2.0}
+
+
+def test_offline_from_a_file(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    gateway.answers({"experiment": {"id": "exp_1"}})
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(
+        '{"prompt": "say hi", "problem_set": "composed/test", "problem_id": "p1"}\n\n'
+        '{"messages": [{"role": "user", "content": "say hi"}]}\n'
+    )
+    ratchet("experiments", "create", *VARIANTS, "--prompts", str(file), "--max-tokens", "64", "--temperature", "0")
+    body = gateway.received[0].body
+    assert body is not None
+    assert body["spec"]["replay"] == {"sampling": {"max_tokens": 64, "temperature": 0.0}}
+    assert "unit" not in body["spec"]
+    first, second = body["prompts"]
+    assert first == {
+        "prompt": {"text": "say hi"},
+        "problem": {"problem_set": "composed/test", "problem_id": "p1"},
+    }
+    assert second["prompt"]["chat"]["messages"][0]["content"] == [{"text": "say hi"}]
+
+
+def test_offline_from_kept_traffic(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"experiment": {"id": "exp_1"}})
+    ratchet("experiments", "create", *VARIANTS, "--latest", "200")
+    body = gateway.received[0].body
+    assert body is not None
+    assert body["spec"]["replay"]["latest"] == 200
+
+
+@pytest.mark.parametrize(
+    "line", ["say hi", "3", '{"text": "say hi"}', '{"prompt": 3}', '{"prompt": "x", "problem_id": "p"}']
+)
+def test_a_wrong_line_is_named(ratchet: Any, tmp_path: Path, line: str) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(f'{{"prompt": "say hi"}}\n{line}\n')
+    result = ratchet("experiments", "create", *VARIANTS, "--prompts", str(file))
+    assert result.returncode == 2
+    assert "line 2: write {" in result.stderr
 
 
 def test_a_named_metric_is_shown_by_its_name(ratchet: Any, gateway: ScriptedGateway) -> None:

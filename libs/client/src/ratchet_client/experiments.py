@@ -1,5 +1,7 @@
 """Experiments: versions of a model side by side on live traffic."""
 
+from collections.abc import Sequence
+
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_client.calls import Call, Listing, call, listing, new_request_id
 from ratchet_client.resource import Resource, S, listed, unary
@@ -12,9 +14,12 @@ class Experiments(Resource[S]):
         return call(request, pb.PlanExperimentResponse, lambda reply: reply)
 
     @unary
-    def create(self, spec: pb.ExperimentSpec, request_id: str = "") -> Call[pb.Experiment]:
-        """As a draft. Sent again under its request_id, it gives the same experiment."""
-        request = pb.CreateExperimentRequest(request_id=request_id or new_request_id(), spec=spec)
+    def create(
+        self, spec: pb.ExperimentSpec, request_id: str = "", prompts: Sequence[pb.ReplayPrompt] = ()
+    ) -> Call[pb.Experiment]:
+        """As a draft. Sent again under its request_id, it gives the same experiment. `prompts`: for `spec.replay`."""
+        request_id = request_id or new_request_id()
+        request = pb.CreateExperimentRequest(request_id=request_id, spec=spec, prompts=prompts)
         return call(request, pb.CreateExperimentResponse, lambda reply: reply.experiment)
 
     @unary

@@ -30,6 +30,7 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.experiments.experiments import Experiments, Needs
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.ports import ExperimentStore
+from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, ReplayOptions
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import MIN_SECRET, new_secret
 from gateway_service.domain.keys.keys import Keys
@@ -131,6 +132,7 @@ class Service:
     controller: ReleaseController
     experiments: Experiments
     known_experiments: KnownExperiments
+    replayer: Replayer
     keys: Keys
     authenticator: Authenticator
     usage: Usage
@@ -182,8 +184,20 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     releases = Releases(
         known_releases, stores.completions, stores.experiments, peers.registry, clock, settings.watch_poll
     )
-    needs = Needs(stores.experiments, stores.completions, recorder, peers.registry, known_releases, known_experiments)
+    needs = Needs(
+        stores.experiments,
+        stores.completions,
+        recorder,
+        peers.registry,
+        known_releases,
+        known_experiments,
+        stores.exchanges,
+    )
     experiments = Experiments(needs, clock)
+    replaying = ReplayNeeds(
+        stores.experiments, stores.completions, stores.exchanges, experiments, serving, peers.grader
+    )
+    replayer = Replayer(replaying, clock, ReplayOptions(settings.replay_concurrency))
     kept = [
         Kept("texts", settings.keep_texts, stores.completions.forget_texts),
         Kept("records", settings.keep_records, stores.completions.forget_records),
@@ -227,6 +241,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         controller=controller,
         experiments=experiments,
         known_experiments=known_experiments,
+        replayer=replayer,
         keys=keys,
         authenticator=authenticator,
         usage=usage,
@@ -330,6 +345,7 @@ async def run(
                 service.refresher.run,
                 service.serving.run,
                 service.known_experiments.run,
+                service.replayer.run,
             ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,

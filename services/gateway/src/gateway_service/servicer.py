@@ -158,9 +158,8 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
     async def CreateExperiment(
         self, request: experiment_pb2.CreateExperimentRequest, context: Context = None
     ) -> experiment_pb2.CreateExperimentResponse:
-        experiment = await self._experiments.create(
-            request.request_id, convert.experiment_spec_from_proto(request.spec), caller().id
-        )
+        spec, prompts = convert.experiment_spec_from_proto(request.spec), convert.replay_prompts_from_proto(request)
+        experiment = await self._experiments.create(request.request_id, spec, caller().id, prompts)
         return experiment_pb2.CreateExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def GetExperiment(

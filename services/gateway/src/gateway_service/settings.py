@@ -66,6 +66,8 @@ class Settings(ServiceSettings):
     """Between two looks at the releases, which may each move one step then."""
     experiment_refresh: timedelta = timedelta(seconds=1)
     """How long a gateway may act on experiments as they were: what another gateway changes is seen after it."""
+    replay_concurrency: int = Field(default=4, ge=1)
+    """Answers that this gateway makes at the same time for offline experiments."""
     watch_poll: timedelta = timedelta(seconds=1)
     """Between two looks at a release that is watched."""
     prepare_timeout: timedelta = timedelta(minutes=10)

@@ -14,6 +14,7 @@ from gateway_service.domain.experiments.experiment import (
     State,
     Variant,
 )
+from gateway_service.domain.experiments.replay import Replay, ReplayPrompt
 from gateway_service.domain.statistics.moments import Before, Moments
 from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
@@ -21,6 +22,8 @@ from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
+from ratchet_policies import ChatPrompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_problems import Message
 
 from .test_stores import Stores, stores
 
@@ -56,6 +59,28 @@ class TestExperimentStore:
         spec = replace(experiment().spec, guardrails=(named, Metric(Measure.COST)), price=TokenPrice(0.5, 2.0))
         made = await stores.experiments.create(replace(experiment(), spec=spec), request())
         assert (await stores.experiments.get("exp_1")).spec == made.spec == spec
+
+    async def test_prompts_of_a_replay_until_it_ends(self, stores: Stores) -> None:
+        chat = ChatPrompt((Message("user", "ä 'b'"),))
+        tokens, problem = TokenPrompt([1, 2]), ProblemRef("composed/test", "p")
+        asked = [ReplayPrompt(chat, problem=problem), ReplayPrompt(exchange_id="cmpl_1"), ReplayPrompt(tokens)]
+        asked += [ReplayPrompt(TextPrompt(str(number))) for number in range(20)]
+        replay = Replay(Sampling(temperature=0.5, logit_bias={7: -1.5}), key_id="key_1")
+        spec = replace(experiment().spec, replay=replay, unit=Unit.REQUEST)
+        made = replace(experiment(), spec=spec, prompts=23)
+        await stores.experiments.create(made, request(), asked)
+        await stores.experiments.create(replace(made, id="exp_2"), request(), asked[:1])
+        assert await stores.experiments.get("exp_1") == made
+        assert await stores.experiments.prompts("exp_1", 0, 3) == asked[:3]
+        assert await stores.experiments.prompts("exp_1", 20, 100) == asked[20:]
+        assert list(await stores.experiments.prompts("exp_2", 0, 100)) == []
+        held = await stores.experiments.save(made.start(NOW).taken("gw_1", NOW, timedelta(minutes=1)))
+        assert (await stores.experiments.get("exp_1")).hold == held.hold
+        with pytest.raises(Aborted):
+            await stores.experiments.save(made.stop(NOW, "too late"))
+        assert len(await stores.experiments.prompts("exp_1", 0, 100)) == 23
+        await stores.experiments.save(held.stop(NOW, ""))
+        assert list(await stores.experiments.prompts("exp_1", 0, 100)) == []
 
     async def test_what_does_not_exist(self, stores: Stores) -> None:
         with pytest.raises(NotFound):

@@ -180,6 +180,11 @@ class TestCompletionLog:
         with pytest.raises(NotFound):
             await stores.completions.add_metrics("cmpl_9", {"x": 1.0}, new_request())
 
+    async def test_which_are_recorded(self, stores: Stores) -> None:
+        await stores.completions.append([record(1), record(2)])
+        assert await stores.completions.recorded(["cmpl_001", "cmpl_009"]) == {"cmpl_001"}
+        assert await stores.completions.recorded([]) == frozenset()
+
     async def test_a_score_takes_the_place_of_the_text(self, stores: Stores) -> None:
         await stores.completions.append([record(1)])
         problem = ProblemRef("composed/test", "p1")

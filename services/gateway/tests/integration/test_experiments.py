@@ -1,4 +1,6 @@
-"""An experiment by a named metric and cost through both doors of the service, on a database."""
+"""Experiments through both doors of the service, on a database: by a named metric and cost, and offline."""
+
+import asyncio
 
 import httpx
 import pytest
@@ -46,3 +48,24 @@ async def test_from_feedback_to_a_conclusion(door: Door, http: httpx.AsyncClient
     assert cost["difference"]["value"] == pytest.approx(0, abs=1e-12)  # each answer has the same tokens
     again = (await http.get(f"/api/v1/experiments/{made}")).json()["experiment"]
     assert again["report"] == ended["report"]
+
+
+async def test_stored_prompts_to_a_conclusion(http: httpx.AsyncClient) -> None:
+    spec = {
+        "variants": SPEC["variants"],
+        "primary": {"measure": "MEASURE_TOKENS", "margin": 1},
+        "replay": {"sampling": {"max_tokens": 8}},
+    }
+    asked = [{"prompt": {"text": f"say {'word ' * (number % 5)}"}} for number in range(120)]
+    made = (await http.post("/api/v1/experiments", json={"spec": spec, "prompts": asked})).json()["experiment"]
+    await http.post(f"/api/v1/experiments/{made['id']}/start", json={})
+    async with asyncio.timeout(120):
+        while (shown := (await http.get(f"/api/v1/experiments/{made['id']}")).json()["experiment"])["state"] in (
+            "STATE_DRAFT",
+            "STATE_RUNNING",
+        ):
+            await asyncio.sleep(0.1)
+    assert (shown["state"], shown["prompts"]) == ("STATE_CONCLUDED", 120)
+    assert [one["requests"] for one in shown["report"]["variants"]] == ["120", "120"]
+    assert shown["report"]["conclusion"].startswith("treatment: ")
+    assert "no difference worth waiting for in tokens an answer" in shown["report"]["conclusion"]

@@ -75,6 +75,7 @@ def run(engine: sa.Engine, direction: str) -> None:
         "0007_traffic",
         "0008_texts",
         "0009_metrics",
+        "0010_replay",
     ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):

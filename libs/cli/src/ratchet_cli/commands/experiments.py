@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ratchet.common.v1 import generation_pb2
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_cli.commands.options import Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import version_of
+from ratchet_cli.commands.replay_file import replay_prompts
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import (
     JsonFlag,
@@ -103,7 +106,9 @@ def create(
         "quality"
     ),
     guardrail: Annotated[list[str] | None, typer.Option(help="More metrics, or metric:margin.")] = None,
-    unit: UnitOption = "user",
+    unit: Annotated[
+        str, typer.Option(help=f"What stays with one variant: {', '.join(UNITS)}. Default: user; offline: request.")
+    ] = "",
     traffic: TrafficOption = 1.0,
     alpha: Annotated[float, typer.Option(help="The chance of any false alarm.")] = 0.05,
     fixed: Annotated[bool, typer.Option("--fixed", help="Look once, at --min-units, in place of at any time.")] = False,
@@ -111,18 +116,26 @@ def create(
     min_units: Annotated[int, typer.Option(help="Of each variant; it is not concluded before.")] = 0,
     prompt_price: PromptPrice = 0.0,
     completion_price: CompletionPrice = 0.0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="Offline: a file (JSONL) of prompts that every variant answers; no live traffic."),
+    ] = None,
+    latest: Annotated[int, typer.Option(help="Offline: the latest so many prompts of kept traffic.", min=0)] = 0,
+    max_tokens: Annotated[int, typer.Option(help="Offline: of an answer, at most.", min=0)] = 0,
+    temperature: Annotated[float | None, typer.Option(help="Offline: 0 is greedy.")] = None,
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make an experiment. A margin is the smallest difference that is worth waiting for."""
+    given = replay_prompts(prompts) if prompts else []
     with Client() as client:
         with numbers_of_user():
             spec = pb.ExperimentSpec(
                 variants=[_variant(client, text) for text in variant],
                 primary=_metric(metric, "--metric"),
                 guardrails=[_metric(text, "--guardrail") for text in guardrail or ()],
-                unit=one_of(unit, UNITS, "--unit"),
+                unit=one_of(unit, UNITS, "--unit") if unit else pb.ExperimentSpec.UNIT_UNSPECIFIED,
                 traffic=traffic,
                 analysis=pb.ExperimentSpec.ANALYSIS_FIXED if fixed else pb.ExperimentSpec.ANALYSIS_SEQUENTIAL,
                 alpha=alpha,
@@ -131,7 +144,10 @@ def create(
                 price=_price(prompt_price, completion_price),
             )
             spec.min_duration.FromTimedelta(timedelta(days=min_days))
-        experiment = client.experiments.create(spec)
+            if prompts or latest:
+                sampling = generation_pb2.SamplingParams(temperature=temperature, max_tokens=max_tokens or None)
+                spec.replay.CopyFrom(pb.ExperimentReplay(sampling=sampling, latest=latest))
+        experiment = client.experiments.create(spec, prompts=given)
         if start:
             experiment = client.experiments.start(experiment.id)
     print_json(experiment) if as_json else say(experiment.id)
@@ -202,6 +218,8 @@ def _print(experiment: pb.Experiment, as_json: bool) -> None:
         print_json(experiment)
         return
     _say_state(experiment)
+    if experiment.prompts:
+        say(f"{experiment.prompts} prompts, which every variant answers")
     report = experiment.report
     if not report.variants:
         return

@@ -103,6 +103,9 @@ class MemoryCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return self.records[completion_id]
 
+    async def recorded(self, completion_ids: Sequence[str]) -> frozenset[str]:
+        return frozenset(completion_ids) & self.records.keys()
+
     async def set_score(
         self,
         completion_id: str,

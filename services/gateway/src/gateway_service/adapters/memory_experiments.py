@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gateway_service.domain.experiments.experiment import Experiment
+from gateway_service.domain.experiments.experiment import Experiment, State
+from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
@@ -28,18 +29,25 @@ class MemoryExperimentStore:
     def __init__(self) -> None:
         self._experiments: dict[str, Experiment] = {}
         self._made: Made[str] = Made("experiment")
+        self._prompts: dict[str, Sequence[ReplayPrompt]] = {}
 
-    async def create(self, experiment: Experiment, request: Request) -> Experiment:
+    async def create(
+        self, experiment: Experiment, request: Request, prompts: Sequence[ReplayPrompt] = ()
+    ) -> Experiment:
         existing = await self.find(request)
         if existing is not None:
             return existing
         self._experiments[experiment.id] = experiment
+        self._prompts[experiment.id] = prompts
         self._made.add(request, experiment.id)
         return experiment
 
     async def find(self, request: Request) -> Experiment | None:
         experiment_id = self._made.find(request)
         return None if experiment_id is None else self._experiments[experiment_id]
+
+    async def prompts(self, experiment_id: str, start: int, limit: int) -> Sequence[ReplayPrompt]:
+        return self._prompts.get(experiment_id, ())[start : start + limit]
 
     async def get(self, experiment_id: str) -> Experiment:
         if experiment_id not in self._experiments:
@@ -61,6 +69,8 @@ class MemoryExperimentStore:
             raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
         saved = replace(experiment, revision=experiment.revision + 1)
         self._experiments[experiment.id] = saved
+        if saved.state in (State.CONCLUDED, State.STOPPED):
+            self._prompts.pop(experiment.id, None)
         return saved
 
 

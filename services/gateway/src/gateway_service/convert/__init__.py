@@ -10,6 +10,7 @@ from gateway_service.convert.experiments import (
     experiment_to_proto,
     plan_request_from_proto,
     plan_to_proto,
+    replay_prompts_from_proto,
 )
 from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_proto, scopes_from_proto
 from gateway_service.convert.platform import health_to_proto
@@ -43,6 +44,7 @@ __all__ = [
     "problem_to_proto",
     "release_spec_from_proto",
     "release_to_proto",
+    "replay_prompts_from_proto",
     "response_delta_to_proto",
     "scopes_from_proto",
     "score_of_thumb",

@@ -1,6 +1,6 @@
 """Experiments, their plans and their reports."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from gateway_service.domain.experiments.experiment import (
@@ -13,16 +13,18 @@ from gateway_service.domain.experiments.experiment import (
     Variant,
 )
 from gateway_service.domain.experiments.plan import Plan, PlanRequest
+from gateway_service.domain.experiments.replay import Replay, ReplayPrompt
 from gateway_service.domain.experiments.report import Comparison, Report
 from gateway_service.domain.statistics.conclusions import Standing
 from gateway_service.domain.traffic.measure import Measure, TokenPrice
-from gateway_service.domain.traffic.record import Unit
+from gateway_service.domain.traffic.record import ProblemRef, Unit
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_kit import refs
 from ratchet_kit.errors import invalid
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+from ratchet_policies import convert as policies
 
 T = TypeVar("T")
 
@@ -41,8 +43,8 @@ _MEASURES: Mapping[int, Measure] = {value: measure for measure, value in _MEASUR
 
 
 def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
-    """What is absent takes its default. The domain checks the values; InvalidArgument for no variant, and for a measure
-    or a kind of unit that is not known."""
+    """What is absent takes its default; the unit of a replay is the request. The domain checks the values;
+    InvalidArgument for no variant, and for a measure or a kind of unit that is not known."""
     if not message.variants:
         raise invalid("spec.variants", "must be 2 or more")
     variants = tuple(
@@ -57,7 +59,7 @@ def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
         variants=variants,
         primary=_metric(message.primary, "spec.primary"),
         guardrails=tuple(_metric(one, f"spec.guardrails[{i}]") for i, one in enumerate(message.guardrails)),
-        unit=_unit(message.unit, "spec.unit"),
+        unit=Unit.REQUEST if message.HasField("replay") and not message.unit else _unit(message.unit, "spec.unit"),
         traffic=message.traffic if message.HasField("traffic") else 1.0,
         analysis=_known(_ANALYSES, message.analysis, "spec.analysis"),
         alpha=message.alpha if message.HasField("alpha") else 0.05,
@@ -65,6 +67,18 @@ def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
         min_units=message.min_units,
         description=message.description,
         price=_price(message),
+        replay=_replay(message.replay) if message.HasField("replay") else None,
+    )
+
+
+def replay_prompts_from_proto(message: pb.CreateExperimentRequest) -> Sequence[ReplayPrompt]:
+    """Raises InvalidArgument for one that is empty."""
+    return tuple(
+        ReplayPrompt(
+            policies.prompt_from_proto(one.prompt, f"prompts[{index}].prompt"),
+            problem=ProblemRef(one.problem.problem_set, one.problem.problem_id) if one.HasField("problem") else None,
+        )
+        for index, one in enumerate(message.prompts)
     )
 
 
@@ -116,6 +130,7 @@ def experiment_to_proto(experiment: Experiment) -> pb.Experiment:
         actor=experiment.actor,
         report=_report_to_proto(experiment.report) if experiment.report else None,
         past=[_report_to_proto(report) for report in experiment.past],
+        prompts=experiment.prompts,
     )
 
 
@@ -137,6 +152,7 @@ def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
         price=pb.TokenPrice(prompt_per_million=spec.price.prompt, completion_per_million=spec.price.completion)
         if spec.price
         else None,
+        replay=_replay_to_proto(spec.replay) if spec.replay else None,
     )
 
 
@@ -209,3 +225,12 @@ def _known(choices: Mapping[int, T], value: int, field: str) -> T:
     if value not in choices:
         raise invalid(field, f"must be one of {', '.join(str(choice) for choice in choices.values())}")
     return choices[value]
+
+
+def _replay(message: pb.ExperimentReplay) -> Replay:
+    return Replay(policies.sampling_from_proto(message.sampling), message.latest, message.key_id)
+
+
+def _replay_to_proto(replay: Replay) -> pb.ExperimentReplay:
+    sampling = policies.sampling_to_proto(replay.sampling)
+    return pb.ExperimentReplay(sampling=sampling, latest=replay.latest, key_id=replay.key_id)

@@ -10,7 +10,9 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import generation_pb2 as _generation_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import problem_pb2 as _problem_pb2
 from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 import builtins as _builtins
 import sys
@@ -230,6 +232,7 @@ class ExperimentSpec(_message.Message):
     MIN_UNITS_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
+    REPLAY_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
     """What is assigned to a variant and stays with it. A request without one is not in the experiment. Absent means user."""
     traffic: _builtins.float
@@ -257,6 +260,10 @@ class ExperimentSpec(_message.Message):
     def price(self) -> Global___TokenPrice:
         """Needed for MEASURE_COST: INVALID_ARGUMENT without."""
 
+    @_builtins.property
+    def replay(self) -> Global___ExperimentReplay:
+        """Set: no live traffic. Every variant answers the same stored prompts, and then the experiment concludes itself."""
+
     def __init__(
         self,
         *,
@@ -271,10 +278,11 @@ class ExperimentSpec(_message.Message):
         min_units: _builtins.int = ...,
         description: _builtins.str = ...,
         price: Global___TokenPrice | None = ...,
+        replay: Global___ExperimentReplay | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "traffic", b"traffic"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -286,6 +294,67 @@ class ExperimentSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traffic) -> _WhichOneofReturnType__traffic | None: ...
 
 Global___ExperimentSpec: _TypeAlias = ExperimentSpec  # noqa: Y015
+
+@_typing.final
+class ExperimentReplay(_message.Message):
+    """An experiment offline. Its unit is the request: each prompt is one. All variants have the same weight, `traffic` is 1 and
+    min_duration 0. Nobody gives feedback on such answers, so MEASURE_FEEDBACK and MEASURE_NAMED are refused; quality is by the
+    tests of the prompts' problems.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    latest: _builtins.int
+    """The latest so many prompts of the model's kept traffic, 2,000 at most. 0 where CreateExperimentRequest has the prompts."""
+    key_id: _builtins.str
+    """Only of this API key, when set."""
+    @_builtins.property
+    def sampling(self) -> _generation_pb2.SamplingParams:
+        """Of all answers."""
+
+    def __init__(
+        self,
+        *,
+        sampling: _generation_pb2.SamplingParams | None = ...,
+        latest: _builtins.int = ...,
+        key_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id", "latest", b"latest", "sampling", b"sampling"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExperimentReplay: _TypeAlias = ExperimentReplay  # noqa: Y015
+
+@_typing.final
+class ReplayPrompt(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def prompt(self) -> _generation_pb2.Prompt: ...
+    @_builtins.property
+    def problem(self) -> _problem_pb2.ProblemRef:
+        """Its tests score the answers. Absent: they have no quality."""
+
+    def __init__(
+        self,
+        *,
+        prompt: _generation_pb2.Prompt | None = ...,
+        problem: _problem_pb2.ProblemRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "prompt", b"prompt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "prompt", b"prompt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplayPrompt: _TypeAlias = ReplayPrompt  # noqa: Y015
 
 @_typing.final
 class MetricComparison(_message.Message):
@@ -526,10 +595,13 @@ class Experiment(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
     PAST_FIELD_NUMBER: _builtins.int
+    PROMPTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Experiment.State.ValueType
     actor: _builtins.str
     """The id of the API key that created it."""
+    prompts: _builtins.int
+    """Of a replay: how many prompts each variant answers. How many it has answered so far are its `requests`."""
     @_builtins.property
     def spec(self) -> Global___ExperimentSpec:
         """With the defaults that were taken."""
@@ -565,10 +637,11 @@ class Experiment(_message.Message):
         actor: _builtins.str = ...,
         report: Global___ExperimentReport | None = ...,
         past: _abc.Iterable[Global___ExperimentReport] | None = ...,
+        prompts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "report", b"report", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "id", b"id", "past", b"past", "report", b"report", "spec", b"spec", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "id", b"id", "past", b"past", "prompts", b"prompts", "report", b"report", "spec", b"spec", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -700,18 +773,24 @@ class CreateExperimentRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    PROMPTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     @_builtins.property
     def spec(self) -> Global___ExperimentSpec: ...
+    @_builtins.property
+    def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplayPrompt]:
+        """For spec.replay without `latest`; 2,000 at most. They are kept until the experiment ends."""
+
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
         spec: Global___ExperimentSpec | None = ...,
+        prompts: _abc.Iterable[Global___ReplayPrompt] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompts", b"prompts", "request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -93,7 +93,7 @@ class ExperimentServiceServicer(object):
 
     def CreateExperiment(self, request, context):
         """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-        an unknown version.
+        an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

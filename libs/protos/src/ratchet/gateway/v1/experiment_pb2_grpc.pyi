@@ -41,7 +41,7 @@ class ExperimentServiceStub:
     """
     CreateExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.CreateExperimentRequest, _experiment_pb2.CreateExperimentResponse]
     """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-    an unknown version.
+    an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
     """
     GetExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]
     """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
@@ -76,7 +76,7 @@ class ExperimentServiceAsyncStub(ExperimentServiceStub):
     """
     CreateExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.CreateExperimentRequest, _experiment_pb2.CreateExperimentResponse]  # type: ignore[assignment]
     """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-    an unknown version.
+    an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
     """
     GetExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]  # type: ignore[assignment]
     """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
@@ -120,7 +120,7 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.CreateExperimentResponse, _abc.Awaitable[_experiment_pb2.CreateExperimentResponse]]:
         """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-        an unknown version.
+        an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
         """
 
     @_abc_1.abstractmethod

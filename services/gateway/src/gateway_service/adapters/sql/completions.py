@@ -47,6 +47,10 @@ class SqlCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return _record(row)
 
+    async def recorded(self, completion_ids: Sequence[str]) -> frozenset[str]:
+        query = select(completions.c.id).where(completions.c.id.in_(completion_ids))
+        return frozenset(row.id for row in await self._database.rows(query)) if completion_ids else frozenset()
+
     async def set_score(
         self,
         completion_id: str,

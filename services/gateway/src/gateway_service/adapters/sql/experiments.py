@@ -5,24 +5,35 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, delete, select, update
 
-from gateway_service.adapters.sql.tables import experiments
-from gateway_service.domain.experiments.experiment import Experiment
+from gateway_service.adapters.sql.tables import experiments, replay_prompts
+from gateway_service.domain.experiments.experiment import Experiment, State
+from gateway_service.domain.experiments.replay import ReplayPrompt
+from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
 _documents = TypeAdapter(Experiment)
+_prompts = TypeAdapter(ReplayPrompt)
 
 
 class SqlExperimentStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, experiment: Experiment, request: Request) -> Experiment:
-        if await self._database.insert_if_absent(experiments, _row(experiment) | request.columns):
-            return experiment
+    async def create(
+        self, experiment: Experiment, request: Request, prompts: Sequence[ReplayPrompt] = ()
+    ) -> Experiment:
+        rows = [
+            {"experiment_id": experiment.id, "number": number, "document": _prompts.dump_python(prompt, mode="json")}
+            for number, prompt in enumerate(prompts)
+        ]
+        async with self._database.writing() as connection:
+            if await sql.insert_if_absent(connection, experiments, _row(experiment) | request.columns):
+                await sql.insert_all_if_absent(connection, replay_prompts, rows)
+                return experiment
         existing = await self.find(request)
         assert existing is not None, "ids are unique, so the request made it"
         return existing
@@ -30,6 +41,12 @@ class SqlExperimentStore:
     async def find(self, request: Request) -> Experiment | None:
         row = await self._database.made_by(request, select(experiments), "experiment")
         return None if row is None else _experiment(row)
+
+    async def prompts(self, experiment_id: str, start: int, limit: int) -> Sequence[ReplayPrompt]:
+        p = replay_prompts.c
+        query = select(p.document).where(p.experiment_id == experiment_id, p.number >= start)
+        rows = await self._database.rows(query.order_by(p.number).limit(limit))
+        return [_prompts.validate_python(row.document) for row in rows]
 
     async def get(self, experiment_id: str) -> Experiment:
         row = await self._database.first(select(experiments).where(experiments.c.id == experiment_id))
@@ -55,6 +72,9 @@ class SqlExperimentStore:
         change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
         async with self._database.writing() as connection:
             result = await connection.execute(change.values(_row(saved)))
+            if result.rowcount == 1 and saved.state in (State.CONCLUDED, State.STOPPED):
+                own = replay_prompts.c.experiment_id == experiment.id
+                await connection.execute(delete(replay_prompts).where(own))
         if result.rowcount != 1:
             raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
         return saved

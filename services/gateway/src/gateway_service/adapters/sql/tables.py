@@ -34,6 +34,15 @@ experiments = Table(
     Index("gateway_experiments_by_model", "model", "id"),
 )
 
+# What an offline experiment has still to replay; dropped when it ends.
+replay_prompts = Table(
+    "gateway_replay_prompts",
+    metadata,
+    Column("experiment_id", String(40), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("document", JSON, nullable=False),
+)
+
 completions = Table(
     "gateway_completions",
     metadata,

@@ -60,7 +60,7 @@ export async function experiment({ host, parts: [id], signal }) {
   await live(said, signal, load, draw, 10);
 }
 
-function summary({ spec, report, state: now, start_time, end_time }) {
+function summary({ spec, report, state: now, start_time, end_time, prompts }) {
   const unconcluded = now === "STATE_STOPPED" ? "It was stopped without a conclusion." : "It was not started yet.";
   return [
     facts([
@@ -69,6 +69,7 @@ function summary({ spec, report, state: now, start_time, end_time }) {
       ["lasted", between(start_time, end_time)],
       ["unit", word(spec.unit, "UNIT_")],
       ["share of units", percentOf(spec.traffic)],
+      ["prompts replayed", spec.replay ? count(prompts) : ""],
       ["analysis", word(spec.analysis, "ANALYSIS_")],
       ["description", spec.description],
     ]),

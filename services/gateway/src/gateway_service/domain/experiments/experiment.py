@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from gateway_service.domain.experiments.replay import MAX_ANSWERS, MAX_PROMPTS, Replay
 from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Unit
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import VersionRef, check_alias_name, check_model_name, check_version_number
+from ratchet_kit.work import FREE, Hold
 
 MAX_VARIANTS = 10
 MAX_GUARDRAILS = 10
@@ -85,6 +87,8 @@ class ExperimentSpec:
     description: str = ""
     price: TokenPrice | None = None
     """Of tokens, for the cost."""
+    replay: Replay | None = None
+    """Stored prompts are answered in place of live traffic."""
 
     @property
     def model(self) -> str:
@@ -128,9 +132,24 @@ class ExperimentSpec:
         spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)
         spec.bounds("min_units", self.min_units, at_least=0, at_most=1 << 40)
         spec.length("description", self.description, MAX_REASON)
+        if self.replay is not None:
+            self._check_replay(self.replay, spec)
         fixed = self.analysis is Analysis.FIXED
         spec.unless(not fixed or self.min_units > 0, "min_units", "must be set for a fixed horizon: see the plan")
         faults.raise_if_any()
+
+    def _check_replay(self, replay: Replay, spec: Faults) -> None:
+        spec.bounds("replay.latest", replay.latest, at_least=0, at_most=MAX_PROMPTS)
+        spec.bounds("replay.sampling.n", replay.sampling.n, at_least=1, at_most=MAX_ANSWERS)
+        spec.unless(self.unit is Unit.REQUEST, "unit", "must be request: each prompt is a unit of its own")
+        same = len({variant.weight for variant in self.variants}) == 1
+        spec.unless(same, "variants", "must have the same weight: each of them answers all prompts")
+        spec.unless(self.traffic == 1, "traffic", "must be 1: there is no live traffic")
+        spec.unless(not self.min_duration, "min_duration", "must be 0: it lasts until all prompts are answered")
+        for index, metric in enumerate(self.metrics):
+            field = f"guardrails[{index - 1}].measure" if index else "primary.measure"
+            by_people = metric.measure in (Measure.FEEDBACK, Measure.NAMED)
+            spec.unless(not by_people, field, "must be another: nobody gives feedback on replayed answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +181,10 @@ class Experiment:
     """What it showed at earlier moments, the first one first; kept when it is concluded."""
     actor: str = ""
     """The id of the API key that created it."""
+    prompts: int = 0
+    """Of a replay: how many each variant answers."""
+    hold: Hold = FREE
+    """Which gateway replays them."""
     revision: int = 0
     """Grows with each stored change: the store refuses a writer that saw an older one."""
 
@@ -202,6 +225,15 @@ class Experiment:
         if not (report.mature or early):
             raise FailedPrecondition(f"experiment {self.id} has not lasted long enough: {report.conclusion}")
         return replace(self, end_time=now, report=report)._in(State.CONCLUDED, now, reason, actor)
+
+    def taken(self, owner: str, now: datetime, lease: timedelta) -> "Experiment":
+        """By a gateway that replays its prompts. Raises FailedPrecondition unless RUNNING, Aborted for another's."""
+        self._require((State.RUNNING,), "be replayed")
+        return replace(self, hold=self.hold.claim(f"experiment {self.id}", owner, now, lease))
+
+    def given_back(self, owner: str) -> "Experiment":
+        """Raises Aborted for another's."""
+        return replace(self, hold=self.hold.release(f"experiment {self.id}", owner, attempted=True))
 
     def _require(self, states: tuple[State, ...], action: str) -> None:
         if self.state not in states:

@@ -9,12 +9,14 @@ from gateway_service.domain.experiments.experiment import Experiment, Experiment
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
 from gateway_service.domain.experiments.ports import ExperimentStore, ReleasesUnderWay
+from gateway_service.domain.experiments.replay import Replay, ReplayPrompt, check_prompts
 from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, mean
 from gateway_service.domain.statistics.quantiles import quantile
+from gateway_service.domain.traffic.exchange import Selection
 from gateway_service.domain.traffic.measure import Measure
-from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
 from ratchet_kit.errors import FailedPrecondition
@@ -29,6 +31,8 @@ PAST = timedelta(days=14)
 LEARNED = timedelta(days=7)
 """The traffic that a plan learns from."""
 MAX_POINTS = 100
+KEPT_AT_ONCE = 100
+"""Exchanges that are read at once."""
 KEPT_POINTS = 24
 """Earlier reports that a concluded experiment keeps: its records are dropped some day."""
 
@@ -43,6 +47,7 @@ class Needs:
     registry: ModelRegistry
     releases: ReleasesUnderWay
     known: KnownExperiments
+    exchanges: ExchangeStore
 
 
 class Experiments:
@@ -55,6 +60,7 @@ class Experiments:
         self._registry = needs.registry
         self._releases = needs.releases
         self._known = needs.known
+        self._exchanges = needs.exchanges
         self._clock = clock
 
     async def plan(self, request: PlanRequest) -> Plan:
@@ -77,20 +83,28 @@ class Experiments:
             daily = daily or found.units / LEARNED.days
         return plan(request, deviation, daily)
 
-    async def create(self, request_id: str, spec: ExperimentSpec, actor: str = "") -> Experiment:
-        """Idempotent under `request_id`. `actor`: the API key that asks for it.
+    async def create(
+        self, request_id: str, spec: ExperimentSpec, actor: str = "", prompts: Sequence[ReplayPrompt] = ()
+    ) -> Experiment:
+        """Idempotent under `request_id`. `actor`: the API key that asks for it. `prompts`: those of a replay, where it
+        does not take kept traffic.
 
-        Raises InvalidArgument that names all fields at fault, NotFound for an unknown version, AlreadyExists when the
-        request id was used for another spec.
+        Raises InvalidArgument that names all fields at fault, NotFound for an unknown version, FailedPrecondition where
+        no traffic is kept to replay, AlreadyExists when the request id was used for another spec.
         """
         spec.check()
-        request = Request.of(request_id, repr(spec))
+        check_prompts(spec.replay, prompts)
+        request = Request.of(request_id, repr(spec), *([repr(prompts)] if prompts else []))
 
         async def create() -> Experiment:
             for variant in spec.variants:
                 await self._registry.version(variant.version)
-            made = Experiment(new_id("exp"), spec, self._clock.now(), actor=actor)
-            return await self._store.create(made, request)
+            taken = prompts
+            if spec.replay is not None and spec.replay.latest:
+                taken = await self._kept(spec.model, spec.replay)
+            _check_material(spec, taken)
+            made = Experiment(new_id("exp"), spec, self._clock.now(), actor=actor, prompts=len(taken))
+            return await self._store.create(made, request, taken)
 
         return await self._shown(await once(lambda: self._store.find(request), create))
 
@@ -150,12 +164,29 @@ class Experiments:
             ended = replace(ended, past=await self._past(shown, KEPT_POINTS))
         return replace(await self._save(experiment, ended), past=())
 
+    async def _kept(self, model: str, replay: Replay) -> Sequence[ReplayPrompt]:
+        """The latest exchanges of the model, the newest first. Raises FailedPrecondition where there are none."""
+        await self._recorder.flush()
+        found, selection, after = list[ReplayPrompt](), Selection(model=model, key_id=replay.key_id), None
+        while len(found) < replay.latest:
+            page = await self._exchanges.page(selection, min(KEPT_AT_ONCE, replay.latest - len(found)), after)
+            if not page:
+                break
+            found += [ReplayPrompt(exchange_id=one.id, problem=one.problem) for one in page]
+            after = page[-1].id
+        if not found:
+            raise FailedPrecondition(f"no traffic of model {model} is kept: see the keys that keep theirs")
+        return found
+
     async def _check_room(self, experiment: Experiment) -> None:
+        if experiment.spec.replay is not None:
+            return
         model = experiment.model
         if await self._releases.active(model) is not None:
             raise FailedPrecondition(f"model {model} has a release under way: it decides the traffic until it ends")
         for other in await self._store.active():
-            if other.model == model and other.id != experiment.id and other.spec.traffic == 1:
+            is_other = other.model == model and other.id != experiment.id and other.spec.replay is None
+            if is_other and other.spec.traffic == 1:
                 raise FailedPrecondition(f"experiment {other.id} takes all traffic of model {model}")
 
     async def _save(self, before: Experiment, after: Experiment) -> Experiment:
@@ -205,3 +236,17 @@ class Experiments:
                     [row.latency for row in rows], [row.unit for row in rows], LATENCY_QUANTILE
                 )
         return found
+
+
+def _check_material(spec: ExperimentSpec, prompts: Sequence[ReplayPrompt]) -> None:
+    """Raises InvalidArgument where the prompts of a replay cannot show what it is to show."""
+    if spec.replay is None:
+        return
+    faults = Faults()
+    rule = f"must be at most {len(prompts)}, the number of prompts"
+    faults.unless(spec.min_units <= len(prompts), "spec.min_units", rule)
+    scored = any(prompt.problem for prompt in prompts)
+    by_tests = spec.primary.measure in (Measure.QUALITY, Measure.TESTS)
+    rule = "must be another, or prompts must have problems: their tests score the answers"
+    faults.unless(scored or not by_tests, "spec.primary.measure", rule)
+    faults.raise_if_any()

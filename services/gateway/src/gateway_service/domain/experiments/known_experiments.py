@@ -38,7 +38,7 @@ class KnownExperiments:
 
     async def refresh(self) -> None:
         """Raises Unavailable; what was known stays as it is then. Loads the versions of running experiments."""
-        active = await self._store.active()
+        active = [one for one in await self._store.active() if one.spec.replay is None]
         by_model: dict[str, list[Experiment]] = {}
         for experiment in active:
             by_model.setdefault(experiment.model, []).append(experiment)

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway_service.domain.experiments.experiment import Experiment
+from gateway_service.domain.experiments.replay import ReplayPrompt
 from ratchet_kit.idempotency import Request
 
 
 class ExperimentStore(Protocol):
     """Stored experiments. Every method raises Unavailable when the store cannot be reached."""
 
-    async def create(self, experiment: Experiment, request: Request) -> Experiment:
-        """Stores it, and returns what was stored first under the request.
+    async def create(
+        self, experiment: Experiment, request: Request, prompts: Sequence[ReplayPrompt] = ()
+    ) -> Experiment:
+        """Stores it with the prompts that it replays, and returns what was stored first under the request.
 
         Raises AlreadyExists when the request's id was used for another experiment.
         """
@@ -19,6 +22,10 @@ class ExperimentStore(Protocol):
 
     async def find(self, request: Request) -> Experiment | None:
         """The experiment that the request made. Raises AlreadyExists as `create`."""
+        ...
+
+    async def prompts(self, experiment_id: str, start: int, limit: int) -> Sequence[ReplayPrompt]:
+        """Those that it was created with, in their order, from number `start` on. None once it has ended."""
         ...
 
     async def get(self, experiment_id: str) -> Experiment:
@@ -35,7 +42,10 @@ class ExperimentStore(Protocol):
         ...
 
     async def save(self, experiment: Experiment) -> Experiment:
-        """Stores it and returns it with its new revision. Raises Aborted unless the stored revision is its own."""
+        """Stores it and returns it with its new revision; of one that has ended the prompts are dropped.
+
+        Raises Aborted unless the stored revision is its own.
+        """
         ...
 
 

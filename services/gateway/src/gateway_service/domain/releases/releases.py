@@ -135,7 +135,7 @@ class Releases:
         if active is not None:
             raise FailedPrecondition(f"release {active.id} of model {model} is under way: {active.state}")
         for experiment in await self._experiments.active():
-            if experiment.model == model:
+            if experiment.model == model and experiment.spec.replay is None:
                 raise FailedPrecondition(
                     f"experiment {experiment.id} of model {model} is {experiment.state}: end it first"
                 )

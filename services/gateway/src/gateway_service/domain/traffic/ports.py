@@ -32,6 +32,10 @@ class CompletionLog(Protocol):
         """Raises NotFound."""
         ...
 
+    async def recorded(self, completion_ids: Sequence[str]) -> frozenset[str]:
+        """Those of them that have a record."""
+        ...
+
     async def set_score(
         self,
         completion_id: str,
