@@ -231,7 +231,7 @@ class TestCompletionLog:
         log = stores.completions
         later = NOW + timedelta(days=1)
         await log.append([record(1), record(2, start_time=later), record(3, start_time=later)])
-        await log.append([record(4, version=VersionRef("another", 1))])
+        await log.append([record(4, version=VersionRef("another", 1)), record(5, Arm.REPLAY, score=1.0)])
         for number in (1, 2, 2, 4):
             await log.set_score(f"cmpl_{number:03}", 0.5, None, new_request())
         assert await log.scored("starter", None) == 2

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway_service.domain.experiments.replayer import LEASE
-from gateway_service.domain.traffic.record import Unit
+from gateway_service.domain.experiments.replayer import LEASE, REST
+from gateway_service.domain.traffic.record import ProblemRef, Unit
 from ratchet_kit.errors import Internal, Unavailable
 from ratchet_policies import Generation
 
@@ -173,7 +173,7 @@ class TestGoingOn:
         under_way = await show(http, id)
         answered = sum(int(one["requests"]) for one in under_way["report"]["variants"])
         assert under_way["state"] == "STATE_RUNNING"
-        assert 100 < answered <= 130
+        assert 100 < answered <= 130 + world.settings.replay_concurrency
         world.engine.before_answer = lambda name: None
         seen.clear()
         async with world.another() as other:  # the first has given it back
@@ -183,6 +183,31 @@ class TestGoingOn:
         assert seen["all"] == 300 - answered
         assert [one["requests"] for one in ended["report"]["variants"]] == ["150", "150"]
         assert [one["values"][0]["value"] for one in ended["report"]["variants"]] == [0, 0]
+
+    async def test_one_prompt_that_the_platform_fails_at_holds_up_no_other(
+        self, world: World, http: httpx.AsyncClient
+    ) -> None:
+        world.grader.problems.add("right")
+        graded = world.grader.grade
+
+        async def grade(problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
+            if texts[0].endswith(" 7"):
+                raise Unavailable("the sandbox died")
+            return await graded(problem, texts)
+
+        world.grader.grade = grade  # type: ignore[method-assign]
+        id = await started(http, prompts(150, "right"), primary=QUALITY)
+        for _ in range(2):  # the second time it rests
+            await world.gateway.replayer.tick()
+            under_way = await show(http, id)
+            assert under_way["state"] == "STATE_RUNNING"
+            assert [one["requests"] for one in under_way["report"]["variants"]] == ["149", "149"]
+        world.grader.grade = graded  # type: ignore[method-assign]
+        world.clock.advance(REST)
+        await world.gateway.replayer.tick()
+        ended = await show(http, id)
+        assert ended["state"] == "STATE_CONCLUDED"
+        assert [one["requests"] for one in ended["report"]["variants"]] == ["150", "150"]
 
     async def test_with_one_gateway_at_a_time(self, world: World, http: httpx.AsyncClient) -> None:
         seen = answering(world, as_it_is)

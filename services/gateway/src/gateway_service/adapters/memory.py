@@ -168,7 +168,8 @@ class MemoryCompletionLog:
         return memory_experiments.recent(self.records.values(), model, quantity, unit, period)
 
     async def scored(self, model: str, since: datetime | None) -> int:
-        records = [one for one in self.records.values() if one.version.model == model and one.score is not None]
+        of_model = [one for one in self.records.values() if one.version.model == model and one.arm is not Arm.REPLAY]
+        records = [one for one in of_model if one.score is not None]
         return sum(since is None or one.start_time >= since for one in records)
 
     async def forget_texts(self, before: datetime) -> int:

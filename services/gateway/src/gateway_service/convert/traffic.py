@@ -1,5 +1,6 @@
 """Protobuf to domain and back, for what is kept of production."""
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
@@ -18,7 +19,10 @@ ListRequest: TypeAlias = (
     traffic_pb2.ListExchangesRequest | traffic_pb2.ListPreferencePairsRequest | traffic_pb2.ListAcceptedProblemsRequest
 )
 
-ARMS = {arm: traffic_pb2.Exchange.Arm.Value(f"ARM_{arm.name}") for arm in Arm}
+ARMS: Mapping[Arm, traffic_pb2.Exchange.Arm.ValueType] = {
+    arm: traffic_pb2.Exchange.Arm.Value(f"ARM_{arm.name}") for arm in Arm if arm is not Arm.REPLAY
+}
+"""What is replayed is not kept."""
 UNITS = {"user": Unit.USER, "session": Unit.SESSION, "key_id": Unit.KEY}
 SCORES = {gateway_pb2.THUMB_UP: 1.0, gateway_pb2.THUMB_DOWN: 0.0}
 SOURCE = "traffic"

@@ -114,7 +114,7 @@ class SqlCompletionLog:
 
     async def scored(self, model: str, since: datetime | None) -> int:
         c = completions.c
-        of_model = and_(c.model == model, c.score.is_not(None))
+        of_model = and_(c.model == model, c.score.is_not(None), c.arm != Arm.REPLAY)
         wanted = of_model if since is None else and_(of_model, c.start_time >= since)
         row = await self._database.first(select(func.count().label("number")).select_from(completions).where(wanted))
         assert row is not None, "a count has a row"

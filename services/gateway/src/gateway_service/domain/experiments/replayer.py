@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.experiments.experiment import Experiment, State, Variant
 from gateway_service.domain.experiments.experiments import Experiments
@@ -34,6 +34,10 @@ PAGE = 100
 """Prompts that are read at once."""
 LEASE = timedelta(minutes=1)
 """How long a gateway that died keeps an experiment from others."""
+MAX_FAULTS = 10
+"""Of the platform in one go through the prompts: after so many it is away, and the rest waits, too."""
+REST = timedelta(seconds=10)
+"""After a fault of the platform."""
 ALL_ANSWERED = "every variant has answered all prompts"
 
 
@@ -88,6 +92,8 @@ class Replayer:
         self._clock = clock
         self._options = options
         self._owner = new_id("gw")
+        self._resting: dict[str, datetime] = {}
+        """Until when, by the experiments' ids."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: answers under way are then left, and made again later."""
@@ -99,21 +105,33 @@ class Replayer:
             await asyncio.wait([working])
 
     async def tick(self) -> None:
-        """What fails for the platform is gone on with at the next tick; a version that cannot be loaded pauses it."""
+        """What fails for the platform is gone on with after a rest; a version that cannot be loaded pauses it."""
         for experiment in await self._needs.store.active():
-            free = experiment.hold.is_free(self._clock.now(), self._owner)
-            if experiment.spec.replay and experiment.state is State.RUNNING and free:
+            if self._is_due(experiment):
                 with surviving("replay prompts", experiment_id=experiment.id), suppress(_NotOurs):
                     try:
                         await self._replay(experiment)
                     except _Stuck as error:
                         await self._needs.experiments.pause(experiment.id, str(error))
+                    except TRANSIENT:
+                        self._resting[experiment.id] = self._clock.now() + REST
+                        raise
+
+    def _is_due(self, experiment: Experiment) -> bool:
+        now = self._clock.now()
+        self._resting = {id: until for id, until in self._resting.items() if until > now}
+        if experiment.spec.replay is None or experiment.id in self._resting:
+            return False
+        return experiment.state is State.RUNNING and experiment.hold.is_free(now, self._owner)
 
     async def _replay(self, experiment: Experiment) -> None:
         await self._renew(experiment)
+        faults = list[RatchetError]()
         try:
             for start in range(0, experiment.prompts, PAGE):
-                await self._answer_all(experiment, await self._missing(experiment, start))
+                await self._answer_all(experiment, await self._missing(experiment, start), faults)
+            if faults:
+                raise faults[0]
             await self._needs.experiments.conclude(experiment.id, ALL_ANSWERED, early=True)
         except BaseException:
             with suppress(RatchetError):
@@ -143,14 +161,23 @@ class Replayer:
         recorded = await self._needs.traffic.recorded([one.id(experiment) for one in found])
         return [one for one in found if one.id(experiment) not in recorded]
 
-    async def _answer_all(self, experiment: Experiment, questions: Sequence[_Question]) -> None:
+    async def _answer_all(
+        self, experiment: Experiment, questions: Sequence[_Question], faults: list[RatchetError]
+    ) -> None:
+        """Adds the platform's faults to `faults`, and raises one of them when there are MAX_FAULTS: one prompt that it
+        fails at holds up no other."""
         for version in {one.variant.version for one in questions}:
             await self._load(version)
         waiting = deque(questions)
 
         async def work() -> None:
             while waiting:
-                await self._answer(experiment, waiting.popleft())
+                try:
+                    await self._answer(experiment, waiting.popleft())
+                except TRANSIENT as error:
+                    faults.append(error)
+                    if len(faults) >= MAX_FAULTS:
+                        raise
 
         workers = {asyncio.create_task(work()) for _ in range(min(self._options.concurrency, len(questions)))}
         pending = workers
@@ -183,7 +210,7 @@ class Replayer:
             id=question.id(experiment),
             start_time=start_time,
             version=version,
-            arm=Arm.NONE,
+            arm=Arm.REPLAY,
             latency=timedelta(0),
             experiment_id=experiment.id,
             variant=question.variant.name,

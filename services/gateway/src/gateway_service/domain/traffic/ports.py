@@ -98,7 +98,8 @@ class CompletionLog(Protocol):
         ...
 
     async def scored(self, model: str, since: datetime | None) -> int:
-        """How many answers of all versions of a model have a score: those to requests that came since then."""
+        """How many answers of all versions of a model have a score: those to requests that came since then.
+        What was replayed is no request."""
         ...
 
     async def forget_texts(self, before: datetime) -> int:

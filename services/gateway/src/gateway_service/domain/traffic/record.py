@@ -14,12 +14,14 @@ MAX_KEPT_TEXT = 64 * 1024
 
 
 class Arm(StrEnum):
-    """NONE: no release decided. FALLBACK: the baseline answered in place of a candidate that failed the request."""
+    """NONE: no release decided. FALLBACK: the baseline answered in place of a candidate that failed the request.
+    REPLAY: nobody requested it, an experiment replays stored prompts."""
 
     NONE = "none"
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     FALLBACK = "fallback"
+    REPLAY = "replay"
 
 
 class Unit(StrEnum):
