@@ -278,6 +278,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 settings.rollout_target,
                 generate_timeout=settings.generate_timeout,
                 unload_timeout=settings.generate_timeout,
+                hedging=settings.hedging,
             )
         )
         checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}

@@ -13,6 +13,7 @@ from gateway_service.domain.keys.usage import KeyLimits
 from ratchet_kit import files
 from ratchet_kit.http_server import Certificate
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_policies.hedging import Hedging
 
 
 class Settings(ServiceSettings):
@@ -59,6 +60,11 @@ class Settings(ServiceSettings):
     """Engines of a version that is in use, each on a rollout node of its own; fewer where fewer nodes have room."""
     generate_timeout: timedelta = timedelta(minutes=5)
     """For one generation."""
+    hedge_after: timedelta | None = Field(default=None, gt=timedelta(0))
+    """After so long without a first byte (of what is not streamed: without the answer) a second engine of the version
+    is asked, too, and the slower one is cancelled. None: never."""
+    hedge_share: float = Field(default=0.05, gt=0, le=1)
+    """Of all generations, those that a second engine is asked for at most."""
     cache_answers: int = Field(default=0, ge=0)
     """How many answers are kept, and given again to a key that asks the same of the same weights, at temperature 0 or
     with the same seed. 0: none."""
@@ -87,6 +93,10 @@ class Settings(ServiceSettings):
         if self.tls_cert_file and self.tls_key_file:
             return Certificate(self.tls_cert_file, self.tls_key_file)
         return None
+
+    @property
+    def hedging(self) -> Hedging | None:
+        return Hedging(self.hedge_after, self.hedge_share) if self.hedge_after else None
 
     @model_validator(mode="after")
     def _has_both(self) -> Self:

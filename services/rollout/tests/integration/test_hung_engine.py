@@ -12,6 +12,7 @@ import pytest
 from ratchet_kit.settings import ServiceSettings
 from ratchet_policies import NodeState, PolicySpec, PolicyState, Sampling, TokenPrompt, ensure_ready
 from ratchet_policies.fleet import Fleet
+from ratchet_policies.hedging import Hedging
 from ratchet_testing import free_port, serving
 from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, content_id
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.integration
 
 BASE = content_id(b"base")
 SPEC = PolicySpec("starter@1", "/base", BASE)
-DEFAULTS = EngineDefaults("cpu", 8, 1 << 20, 1, 0.9, True, timedelta(seconds=60), max_silence=timedelta(seconds=3))
+QUICK, SLOW = timedelta(seconds=3), timedelta(minutes=10)
+"""After which an engine hangs."""
 
 
 @dataclass(slots=True)
@@ -34,10 +36,11 @@ class Running:
 
 
 @asynccontextmanager
-async def node(folder: Path, peers: str = "") -> AsyncIterator[Running]:
+async def node(folder: Path, max_silence: timedelta, peers: str = "") -> AsyncIterator[Running]:
     address = f"127.0.0.1:{free_port()}"
     running = Running(address, ProcessForks())
-    factory = VllmFactory(DEFAULTS, running.forks, folder)  # type: ignore[arg-type]
+    defaults = EngineDefaults("cpu", 8, 1 << 20, 1, 0.9, True, timedelta(seconds=60), max_silence=max_silence)
+    factory = VllmFactory(defaults, running.forks, folder)  # type: ignore[arg-type]
     folders, journal = MemoryFolders({"/base": BASE}), MemoryJournal()
     settings = Settings(address=address, peers=peers)
     served = ServiceSettings(port=int(address.rpartition(":")[2]), grace=timedelta(0), log_level="WARNING")
@@ -48,11 +51,11 @@ async def node(folder: Path, peers: str = "") -> AsyncIterator[Running]:
         yield running
 
 
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[list[Running]]:
+@asynccontextmanager
+async def two_nodes(folder: Path, max_silence: timedelta) -> AsyncIterator[list[Running]]:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(node(tmp_path))
-        yield [first, await stack.enter_async_context(node(tmp_path, peers=first.address))]
+        first = await stack.enter_async_context(node(folder, max_silence))
+        yield [first, await stack.enter_async_context(node(folder, max_silence, peers=first.address))]
 
 
 async def ask(fleet: Fleet, number: int) -> str:
@@ -65,16 +68,19 @@ def ready(fleet: Fleet) -> list[str]:
     return [address for address, engine in engines if engine and engine.state is PolicyState.READY]
 
 
-@pytest.mark.parametrize("part", ["engine", "core"])
-async def test_every_request_is_answered_and_the_engine_is_started_again(nodes: list[Running], part: str) -> None:
-    async with Fleet.of(nodes[0].address) as fleet:
-        await ensure_ready(fleet, SPEC)
-        async with asyncio.timeout(60):
-            while len(ready(fleet)) < 2:
-                await fleet.keep(SPEC, 2)
-                await asyncio.sleep(0.05)
-        await asyncio.gather(*(ask(fleet, number) for number in range(20)))
+async def both_ready(fleet: Fleet) -> None:
+    await ensure_ready(fleet, SPEC)
+    async with asyncio.timeout(60):
+        while len(ready(fleet)) < 2:
+            await fleet.keep(SPEC, 2)
+            await asyncio.sleep(0.05)
+    await asyncio.gather(*(ask(fleet, number) for number in range(20)))
 
+
+@pytest.mark.parametrize("part", ["engine", "core"])
+async def test_every_request_is_answered_and_the_engine_is_started_again(tmp_path: Path, part: str) -> None:
+    async with two_nodes(tmp_path, QUICK) as nodes, Fleet.of(nodes[0].address) as fleet:
+        await both_ready(fleet)
         hung = nodes[0].forks.started[0]
         freeze(hung.pid, part)
         async with asyncio.timeout(60):
@@ -83,3 +89,18 @@ async def test_every_request_is_answered_and_the_engine_is_started_again(nodes: 
                 await asyncio.sleep(0.05)
         assert members(hung.pid) == []
         assert len(nodes[1].forks.started) == 1
+
+
+async def test_with_hedging_nobody_waits_until_it_is_noticed(tmp_path: Path) -> None:
+    hedging = Hedging(timedelta(seconds=0.5), share=1)
+    async with (
+        two_nodes(tmp_path, SLOW) as nodes,
+        Fleet.of(nodes[0].address, hedging=hedging) as fleet,
+    ):
+        await both_ready(fleet)
+        hung = nodes[0].forks.started[0]
+        freeze(hung.pid, "core")
+        async with asyncio.timeout(60):
+            for number in range(10):
+                assert await ask(fleet, number) == BASE
+        assert [len(one.forks.started) for one in nodes] == [1, 1], "it is not noticed yet"
