@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -76,9 +77,12 @@ from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.workers import supervise
 from ratchet_policies.fleet import Fleet
 
 SERVICE = "gateway"
+WORKER = "worker"
+"""As an argument: this process is one of several."""
 PEER_TIMEOUT = timedelta(minutes=10)
 """For one call of another service through REST; a delete may have many files to remove. Callers may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
@@ -317,8 +321,16 @@ async def run(
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
+    shares_port = settings.workers > 1
     async with provision(settings) as service:
-        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
+        http = HttpServer(
+            service.http,
+            settings.host,
+            settings.http_port,
+            settings.grace,
+            settings.certificate,
+            shares_port=shares_port,
+        )
         await serve(
             settings,
             SERVICE,
@@ -335,11 +347,32 @@ async def run(
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,
             stop=stop,
+            shares_port=shares_port,
         )
 
 
+async def run_workers(settings: Settings) -> None:
+    """Serves with several processes until SIGTERM.
+
+    Raises FailedPrecondition as `supervise` does, Unavailable when the database cannot be reached.
+    """
+    async with _sql_stores(settings):
+        admin_key(settings)  # made once, as the tables are, before workers look for them
+
+    def command(worker: int) -> list[str]:
+        return [sys.executable, "-m", "gateway_service.main", WORKER, str(worker)]
+
+    await supervise(settings, (settings.port, settings.http_port), settings.workers, command)
+
+
 def main() -> None:
-    launch(SERVICE, Settings(), run, uvloop.new_event_loop)
+    settings = Settings()
+    if settings.workers == 1:
+        launch(SERVICE, settings, run, uvloop.new_event_loop)
+    elif WORKER in sys.argv:
+        launch(SERVICE, settings.model_copy(update={"metrics_port": 0}), run, uvloop.new_event_loop)
+    else:
+        launch(SERVICE, settings, run_workers)
 
 
 if __name__ == "__main__":

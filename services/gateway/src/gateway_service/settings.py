@@ -22,6 +22,8 @@ class Settings(ServiceSettings):
     port: int = 8701
     http_port: int = Field(default=8700, ge=0, le=65535)
     """For REST and OpenAI's API; 0 takes a free one, which the log shows."""
+    workers: int = Field(default=1, ge=1)
+    """Processes that answer on these ports, each as one gateway of several does. One to a core at most."""
     database_url: str = Field(default_factory=partial(own_database, "gateway"))
 
     trainer_target: str = "127.0.0.1:8702"
@@ -97,6 +99,12 @@ class Settings(ServiceSettings):
     @property
     def hedging(self) -> Hedging | None:
         return Hedging(self.hedge_after, self.hedge_share) if self.hedge_after else None
+
+    @model_validator(mode="after")
+    def _has_ports(self) -> Self:
+        if self.workers > 1 and not (self.port and self.http_port):
+            raise ValueError("several workers take ports that are set, not free ones")
+        return self
 
     @model_validator(mode="after")
     def _has_both(self) -> Self:
