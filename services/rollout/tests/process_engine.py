@@ -1,6 +1,7 @@
 """The process of an engine without vLLM: the real server of calls, over a core in a process of its own, as vLLM's is.
 
-`python process_engine.py SOCKET`. The core answers each line that it reads; a stopped core answers none.
+`python process_engine.py SOCKET`. The core answers each line that it reads; a stopped core answers none. One that is to
+generate computes for as long as the prompt is, in seconds.
 """
 
 import asyncio
@@ -12,7 +13,14 @@ from ratchet_policies import Completion, FinishReason
 from rollout_service.adapters.vllm import engine_main, wire
 from rollout_service.domain.policy import Dtype
 
-CORE = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+CORE = """
+import sys, time
+for line in sys.stdin:
+    end = time.monotonic() + float(line)
+    while time.monotonic() < end:
+        pass
+    print(line, end="", flush=True)
+"""
 
 
 class CoreEngine:
@@ -28,8 +36,8 @@ class CoreEngine:
         self._process: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._turn = asyncio.Lock()
 
-    async def answer(self) -> None:
-        """Returns when the core has answered."""
+    async def answer(self, seconds: float = 0) -> None:
+        """Returns when the core has answered, after it has computed for so long."""
         async with self._turn:
             if self._process is None:
                 pipe = asyncio.subprocess.PIPE
@@ -38,7 +46,7 @@ class CoreEngine:
             process = await asyncio.shield(self._process)
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(b"ask\n")
+            process.stdin.write(f"{seconds}\n".encode())
             await process.stdout.readline()
 
     async def died(self) -> None:
@@ -51,7 +59,7 @@ class CoreEngine:
         return 0.0
 
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
-        await self.answer()
+        await self.answer(float(call.text or 0))
         completion = Completion(0, "done", FinishReason.STOP, token_ids=(1,))
         yield wire.Output((completion,), (1,), last=True)
 

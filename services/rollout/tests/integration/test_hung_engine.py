@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit.settings import ServiceSettings
-from ratchet_policies import NodeState, PolicySpec, PolicyState, Sampling, TokenPrompt, ensure_ready
+from ratchet_policies import NodeState, PolicySpec, PolicyState, Sampling, TextPrompt, TokenPrompt, ensure_ready
 from ratchet_policies.fleet import Fleet
 from ratchet_policies.hedging import Hedging
 from ratchet_testing import free_port, serving
@@ -104,3 +104,12 @@ async def test_with_hedging_nobody_waits_until_it_is_noticed(tmp_path: Path) -> 
             for number in range(10):
                 assert await ask(fleet, number) == BASE
         assert [len(one.forks.started) for one in nodes] == [1, 1], "it is not noticed yet"
+
+
+async def test_one_that_computes_for_longer_is_left_alone(tmp_path: Path) -> None:
+    async with node(tmp_path, QUICK) as one, Fleet.of(one.address) as fleet:
+        await ensure_ready(fleet, SPEC)
+        long = TextPrompt(str(2.5 * QUICK.total_seconds()))
+        answer = await fleet.generate(SPEC.name, BASE, long, Sampling(max_tokens=2))
+        assert answer.completions[0].text == "done"
+        assert len(one.forks.started) == 1
