@@ -107,8 +107,8 @@ class World:
         await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
         return await self.policies.settled(name)
 
-    async def update(self, content: bytes, announced: PolicyId | None = None) -> None:
-        update = WeightUpdate(P, announced or content_id(content), step=1)
+    async def update(self, content: bytes, announced: PolicyId | None = None, base: PolicyId | None = None) -> None:
+        update = WeightUpdate(P, announced or content_id(content), step=1, base=base)
         await self.policies.update(update, weights(content))
 
     async def until(self, state: State) -> Policy:
@@ -269,6 +269,14 @@ class TestUpdate:
             await world.update(b"new", announced=content_id(b"else"))
         assert (await world.policies.generate(P, REQUEST)).policy_id == BASE
         assert world.folders.held == []
+
+    async def test_takes_changes_of_the_weights_that_it_has_and_of_no_others(self, world: World) -> None:
+        await world.load()
+        await world.update(b"one", base=BASE)
+        with pytest.raises(FailedPrecondition, match="send them whole"):
+            await world.update(b"two", base=BASE)
+        assert world.policies.get(P).policy_id == content_id(b"one")
+        await world.update(b"two", base=content_id(b"one"))
 
     async def test_serves_nothing_once_the_engine_does_not_compute_with_the_new_weights(self, world: World) -> None:
         await world.load()

@@ -134,7 +134,7 @@ class MemoryFolders:
         await self.check(source)
         return ModelFolder(Path(source), self.models[source], 0, str(content_id(source.encode())))
 
-    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+    async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
         names, content = list[str](), b""
         async for part in weights:
             match part:
@@ -142,7 +142,7 @@ class MemoryFolders:
                     names.append(name)
                 case Chunk(data):
                     content += data
-        if not names:
+        if not names and not changes:
             raise InvalidArgument("no tensor came", [FieldViolation("message", "no tensor came")])
         folder = Path(f"received-{len(self.held)}")
         self.held.append(ModelFolder(folder, content_id(content), len(content), base.settings_id))

@@ -48,7 +48,7 @@ class PrometheusMeter:
     def updated(self, result: WeightUpdateResult) -> None:
         policy = result.policy.name
         self._updates.labels(policy).inc()
-        self._update_bytes.labels(policy).inc(result.size_bytes)
+        self._update_bytes.labels(policy).inc(result.received_bytes)
         self._receive_seconds.labels(policy).observe(result.receive_duration.total_seconds())
         self._load_seconds.labels(policy).observe(result.load_duration.total_seconds())
         self._probe_error.labels(policy).set(result.probe_error)

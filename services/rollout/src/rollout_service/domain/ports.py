@@ -42,8 +42,9 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
-        """Writes a new folder: `weights`, with the config and tokenizer of `base`.
+    async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
+        """Writes a new folder: `weights`, with the config and tokenizer of `base`. With `changes` tensors may come as
+        what changed of those of `base`, and those that do not come are as there.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
         order, ResourceExhausted when the disk is full, or before the first tensor when it has no room for as much as
