@@ -32,7 +32,8 @@ class TestWebhookStore:
         hooks = stores.webhooks
         one = webhook(1, Kind.RUN_FAILED)
         assert await hooks.create(one, request()) == one
-        assert await hooks.create(webhook(2), request()) == one
+        assert await hooks.create(webhook(2), request()) == one == await hooks.find(request())
+        assert await hooks.find(request(2)) is None
         with pytest.raises(AlreadyExists):
             await hooks.create(webhook(2), request(content="another"))
         two = await hooks.create(webhook(2), request(2))

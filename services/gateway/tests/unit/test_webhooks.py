@@ -287,6 +287,7 @@ async def test_there_is_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -
     await webhooks(world).create("req_1", URL)
     with pytest.raises(ResourceExhausted):
         await made(world)
+    assert (await webhooks(world).create("req_1", URL)).secret == ""
 
 
 async def test_through_rest(world: World) -> None:

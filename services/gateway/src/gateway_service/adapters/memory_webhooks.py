@@ -17,12 +17,16 @@ class MemoryWebhookStore:
         self._made: Made[str] = Made("webhook")
 
     async def create(self, webhook: Webhook, request: Request) -> Webhook:
-        existing = self._made.find(request)
+        existing = await self.find(request)
         if existing is not None:
-            return self._webhooks[existing]
+            return existing
         self._webhooks[webhook.id] = webhook
         self._made.add(request, webhook.id)
         return webhook
+
+    async def find(self, request: Request) -> Webhook | None:
+        webhook_id = self._made.find(request)
+        return None if webhook_id is None else self._webhooks[webhook_id]
 
     async def get(self, webhook_id: str) -> Webhook:
         if webhook_id not in self._webhooks:

@@ -25,9 +25,13 @@ class SqlWebhookStore:
     async def create(self, webhook: Webhook, request: Request) -> Webhook:
         if await self._database.insert_if_absent(webhooks, _row(webhook) | request.columns):
             return webhook
+        existing = await self.find(request)
+        assert existing is not None, "an id is new, so that only the request's can be taken"
+        return existing
+
+    async def find(self, request: Request) -> Webhook | None:
         row = await self._database.made_by(request, select(webhooks), "webhook")
-        assert row is not None, "an id is new, so that only the request's can be taken"
-        return _webhook(row)
+        return None if row is None else _webhook(row)
 
     async def get(self, webhook_id: str) -> Webhook:
         row = await self._database.first(select(webhooks).where(webhooks.c.id == webhook_id))

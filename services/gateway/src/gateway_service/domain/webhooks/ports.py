@@ -19,6 +19,10 @@ class WebhookStore(Protocol):
         """
         ...
 
+    async def find(self, request: Request) -> Webhook | None:
+        """The webhook that the request made. Raises AlreadyExists as `create`."""
+        ...
+
     async def get(self, webhook_id: str) -> Webhook:
         """Raises NotFound."""
         ...

@@ -37,6 +37,8 @@ class Webhooks:
         """
         kinds = self._checked(url, events, description)
         request = Request.of(request_id, url, sorted(kinds), description)
+        if existing := await self._store.find(request):
+            return NewWebhook(existing, "")
         if await self._store.count() >= MAX_WEBHOOKS:
             raise ResourceExhausted(f"there are {MAX_WEBHOOKS} webhooks: delete one that is not needed")
         webhook = Webhook(
