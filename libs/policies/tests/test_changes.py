@@ -75,3 +75,11 @@ def test_signs_of_zero_and_numbers_that_are_none_are_kept() -> None:
 def test_what_are_no_changes_of_this_tensor_is_data_loss(bad: bytes) -> None:
     with pytest.raises(DataLoss):
         changes.decode(values(1000), bad, 2)
+
+
+def test_no_change_is_one_too() -> None:
+    before = values(1000)
+    encoded = changes.encode(before, before, 2)
+    assert encoded is not None
+    assert changes.decode(before, encoded, 2) == before
+    assert changes.decode(b"", zlib.compress(b""), 2) == b""

@@ -30,7 +30,7 @@ def encode(before: Buffer, after: Buffer, width: int) -> bytes | None:
     # Single bits that are far between repeat nothing: Huffman's code alone is the smallest here, and the fastest.
     stream = zlib.compressobj(1, strategy=zlib.Z_HUFFMAN_ONLY)
     changes = stream.compress(np.packbits(changed).tobytes())
-    changes += stream.compress((new[changed] - old[changed]).tobytes()) + stream.flush()
+    changes += stream.compress(np.compress(changed, new - old).tobytes()) + stream.flush()
     return changes if len(changes) < len(after) else None
 
 
@@ -49,11 +49,12 @@ def decode(before: Buffer, changes: Buffer, width: int) -> bytes:
         raise DataLoss(f"the changes cannot be read: {error}") from error
     if not stream.eof or stream.unused_data or len(came) < size:
         raise DataLoss("the changes are not those of a tensor of this size")
-    changed = np.unpackbits(np.frombuffer(came[:size], np.uint8), count=len(old)).astype(bool)
+    changed = np.unpackbits(np.frombuffer(came, np.uint8, size), count=len(old)).view(bool)
     if len(came) - size != int(np.count_nonzero(changed)) * width:
         raise DataLoss("there are not as many differences as changes")
-    new = old.copy()
-    new[changed] += _elements(came[size:], width)
+    new = np.zeros_like(old)
+    np.place(new, changed, _elements(memoryview(came)[size:], width))
+    new += old
     return new.tobytes()
 
 
