@@ -10,11 +10,13 @@ from datetime import timedelta
 from functools import partial
 
 import grpc
+import httpx
 import uvloop
 from fastapi import FastAPI
 from sqlalchemy import text
 
 from gateway_service.adapters import redaction
+from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
@@ -24,6 +26,8 @@ from gateway_service.adapters.sql.exchanges import SqlExchangeStore
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
+from gateway_service.adapters.sql.webhooks import SqlWebhookStore
+from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
@@ -51,6 +55,10 @@ from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.webhooks.addresses import Addresses
+from gateway_service.domain.webhooks.deliverer import Deliverer
+from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
+from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
 from gateway_service.servicer import (
@@ -61,6 +69,7 @@ from gateway_service.servicer import (
     ReleaseServicer,
     Servicers,
     TrafficServicer,
+    WebhookServicer,
 )
 from gateway_service.settings import Settings
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
@@ -70,7 +79,7 @@ from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
-from ratchet_kit import client, files
+from ratchet_kit import client, files, streams
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.retention import Kept, tidy
@@ -100,6 +109,7 @@ class Stores:
     completions: CompletionLog
     exchanges: ExchangeStore
     keys: KeyStore
+    webhooks: WebhookStore
     check_ready: Callable[[], Awaitable[None]]
     """Raises Unavailable while they cannot be reached."""
 
@@ -116,6 +126,8 @@ class Peers:
     """By the services' names."""
     backends: Backends
     """The stubs that answer /api/v1."""
+    sender: Sender
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class Service:
     keys: Keys
     authenticator: Authenticator
     usage: Usage
+    webhooks: Webhooks
+    deliverer: Deliverer
     servicers: Servicers
     http: FastAPI
 
@@ -192,11 +206,15 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         Kept("texts", settings.keep_texts, stores.completions.forget_texts),
         Kept("records", settings.keep_records, stores.completions.forget_records),
         Kept("traffic", settings.keep_traffic, stores.exchanges.remove),
+        Kept("deliveries", settings.keep_deliveries, stores.webhooks.forget),
     ]
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
     controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
     keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
+    addresses = Addresses(settings.webhook_urls.split(","))
+    webhooks = Webhooks(stores.webhooks, addresses, clock)
+    deliverer = Deliverer(stores.webhooks, peers.sender, addresses, peers.feed, clock, chance)
     servicers = Servicers(
         GatewayServicer(completer, feedback, exchanges),
         ReleaseServicer(releases),
@@ -204,6 +222,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         KeyServicer(keys),
         PlatformServicer(Platform(peers.health, peers.nodes, stores.check_ready)),
         TrafficServicer(exchanges),
+        WebhookServicer(webhooks),
     )
     http = app.build(
         completer=completer,
@@ -234,6 +253,8 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         keys=keys,
         authenticator=authenticator,
         usage=usage,
+        webhooks=webhooks,
+        deliverer=deliverer,
         servicers=servicers,
         http=http,
     )
@@ -253,6 +274,7 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlCompletionLog(database),
             SqlExchangeStore(database),
             SqlKeyStore(database),
+            SqlWebhookStore(database),
             check_ready,
         )
 
@@ -285,6 +307,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 hedging=settings.hedging,
             )
         )
+        sender = HttpSender(await stack.enter_async_context(httpx.AsyncClient()))
+        redis = await stack.enter_async_context(streams.connect(settings.redis_url))
         checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}
         yield Peers(
             policies=fleet,
@@ -300,6 +324,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
+            sender=sender,
+            feed=RedisFeed(redis, settings.worker_name()),
         )
 
 
@@ -343,6 +369,8 @@ async def run(
                 service.refresher.run,
                 service.serving.run,
                 service.known_experiments.run,
+                service.deliverer.run,
+                service.deliverer.listen,
             ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,

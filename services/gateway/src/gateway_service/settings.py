@@ -86,6 +86,11 @@ class Settings(ServiceSettings):
     """How long the request log is kept."""
     keep_traffic: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
     """How long the prompts, answers and feedback of keys that consent are kept."""
+    webhook_urls: str = ""
+    """The URLs below which webhooks may lie, separated by commas: https://hooks.example.com. Without one there are no
+    webhooks."""
+    keep_deliveries: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    """How long what was sent to webhooks, or given up, is kept to be looked at."""
     redact: tuple[str, ...] = ("emails", "secrets")
     """What is taken out of these before they are written, in this order: "emails", "secrets", or an operator's own
     function of a text, "package.module:function"."""
