@@ -74,8 +74,9 @@ def run(engine: sa.Engine, direction: str) -> None:
         "0006_release_sums",
         "0007_traffic",
         "0008_texts",
-        "0009_metrics",
-        "0010_replay",
+        "0009_webhooks",
+        "0010_metrics",
+        "0011_replay",
     ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):

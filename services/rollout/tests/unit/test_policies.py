@@ -39,7 +39,7 @@ REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
 
 class RecordingMeter:
     def __init__(self) -> None:
-        self.tokens = self.updates = self.deaths = 0
+        self.tokens = self.updates = self.deaths = self.hangs = 0
         self.gone: list[PolicyName] = []
         self.evictions: list[PolicyName] = []
         self.sequences = 0
@@ -60,8 +60,9 @@ class RecordingMeter:
     def evicted(self, policy: PolicyName) -> None:
         self.evictions.append(policy)
 
-    def engine_died(self, policy: PolicyName) -> None:
+    def engine_died(self, policy: PolicyName, hung: bool) -> None:
         self.deaths += 1
+        self.hangs += hung
 
     def unloaded(self, policy: PolicyName) -> None:
         self.gone.append(policy)
@@ -331,6 +332,16 @@ class TestDeath:
         assert policy.weight_updates == 1
         assert world.meter.deaths == 1
         assert dead.stopped
+
+    async def test_one_that_hangs_counts_as_dead_and_as_hung_and_the_node_says_so(self, world: World) -> None:
+        await world.load()
+        world.engine.die("vLLM hangs", hung=True)
+        while world.policies.get(P).state is State.READY:
+            await asyncio.sleep(0)
+        assert world.policies.node().detail == "p is being started again: vLLM hangs"
+        await world.until(State.READY)
+        assert world.policies.node().detail == ""
+        assert (world.meter.deaths, world.meter.hangs) == (1, 1)
 
     async def test_a_generation_under_way_is_unavailable(self, world: World) -> None:
         await world.load()

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.adapters import memory_experiments
+from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
@@ -15,13 +16,16 @@ from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:
-    def __init__(self) -> None:
+    def __init__(self, webhooks: MemoryWebhookStore | None = None) -> None:
+        """`webhooks`: they are told of what ends."""
+        self._webhooks = webhooks or MemoryWebhookStore()
         self._releases: dict[str, Release] = {}
         self._made: Made[str] = Made("release")
 
@@ -63,6 +67,8 @@ class MemoryReleaseStore:
             raise Aborted(f"release {release.id} was changed by someone else at the same time")
         saved = replace(release, revision=release.revision + 1)
         self._releases[release.id] = saved
+        if event := event_of_release(saved):
+            self._webhooks.announce_now([event], event.create_time)
         return saved
 
     def _sorted(self) -> Sequence[Release]:

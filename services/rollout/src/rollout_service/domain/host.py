@@ -11,7 +11,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetEr
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
-from rollout_service.domain.policy import Policy, PolicyId, State
+from rollout_service.domain.policy import Death, Policy, PolicyId, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports
 from rollout_service.domain.read_write_lock import ReadWriteLock
 from rollout_service.domain.weights import (
@@ -250,25 +250,25 @@ class PolicyHost:
         while True:
             started = time.monotonic()
             try:
-                reason = await self._serve_once()
+                death = await self._serve_once()
             except RatchetError as error:
                 if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
                     raise
-                reason = error.message
+                death = Death(error.message)
             if self.policy.state is State.FAILED:
                 return
-            self._ports.meter.engine_died(self.policy.name)
+            self._ports.meter.engine_died(self.policy.name, death.hung)
             lived = timedelta(seconds=time.monotonic() - started)
             deaths = 1 if lived > self._limits.healthy_after else deaths + 1
             if deaths > self._limits.deaths:
-                raise Unavailable(f"{reason}; it died {deaths} times in a row")
-            self.policy = self.policy.restarting(reason)
-            log.warning("engine.died", policy=self.policy.name, reason=reason, deaths=deaths)
+                raise Unavailable(f"{death.reason}; it died {deaths} times in a row")
+            self.policy = self.policy.restarting(death.reason)
+            log.warning("engine.died", policy=self.policy.name, reason=death.reason, deaths=deaths)
             if deaths > 1:
                 await asyncio.sleep(self._limits.delay.total_seconds() * 2 ** (deaths - 2))
 
-    async def _serve_once(self) -> str:
-        """Runs one engine with the current weights until it dies, and returns the reason."""
+    async def _serve_once(self) -> Death:
+        """Runs one engine with the current weights until it dies or hangs."""
         assert self._model is not None
         model = self._model
         policy = self.policy

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ratchet_kit.times import Clock
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
+from rollout_service.domain.policy import Death, EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdateResult
 
 
@@ -110,8 +110,8 @@ class PolicyEngine(Protocol):
         """
         ...
 
-    async def died(self) -> str:
-        """Waits until the engine is dead and returns the reason."""
+    async def died(self) -> Death:
+        """Waits until the engine is dead, or hangs: it does not answer its service any more, nor compute."""
         ...
 
     async def stop(self) -> None:
@@ -162,7 +162,7 @@ class Meter(Protocol):
 
     def updated(self, result: WeightUpdateResult) -> None: ...
 
-    def engine_died(self, policy: PolicyName) -> None: ...
+    def engine_died(self, policy: PolicyName, hung: bool) -> None: ...
 
     def unloaded(self, policy: PolicyName) -> None:
         """It is gone, and with it what was counted of it: runs and evaluations each have a policy of a new name."""

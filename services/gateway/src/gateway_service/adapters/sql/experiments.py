@@ -7,9 +7,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row, delete, select, update
 
+from gateway_service.adapters.sql import webhooks
 from gateway_service.adapters.sql.tables import experiments, replay_prompts
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
+from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Request
@@ -72,11 +74,13 @@ class SqlExperimentStore:
         change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
         async with self._database.writing() as connection:
             result = await connection.execute(change.values(_row(saved)))
-            if result.rowcount == 1 and saved.state in (State.CONCLUDED, State.STOPPED):
+            if result.rowcount != 1:
+                raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+            if event := event_of_experiment(saved):
+                await webhooks.announce(connection, [event], event.create_time)
+            if saved.state in (State.CONCLUDED, State.STOPPED):
                 own = replay_prompts.c.experiment_id == experiment.id
                 await connection.execute(delete(replay_prompts).where(own))
-        if result.rowcount != 1:
-            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
         return saved
 
 

@@ -42,7 +42,8 @@ class ExperimentStore(Protocol):
         ...
 
     async def save(self, experiment: Experiment) -> Experiment:
-        """Stores it and returns it with its new revision; of one that has ended the prompts are dropped.
+        """Stores it and returns it with its new revision; of one that has ended the prompts are dropped. In the same
+        transaction, webhooks are told of its end.
 
         Raises Aborted unless the stored revision is its own.
         """
