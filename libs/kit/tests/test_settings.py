@@ -37,6 +37,14 @@ def test_the_services_own_variables(env):
     assert settings.grace == timedelta(seconds=2.5)
 
 
+def test_a_bare_number_is_of_seconds_also_where_none_is_a_choice(env):
+    class Patient(Settings):
+        patience: timedelta | None = None
+
+    env.setenv("RATCHET_DEMO_PATIENCE", "2.5")
+    assert Patient().patience == timedelta(seconds=2.5)
+
+
 def test_shared_variables_and_the_own_ones_before_them(env):
     env.setenv("REDIS_URL", "redis://shared:1/0")
     env.setenv("DATABASE_URL", "postgresql://shared/ratchet")

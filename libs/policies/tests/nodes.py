@@ -38,6 +38,9 @@ class MemoryNode:
     failing: RatchetError | None = None
     draining: bool = False
     hangs: bool = False
+    slow: asyncio.Event | None = None
+    """Generations wait for it."""
+    under_way: int = 0
     others: int = 0
     """Sequences of other callers."""
     answered: int = 0
@@ -120,6 +123,12 @@ class MemoryNode:
     async def _serve(self, name: str, policy_id: str) -> None:
         await self._reach(new=True)
         await asyncio.sleep(0)
+        if self.slow is not None:
+            self.under_way += 1
+            try:
+                await self.slow.wait()
+            finally:
+                self.under_way -= 1
         if self.failing is not None:
             raise self.failing
         if (await self.get(name)).policy_id != policy_id:

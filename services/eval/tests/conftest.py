@@ -201,6 +201,14 @@ class MemoryMeter:
         self.states.append(str(evaluation.state))
 
 
+class MemoryEvents:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    async def ended(self, evaluation: Evaluation) -> None:
+        self.told.append((evaluation.id, evaluation.state.name))
+
+
 class World:
     """The use cases over ports in memory."""
 
@@ -213,8 +221,15 @@ class World:
         self.models = MemoryModels()
         self.environment = MemoryEnvironment()
         self.meter = MemoryMeter()
+        self.events = MemoryEvents()
         self.evaluations = Evaluations(
-            self.store, self.queue, self.problems, self.models, clock, watch_interval=timedelta(milliseconds=5)
+            self.store,
+            self.queue,
+            self.problems,
+            self.models,
+            self.events,
+            clock,
+            watch_interval=timedelta(milliseconds=5),
         )
         self.measurer = Measurer(
             self.store,

@@ -1,14 +1,16 @@
 """An engine, a registry and a grader in memory, whose behaviour a test sets."""
 
+import asyncio
 import json
 import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
 from gateway_service.domain.traffic.record import ProblemRef
+from gateway_service.domain.webhooks.event import Event
 from ratchet_kit.errors import (
     Aborted,
     AlreadyExists,
@@ -19,6 +21,7 @@ from ratchet_kit.errors import (
     NotFound,
     RatchetError,
     ResourceExhausted,
+    Unavailable,
 )
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.work import Priority
@@ -300,3 +303,39 @@ class ScriptedNodes:
         state = NodeState.DRAINING if draining else NodeState.SERVING
         self.found[address] = replace(self.found[address], state=state)
         return self.found[address]
+
+
+class ScriptedEndpoints:
+    """What webhooks lead to."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Mapping[str, str], str]] = []
+        """URL, headers and body of each attempt."""
+        self.statuses: dict[str, int] = {}
+        """By URL; 204 where there is none, no answer where it is 0."""
+        self.hangs: dict[str, asyncio.Event] = {}
+        """Those that answer once theirs is set."""
+
+    async def send(self, url: str, headers: Mapping[str, str], body: str) -> int:
+        self.sent.append((url, headers, body))
+        if url in self.hangs:
+            await self.hangs[url].wait()
+        status = self.statuses.get(url, 204)
+        if not status:
+            raise Unavailable("the endpoint could not be reached: ConnectError")
+        return status
+
+
+class ScriptedFeed:
+    """What other services tell of: a test puts it in `batches`."""
+
+    def __init__(self) -> None:
+        self.batches: list[Sequence[Event]] = []
+        self.looks = 0
+
+    async def read(self, block: timedelta) -> Sequence[Event]:
+        self.looks += 1
+        return self.batches[0] if self.batches else ()
+
+    async def ack(self) -> None:
+        self.batches = self.batches[1:]

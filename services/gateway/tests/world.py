@@ -11,6 +11,7 @@ from gateway_service import main
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from gateway_service.adapters.memory_exchanges import MemoryExchangeStore
 from gateway_service.adapters.memory_experiments import MemoryExperimentStore
+from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
@@ -23,7 +24,7 @@ from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
 from ratchet_testing import ManualClock
 
-from .doubles import ScriptedEngine, ScriptedGrader, ScriptedNodes, ScriptedRegistry
+from .doubles import ScriptedEndpoints, ScriptedEngine, ScriptedFeed, ScriptedGrader, ScriptedNodes, ScriptedRegistry
 
 ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (
@@ -40,6 +41,7 @@ SETTINGS = Settings(
     load_wait=timedelta(seconds=0.2),
     load_poll=timedelta(seconds=0.001),
     watch_poll=timedelta(seconds=0.001),
+    webhook_urls="https://hooks.example.com/ratchet, http://127.0.0.1:9000",
 )
 
 
@@ -70,8 +72,11 @@ class World:
             },
         )
         self.grader = ScriptedGrader()
-        self.releases = MemoryReleaseStore()
-        self.experiments = MemoryExperimentStore()
+        self.webhooks = MemoryWebhookStore()
+        self.endpoints = ScriptedEndpoints()
+        self.feed = ScriptedFeed()
+        self.releases = MemoryReleaseStore(self.webhooks)
+        self.experiments = MemoryExperimentStore(self.webhooks)
         self.completions = MemoryCompletionLog(self.experiments)
         self.keys = MemoryKeyStore()
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
@@ -90,8 +95,12 @@ class World:
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
         exchanges = MemoryExchangeStore(self.completions)
-        stores = main.Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, ready)
-        peers = main.Peers(self.engine, self.nodes, self.registry, self.grader, {}, self.stubs)
+        stores = main.Stores(
+            self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready
+        )
+        peers = main.Peers(
+            self.engine, self.nodes, self.registry, self.grader, {}, self.stubs, self.endpoints, self.feed
+        )
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:

@@ -75,6 +75,14 @@ def comparison(difference: Estimate, problems: int = 200, confidence: float = 0.
     )
 
 
+class MemoryEvents:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    async def ended(self, version: Version) -> None:
+        self.told.append((str(version.ref), version.state.name))
+
+
 class MemoryEvaluations:
     """EvaluationSource over what a test puts in it: one set, unless it puts in more."""
 
@@ -119,6 +127,7 @@ class Registry:
     evaluations: MemoryEvaluations
     clock: ManualClock
     root: Path
+    events: MemoryEvents
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -162,16 +171,17 @@ async def _final(get: Callable[[], Awaitable[T]]) -> T:
 @pytest.fixture
 async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry]:
     stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue())
-    evaluations, root = MemoryEvaluations(), tmp_path / "artifacts"
+    evaluations, events, root = MemoryEvaluations(), MemoryEvents(), tmp_path / "artifacts"
     async with provision(
         Settings(port=0, artifact_url=str(root), sources="/"),
         stores=stores,
         queues=queues,
         evaluations=evaluations,
+        events=events,
         clock=clock,
         timing=FAST,
     ) as service:
-        yield Registry(service, stores, queues, evaluations, clock, root / "models")
+        yield Registry(service, stores, queues, evaluations, clock, root / "models", events)
 
 
 def starter(number: int) -> VersionRef:

@@ -33,6 +33,7 @@ from ratchet_cli.commands import (
     sandbox,
     traffic,
     trends,
+    webhooks,
 )
 from ratchet_cli.demo.command import demo
 from ratchet_cli.improve.command import improve
@@ -82,6 +83,7 @@ app.add_typer(experiments.app, name="experiments")
 app.add_typer(keys.app, name="keys")
 app.add_typer(traffic.app, name="traffic")
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(rewards.app, name="reward")
 app.add_typer(rewards.new, name="new")
 app.add_typer(sandbox.app, name="sandbox")

@@ -101,7 +101,7 @@ def test_a_problem_that_the_set_lacks(ratchet: Any, target: str, tmp_path: Path)
 
 
 def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp_path: Path) -> None:
-    done = ratchet("new", "reward", "brevity", "--folder", str(tmp_path))
+    done = ratchet("new", "reward", "brevity", "--task", "code", "--folder", str(tmp_path))
     assert done.returncode == 0, done.stderr
     test = [
         sys.executable,
@@ -121,3 +121,6 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
     again = ratchet("new", "reward", "brevity", "--folder", str(tmp_path))
     assert (again.returncode, "is there already" in again.stderr) == (1, True)
     assert ratchet("new", "reward", "not-a-name").returncode == 2
+    poem = ratchet("new", "reward", "rhyme", "--task", "poems", "--folder", str(tmp_path))
+    assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code.\n")
+    assert not (tmp_path / "rhyme.py").exists()

@@ -18,6 +18,7 @@ from ratchet_client.resource import S
 from ratchet_client.runs import Runs
 from ratchet_client.traffic import Traffic
 from ratchet_client.transport import AsyncTransport, SyncTransport
+from ratchet_client.webhooks import Webhooks
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -37,6 +38,7 @@ class _Resources(Chat[S]):
         self.platform = Platform(transport)
         self.traffic = Traffic(transport)
         self.nodes = Nodes(transport)
+        self.webhooks = Webhooks(transport)
 
 
 class Client(_Resources[SyncTransport]):

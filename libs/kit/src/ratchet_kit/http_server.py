@@ -80,16 +80,23 @@ class HttpServer:
     """Listens from its construction on; what connects before `run` is answered then."""
 
     def __init__(
-        self, app: ASGIApp, host: str, port: int, grace: timedelta, certificate: Certificate | None = None
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        grace: timedelta,
+        certificate: Certificate | None = None,
+        *,
+        shares_port: bool = False,
     ) -> None:
-        """With a certificate it speaks HTTPS only.
+        """With a certificate it speaks HTTPS only. `shares_port`: with the other `workers`.
 
         Raises FailedPrecondition when the port is in use, or the certificate cannot be used.
         """
         if certificate is not None:
             certificate.check()
         try:
-            self._socket = socket.create_server((host, port), backlog=2048)
+            self._socket = socket.create_server((host, port), backlog=2048, reuse_port=shares_port)
         except OSError as error:
             raise FailedPrecondition(f"cannot listen on {host}:{port}: {error.strerror}") from error
         # Its connections inherit it. asyncio leaves a socket of no named protocol as it is: the end of an answer then

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from ratchet_kit.errors import FailedPrecondition
 
@@ -27,7 +27,7 @@ def histogram(name: str, help: str, labels: Sequence[str] = (), buckets: Sequenc
     return _histogram(name, help, tuple(labels), tuple(buckets))
 
 
-def start(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
+def start(port: int, host: str = "127.0.0.1", registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
     """Serves `/metrics` from a thread and returns what stops it. Port 0 serves nothing.
 
     Raises:
@@ -36,7 +36,7 @@ def start(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
     if port == 0:
         return lambda: None
     try:
-        server, thread = start_http_server(port, addr=host)
+        server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
 
@@ -55,7 +55,7 @@ def _counter(name: str, help: str, labels: tuple[str, ...]) -> Counter:
 
 @cache
 def _gauge(name: str, help: str, labels: tuple[str, ...]) -> Gauge:
-    return Gauge(PREFIX + name, help, labels)
+    return Gauge(PREFIX + name, help, labels, multiprocess_mode="liveall")  # of one of several workers: by its pid
 
 
 @cache

@@ -69,11 +69,16 @@ def compute(tensors: Iterable[Tensor | tuple[str, str, Sequence[int], Buffer]]) 
     Raises:
         ValueError: a name comes twice.
     """
+    return of_hashes((name, dtype, shape, hashlib.sha256(data).hexdigest()) for name, dtype, shape, data in tensors)
+
+
+def of_hashes(tensors: Iterable[tuple[str, str, Sequence[int], str]]) -> str:
+    """The policy id of tensors of which the last is the sha256 of the bytes, in hex. Raises as `compute`."""
     lines: dict[str, str] = {}
-    for name, dtype, shape, data in tensors:
+    for name, dtype, shape, sha256 in tensors:
         if name in lines:
             raise ValueError(f"tensor {name} comes twice")
-        lines[name] = f"{dtype} {'x'.join(map(str, shape))} {hashlib.sha256(data).hexdigest()}"
+        lines[name] = f"{dtype} {'x'.join(map(str, shape))} {sha256}"
     if HEAD in lines and lines[HEAD] == lines.get(EMBEDDING):
         del lines[HEAD]
     content = "".join(f"{name} {lines[name]}\n" for name in sorted(lines))
@@ -115,10 +120,10 @@ def _settings(file: Path) -> str:
     return hashlib.sha256(kept.encode()).hexdigest()
 
 
-def read_safetensors(file: Path) -> Iterator[Tensor]:
+def read_safetensors(file: Path, only: str | None = None) -> Iterator[Tensor]:
     """The tensors of a file in the format of https://github.com/huggingface/safetensors#format, mapped, not copied.
 
-    A tensor's `data` is valid until the next one is asked for.
+    A tensor's `data` is valid until the next one is asked for. `only`: the one of this name.
 
     Raises:
         DataLoss: the file is cut short, or its header is none.
@@ -138,6 +143,8 @@ def read_safetensors(file: Path) -> Iterator[Tensor]:
             raise DataLoss(f"{file} is cut short")
         with memoryview(mapped) as whole:
             for name, dtype, shape, begin, end in entries:
+                if only is not None and name != only:
+                    continue
                 with whole[start + begin : start + end] as data:
                     yield Tensor(name, dtype, shape, data)
 

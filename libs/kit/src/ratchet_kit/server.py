@@ -44,7 +44,6 @@ class Service(Protocol):
 
 
 _OPTIONS = [
-    ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),  # clients of ours ping each 30 s
@@ -103,6 +102,7 @@ async def serve(
     wrappers: Sequence[interceptors.Wrapper] | None = None,
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
+    shares_port: bool = False,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
 
@@ -111,7 +111,8 @@ async def serve(
     `ratchet_kit.access`. A door for others has `wrappers` in place of that, which run inside the interceptors that
     every service has, before and after each call; what they raise is answered like a handler's error. `on_ready` is
     given the port once calls are answered.
-    `stop` takes the place of the signals where the process is not the service's own, as in a test.
+    `stop` takes the place of the signals where the process is not the service's own, as in a test. `shares_port`: with
+    the other `workers`.
 
     Raises:
         FailedPrecondition: a port is in use, or the token or a certificate cannot be read.
@@ -121,14 +122,14 @@ async def serve(
     stop_metrics = metrics.start(settings.metrics_port, settings.host)
     try:
         if stop is not None:
-            await _serve(settings, service_name, add, background, wrappers, on_ready, stop)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port)
             return
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         try:
-            await _serve(settings, service_name, add, background, wrappers, on_ready, stop)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -145,6 +146,7 @@ async def _serve(
     wrappers: Sequence[interceptors.Wrapper] | None,
     on_ready: Callable[[int], None] | None,
     stop: asyncio.Event,
+    shares_port: bool,
 ) -> None:
     grace = settings.grace.total_seconds()
     is_public = wrappers is not None
@@ -156,7 +158,12 @@ async def _serve(
         settings.default_deadline,
         settings.default_stream_deadline,
     )
-    options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
+    options = [
+        *_OPTIONS,
+        # Otherwise a second server on the same port is an error, not a second half of the calls.
+        ("grpc.so_reuseport", int(shares_port)),
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+    ]
     server = grpc.aio.server(
         interceptors=[*traces.server_interceptors(), interceptor],
         options=options,

@@ -97,7 +97,8 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def _seconds(cls, value: Any, info: ValidationInfo) -> Any:
         """A variable of the environment is text, in which pydantic takes a bare number for days."""
-        if isinstance(value, str) and info.field_name and cls.model_fields[info.field_name].annotation is timedelta:
+        kind = cls.model_fields[info.field_name].annotation if info.field_name else None
+        if isinstance(value, str) and kind in (timedelta, timedelta | None):
             try:
                 return timedelta(seconds=float(value))
             except ValueError:

@@ -6,7 +6,7 @@ again, to another engine; after that never. Every node is looked at (`directory`
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -22,6 +22,7 @@ from ratchet_policies.choice import ranked
 from ratchet_policies.convert import policy_from_proto
 from ratchet_policies.directory import Directory
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
+from ratchet_policies.hedging import Hedges, Hedging
 from ratchet_policies.member import Member, NodeEngine
 from ratchet_policies.node import Node
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
@@ -34,11 +35,25 @@ _RANK = (PolicyState.READY, PolicyState.LOADING, PolicyState.UNLOADING, PolicySt
 _GIB = 1 << 30
 
 
-class Fleet:
-    """`seeds`: addresses of rollout nodes, of which one has to answer: the others are learnt. A context manager."""
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A stream, of which the first piece has come."""
 
-    def __init__(self, seeds: Sequence[str], connect: Callable[[str], NodeEngine]) -> None:
+    first: Delta | None
+    rest: AsyncGenerator[Delta]
+
+
+class Fleet:
+    """`seeds`: addresses of rollout nodes, of which one has to answer: the others are learnt. A context manager.
+
+    `hedging`: None asks no second engine while the first may still answer.
+    """
+
+    def __init__(
+        self, seeds: Sequence[str], connect: Callable[[str], NodeEngine], hedging: Hedging | None = None
+    ) -> None:
         self._directory = Directory(seeds, connect)
+        self._hedges = Hedges(hedging)
 
     @classmethod
     def of(
@@ -47,9 +62,11 @@ class Fleet:
         *,
         generate_timeout: timedelta = timedelta(minutes=10),
         unload_timeout: timedelta = timedelta(minutes=1),
+        hedging: Hedging | None = None,
     ) -> Self:
         """`target`: host:port of one node, or of several, separated by commas."""
-        return cls(seeds_of(target), partial(connect, generate_timeout=generate_timeout, unload_timeout=unload_timeout))
+        opened = partial(connect, generate_timeout=generate_timeout, unload_timeout=unload_timeout)
+        return cls(seeds_of(target), opened, hedging)
 
     async def __aenter__(self) -> Self:
         await self._directory.__aenter__()
@@ -150,32 +167,48 @@ class Fleet:
     async def generate(
         self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> Generation:
+        async def call(member: Member) -> Generation:
+            with member.serving(name, sampling.n):
+                return await member.unless_away(member.engine.generate(name, policy_id, prompt, sampling, priority))
+
+        async def discard(late: Generation) -> None:
+            pass
+
         route = Route(self._open, name, policy_id, prompt)
         while True:
             member = await route.next()
             try:
-                with member.serving(name, sampling.n):
-                    answer = member.engine.generate(name, policy_id, prompt, sampling, priority)
-                    return await member.unless_away(answer)
+                return await self._hedges.ask(route, member, call, discard)
             except AGAIN as error:
                 route.failed(error)
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        async def pieces(member: Member) -> AsyncGenerator[Delta]:
+            with member.serving(name, sampling.n):
+                async with aclosing(member.engine.stream(name, policy_id, prompt, sampling)) as deltas:
+                    while (delta := await member.unless_away(anext(deltas, None))) is not None:
+                        yield delta
+
+        async def call(member: Member) -> _Begun:
+            deltas = pieces(member)
+            return _Begun(await anext(deltas, None), deltas)
+
+        async def discard(late: _Begun) -> None:
+            await late.rest.aclose()
+
         route = Route(self._open, name, policy_id, prompt)
         while True:
             member = await route.next()
-            has_begun = False
             try:
-                with member.serving(name, sampling.n):
-                    async with aclosing(member.engine.stream(name, policy_id, prompt, sampling)) as deltas:
-                        while (delta := await member.unless_away(anext(deltas, None))) is not None:
-                            has_begun = True
-                            yield delta
-                return
+                begun = await self._hedges.ask(route, member, call, discard)
+                break
             except AGAIN as error:
-                if has_begun:
-                    raise
                 route.failed(error)
+        async with aclosing(begun.rest) as rest:
+            if begun.first is not None:
+                yield begun.first
+            async for delta in rest:
+                yield delta
 
     # Choices
 

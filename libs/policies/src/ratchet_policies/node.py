@@ -45,7 +45,7 @@ class Node:
     free_memory: int = 0
     """Bytes, of the machine."""
     detail: str = ""
-    """Of one that is away: one sentence."""
+    """Of one that is away, or starts engines again: one sentence."""
 
     @property
     def sequences(self) -> int:

@@ -51,14 +51,26 @@ class Route:
         self._errors.append(error)
         _again.labels(type(error).__name__).inc()
 
+    def another(self) -> Member | None:
+        """One more that has the policy ready, beside those that were tried."""
+        member = self._choose([member for member in self._members() if member.address not in self._tried])
+        if member is not None:
+            self._tried.add(member.address)
+        return member
+
     def _untried(self) -> Member | None:
         policy = self._policy
         members = [member for member in self._members() if member.address not in self._tried]
-        ready = [member for member in members if member.is_ready(policy, self._policy_id)]
-        if len(ready) > 1:
-            return choose(ready, lambda each: each.address, lambda each: each.load(policy), beginning(self._prompt))
-        if ready:
-            return ready[0]
+        if (ready := self._choose(members)) is not None:
+            return ready
         # What a node says of itself is up to a second old: the others are asked, who holds it by name first.
         members.sort(key=lambda member: (not member.allows(policy), not member.holds(policy)))
         return members[0] if members else None
+
+    def _choose(self, members: list[Member]) -> Member | None:
+        """Of those that have the policy ready."""
+        policy = self._policy
+        ready = [member for member in members if member.is_ready(policy, self._policy_id)]
+        if len(ready) > 1:
+            return choose(ready, lambda each: each.address, lambda each: each.load(policy), beginning(self._prompt))
+        return ready[0] if ready else None

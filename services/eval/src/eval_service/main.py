@@ -8,6 +8,7 @@ from functools import partial
 
 import grpc
 
+from eval_service.adapters.events import RedisEvents
 from eval_service.adapters.meter import PrometheusMeter
 from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.adapters.problems import LibraryProblems
@@ -118,10 +119,11 @@ async def provision(
             deadlines,
             sleep,
         )
-        work = EvaluationWork(name, store, measurer, meter, clock, settings.lease)
+        events = RedisEvents(redis)
+        work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
         yield Service(
-            Evaluations(store, queue, problems, models, clock),
+            Evaluations(store, queue, problems, models, events, clock),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, settings.reconcile_interval),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.measurer import Measurer
 from eval_service.domain.patience import OutOfPatience
-from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
+from eval_service.domain.ports import EvaluationStore, Events, Meter, PolicyHost
 from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -23,13 +23,21 @@ class EvaluationWork(HeldWork[Evaluation]):
     kind = "evaluation"
 
     def __init__(
-        self, owner: str, store: EvaluationStore, measurer: Measurer, meter: Meter, clock: Clock, lease: timedelta
+        self,
+        owner: str,
+        store: EvaluationStore,
+        measurer: Measurer,
+        meter: Meter,
+        events: Events,
+        clock: Clock,
+        lease: timedelta,
     ) -> None:
         """`owner`: no other living worker has this name. `lease`: how long an evaluation stays with one that died."""
         super().__init__(store.change, owner, clock, lease)
         self._store = store
         self._measurer = measurer
         self._meter = meter
+        self._events = events
 
     async def do(self, claim: Evaluation) -> None:
         try:
@@ -45,11 +53,14 @@ class EvaluationWork(HeldWork[Evaluation]):
         now = self.clock.now()
         ended = await self._store.change(claim.id, lambda present: present.succeed(self.owner, result, now))
         self._meter.ended(ended)
+        await self._events.ended(ended)
         log.info("evaluation.succeeded", pass_at_k={item.k: item.estimate.value for item in result.pass_at_k})
 
     async def fail(self, claim: Evaluation, error: RatchetError) -> None:
         await super().fail(claim, error)
-        self._meter.ended(await self._store.get(claim.id))
+        ended = await self._store.get(claim.id)
+        self._meter.ended(ended)
+        await self._events.ended(ended)
         log.error("evaluation.failed", evaluation_id=claim.id, reason=error.message)
 
     async def waiting(self) -> Sequence[Waiting]:

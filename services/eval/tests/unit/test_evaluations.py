@@ -206,7 +206,7 @@ class PartlyUnreadableStore(MemoryEvaluationStore):
 
 async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> None:
     store = PartlyUnreadableStore()
-    evaluations = Evaluations(store, world.queue, world.problems, world.models, world.clock)
+    evaluations = Evaluations(store, world.queue, world.problems, world.models, world.events, world.clock)
     ids = [(await evaluations.create(SPEC, "")).evaluation.id for _ in range(3)]
     store.unreadable = ids[1]
     page = await evaluations.page(9, "")

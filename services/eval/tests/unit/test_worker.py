@@ -26,7 +26,7 @@ SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basic
 
 
 async def claimed(world: Any) -> tuple[EvaluationWork, Evaluation]:
-    work = EvaluationWork("me", world.store, world.measurer, world.meter, world.clock, timedelta(hours=9))
+    work = EvaluationWork("me", world.store, world.measurer, world.meter, world.events, world.clock, timedelta(hours=9))
     return work, await work.claim((await world.evaluations.create(SPEC, "")).evaluation.id)
 
 
@@ -37,6 +37,19 @@ async def test_a_policy_that_cannot_be_loaded_fails_it_at_once(world: Any, reaso
     await work.do(evaluation)
     ended = await world.store.get(evaluation.id)
     assert (ended.state, ended.failure) == (State.FAILED, Failure.of(reason))
+
+
+async def test_the_end_of_an_evaluation_is_told_of_once(world: Any) -> None:
+    work, measured = await claimed(world)
+    await work.do(measured)
+    world.host.open_faults = [NotFound("no such folder")]
+    work, broken = await claimed(world)
+    await work.do(broken)
+    work, unwanted = await claimed(world)
+    for _ in range(2):
+        await world.evaluations.cancel(unwanted.id)
+        world.clock.advance(timedelta(seconds=1))
+    assert world.events.told == [(measured.id, "SUCCEEDED"), (broken.id, "FAILED"), (unwanted.id, "CANCELLED")]
 
 
 async def test_it_is_left_to_who_holds_it_now(world: Any) -> None:

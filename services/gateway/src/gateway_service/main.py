@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from datetime import timedelta
 from functools import partial
 
 import grpc
+import httpx
 import uvloop
 from fastapi import FastAPI
 from sqlalchemy import text
 
 from gateway_service.adapters import redaction
+from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
@@ -23,6 +26,8 @@ from gateway_service.adapters.sql.exchanges import SqlExchangeStore
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
+from gateway_service.adapters.sql.webhooks import SqlWebhookStore
+from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
@@ -50,6 +55,10 @@ from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.webhooks.addresses import Addresses
+from gateway_service.domain.webhooks.deliverer import Deliverer
+from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
+from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
 from gateway_service.servicer import (
@@ -60,6 +69,7 @@ from gateway_service.servicer import (
     ReleaseServicer,
     Servicers,
     TrafficServicer,
+    WebhookServicer,
 )
 from gateway_service.settings import Settings
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
@@ -69,16 +79,19 @@ from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
-from ratchet_kit import client, files
+from ratchet_kit import client, files, streams
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.workers import supervise
 from ratchet_policies.fleet import Fleet
 
 SERVICE = "gateway"
+WORKER = "worker"
+"""As an argument: this process is one of several."""
 PEER_TIMEOUT = timedelta(minutes=10)
 """For one call of another service through REST; a delete may have many files to remove. Callers may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
@@ -96,6 +109,7 @@ class Stores:
     completions: CompletionLog
     exchanges: ExchangeStore
     keys: KeyStore
+    webhooks: WebhookStore
     check_ready: Callable[[], Awaitable[None]]
     """Raises Unavailable while they cannot be reached."""
 
@@ -112,6 +126,8 @@ class Peers:
     """By the services' names."""
     backends: Backends
     """The stubs that answer /api/v1."""
+    sender: Sender
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +150,8 @@ class Service:
     keys: Keys
     authenticator: Authenticator
     usage: Usage
+    webhooks: Webhooks
+    deliverer: Deliverer
     servicers: Servicers
     http: FastAPI
 
@@ -188,11 +206,15 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         Kept("texts", settings.keep_texts, stores.completions.forget_texts),
         Kept("records", settings.keep_records, stores.completions.forget_records),
         Kept("traffic", settings.keep_traffic, stores.exchanges.remove),
+        Kept("deliveries", settings.keep_deliveries, stores.webhooks.forget),
     ]
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
     controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
     keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
+    addresses = Addresses(settings.webhook_urls.split(","))
+    webhooks = Webhooks(stores.webhooks, addresses, clock)
+    deliverer = Deliverer(stores.webhooks, peers.sender, addresses, peers.feed, clock, chance)
     servicers = Servicers(
         GatewayServicer(completer, feedback, exchanges),
         ReleaseServicer(releases),
@@ -200,6 +222,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         KeyServicer(keys),
         PlatformServicer(Platform(peers.health, peers.nodes, stores.check_ready)),
         TrafficServicer(exchanges),
+        WebhookServicer(webhooks),
     )
     http = app.build(
         completer=completer,
@@ -230,6 +253,8 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         keys=keys,
         authenticator=authenticator,
         usage=usage,
+        webhooks=webhooks,
+        deliverer=deliverer,
         servicers=servicers,
         http=http,
     )
@@ -249,6 +274,7 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlCompletionLog(database),
             SqlExchangeStore(database),
             SqlKeyStore(database),
+            SqlWebhookStore(database),
             check_ready,
         )
 
@@ -278,8 +304,11 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 settings.rollout_target,
                 generate_timeout=settings.generate_timeout,
                 unload_timeout=settings.generate_timeout,
+                hedging=settings.hedging,
             )
         )
+        sender = HttpSender(await stack.enter_async_context(httpx.AsyncClient()))
+        redis = await stack.enter_async_context(streams.connect(settings.redis_url))
         checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}
         yield Peers(
             policies=fleet,
@@ -295,6 +324,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
+            sender=sender,
+            feed=RedisFeed(redis, settings.worker_name()),
         )
 
 
@@ -316,8 +347,16 @@ async def run(
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
+    shares_port = settings.workers > 1
     async with provision(settings) as service:
-        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
+        http = HttpServer(
+            service.http,
+            settings.host,
+            settings.http_port,
+            settings.grace,
+            settings.certificate,
+            shares_port=shares_port,
+        )
         await serve(
             settings,
             SERVICE,
@@ -330,15 +369,38 @@ async def run(
                 service.refresher.run,
                 service.serving.run,
                 service.known_experiments.run,
+                service.deliverer.run,
+                service.deliverer.listen,
             ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,
             stop=stop,
+            shares_port=shares_port,
         )
 
 
+async def run_workers(settings: Settings) -> None:
+    """Serves with several processes until SIGTERM.
+
+    Raises FailedPrecondition as `supervise` does, Unavailable when the database cannot be reached.
+    """
+    async with _sql_stores(settings):
+        admin_key(settings)  # made once, as the tables are, before workers look for them
+
+    def command(worker: int) -> list[str]:
+        return [sys.executable, "-m", "gateway_service.main", WORKER, str(worker)]
+
+    await supervise(settings, (settings.port, settings.http_port), settings.workers, command)
+
+
 def main() -> None:
-    launch(SERVICE, Settings(), run, uvloop.new_event_loop)
+    settings = Settings()
+    if settings.workers == 1:
+        launch(SERVICE, settings, run, uvloop.new_event_loop)
+    elif WORKER in sys.argv:
+        launch(SERVICE, settings.model_copy(update={"metrics_port": 0}), run, uvloop.new_event_loop)
+    else:
+        launch(SERVICE, settings, run_workers)
 
 
 if __name__ == "__main__":

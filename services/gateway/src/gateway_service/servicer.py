@@ -17,6 +17,7 @@ from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
+from gateway_service.domain.webhooks.webhooks import Webhooks
 from ratchet.gateway.v1 import (
     experiment_pb2,
     experiment_pb2_grpc,
@@ -29,6 +30,8 @@ from ratchet.gateway.v1 import (
     release_pb2_grpc,
     traffic_pb2,
     traffic_pb2_grpc,
+    webhook_pb2,
+    webhook_pb2_grpc,
 )
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet_kit import server
@@ -295,6 +298,51 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
         return platform_pb2.ResumeNodeResponse(node=node_to_proto(node))
 
 
+class WebhookServicer(webhook_pb2_grpc.WebhookServiceServicer):
+    def __init__(self, webhooks: Webhooks) -> None:
+        self._webhooks = webhooks
+
+    async def CreateWebhook(
+        self, request: webhook_pb2.CreateWebhookRequest, context: Context = None
+    ) -> webhook_pb2.CreateWebhookResponse:
+        new = await self._webhooks.create(
+            request.request_id, request.url, request.events, request.description, caller().id
+        )
+        return webhook_pb2.CreateWebhookResponse(webhook=convert.webhook_to_proto(new.webhook), secret=new.secret)
+
+    async def GetWebhook(
+        self, request: webhook_pb2.GetWebhookRequest, context: Context = None
+    ) -> webhook_pb2.GetWebhookResponse:
+        return webhook_pb2.GetWebhookResponse(webhook=convert.webhook_to_proto(await self._webhooks.get(request.id)))
+
+    async def ListWebhooks(
+        self, request: webhook_pb2.ListWebhooksRequest, context: Context = None
+    ) -> webhook_pb2.ListWebhooksResponse:
+        page = (await self._webhooks.page(request.page_size, request.page_token)).map(convert.webhook_to_proto)
+        return webhook_pb2.ListWebhooksResponse(webhooks=page.items, next_page_token=page.next_page_token)
+
+    async def UpdateWebhook(
+        self, request: webhook_pb2.UpdateWebhookRequest, context: Context = None
+    ) -> webhook_pb2.UpdateWebhookResponse:
+        webhook = await self._webhooks.update(
+            request.id, request.url, request.events, request.description, request.paused
+        )
+        return webhook_pb2.UpdateWebhookResponse(webhook=convert.webhook_to_proto(webhook))
+
+    async def DeleteWebhook(
+        self, request: webhook_pb2.DeleteWebhookRequest, context: Context = None
+    ) -> webhook_pb2.DeleteWebhookResponse:
+        await self._webhooks.delete(request.id)
+        return webhook_pb2.DeleteWebhookResponse()
+
+    async def ListWebhookDeliveries(
+        self, request: webhook_pb2.ListWebhookDeliveriesRequest, context: Context = None
+    ) -> webhook_pb2.ListWebhookDeliveriesResponse:
+        page = await self._webhooks.deliveries(request.id, request.page_size, request.page_token)
+        found = page.map(convert.delivery_to_proto)
+        return webhook_pb2.ListWebhookDeliveriesResponse(deliveries=found.items, next_page_token=page.next_page_token)
+
+
 @dataclass(frozen=True, slots=True)
 class Servicers:
     """All of them."""
@@ -305,6 +353,7 @@ class Servicers:
     keys: KeyServicer
     platform: PlatformServicer
     traffic: TrafficServicer
+    webhooks: WebhookServicer
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
@@ -314,6 +363,7 @@ class Servicers:
         key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, grpc_server)
         platform_pb2_grpc.add_PlatformServiceServicer_to_server(self.platform, grpc_server)
         traffic_pb2_grpc.add_TrafficServiceServicer_to_server(self.traffic, grpc_server)
+        webhook_pb2_grpc.add_WebhookServiceServicer_to_server(self.webhooks, grpc_server)
         return list(self.backends)
 
     @property
@@ -326,4 +376,5 @@ class Servicers:
             "ratchet.gateway.v1.KeyService": self.keys,
             "ratchet.gateway.v1.PlatformService": self.platform,
             "ratchet.gateway.v1.TrafficService": self.traffic,
+            "ratchet.gateway.v1.WebhookService": self.webhooks,
         }

@@ -13,6 +13,7 @@ from gateway_service.domain.keys.usage import KeyLimits
 from ratchet_kit import files
 from ratchet_kit.http_server import Certificate
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_policies.hedging import Hedging
 
 
 class Settings(ServiceSettings):
@@ -21,6 +22,8 @@ class Settings(ServiceSettings):
     port: int = 8701
     http_port: int = Field(default=8700, ge=0, le=65535)
     """For REST and OpenAI's API; 0 takes a free one, which the log shows."""
+    workers: int = Field(default=1, ge=1)
+    """Processes that answer on these ports, each as one gateway of several does. One to a core at most."""
     database_url: str = Field(default_factory=partial(own_database, "gateway"))
 
     trainer_target: str = "127.0.0.1:8702"
@@ -59,6 +62,11 @@ class Settings(ServiceSettings):
     """Engines of a version that is in use, each on a rollout node of its own; fewer where fewer nodes have room."""
     generate_timeout: timedelta = timedelta(minutes=5)
     """For one generation."""
+    hedge_after: timedelta | None = Field(default=None, gt=timedelta(0))
+    """After so long without a first byte (of what is not streamed: without the answer) a second engine of the version
+    is asked, too, and the slower one is cancelled. None: never."""
+    hedge_share: float = Field(default=0.05, gt=0, le=1)
+    """Of all generations, those that a second engine is asked for at most."""
     cache_answers: int = Field(default=0, ge=0)
     """How many answers are kept, and given again to a key that asks the same of the same weights, at temperature 0 or
     with the same seed. 0: none."""
@@ -78,6 +86,11 @@ class Settings(ServiceSettings):
     """How long the request log is kept."""
     keep_traffic: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
     """How long the prompts, answers and feedback of keys that consent are kept."""
+    webhook_urls: str = ""
+    """The URLs below which webhooks may lie, separated by commas: https://hooks.example.com. Without one there are no
+    webhooks."""
+    keep_deliveries: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    """How long what was sent to webhooks, or given up, is kept to be looked at."""
     redact: tuple[str, ...] = ("emails", "secrets")
     """What is taken out of these before they are written, in this order: "emails", "secrets", or an operator's own
     function of a text, "package.module:function"."""
@@ -87,6 +100,16 @@ class Settings(ServiceSettings):
         if self.tls_cert_file and self.tls_key_file:
             return Certificate(self.tls_cert_file, self.tls_key_file)
         return None
+
+    @property
+    def hedging(self) -> Hedging | None:
+        return Hedging(self.hedge_after, self.hedge_share) if self.hedge_after else None
+
+    @model_validator(mode="after")
+    def _has_ports(self) -> Self:
+        if self.workers > 1 and not (self.port and self.http_port):
+            raise ValueError("several workers take ports that are set, not free ones")
+        return self
 
     @model_validator(mode="after")
     def _has_both(self) -> Self:

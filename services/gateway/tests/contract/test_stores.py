@@ -9,11 +9,13 @@ from sqlalchemy import update
 
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from gateway_service.adapters.memory_experiments import MemoryExperimentStore
+from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.tables import api_keys, releases
+from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
@@ -25,6 +27,7 @@ from gateway_service.domain.traffic.record import Arm, CompletionRecord, Problem
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
 from gateway_service.domain.traffic.sample import ArmSample, Period
+from gateway_service.domain.webhooks.ports import WebhookStore
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
@@ -41,18 +44,25 @@ class Stores:
     experiments: ExperimentStore
     completions: CompletionLog
     keys: KeyStore
+    webhooks: WebhookStore
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     if request.param == "memory":
-        experiments = MemoryExperimentStore()
-        yield Stores(MemoryReleaseStore(), experiments, MemoryCompletionLog(experiments), MemoryKeyStore())
+        webhooks = MemoryWebhookStore()
+        experiments = MemoryExperimentStore(webhooks)
+        completions = MemoryCompletionLog(experiments)
+        yield Stores(MemoryReleaseStore(webhooks), experiments, completions, MemoryKeyStore(), webhooks)
         return
     url = request.getfixturevalue(f"{request.param}_url")
     async with Database.opened(url, "gateway_service") as database:
         yield Stores(
-            SqlReleaseStore(database), SqlExperimentStore(database), SqlCompletionLog(database), SqlKeyStore(database)
+            SqlReleaseStore(database),
+            SqlExperimentStore(database),
+            SqlCompletionLog(database),
+            SqlKeyStore(database),
+            SqlWebhookStore(database),
         )
 
 

@@ -23,6 +23,15 @@ SERVING, DRAINING, AWAY = NodeState.SERVING, NodeState.DRAINING, NodeState.AWAY
 )
 async def test_rollout_serves_where_a_node_does(states: list[NodeState], state: State, detail: str) -> None:
     nodes = ScriptedNodes(
-        {f"node {index}": Node(f"node {index}", each, detail="refused") for index, each in enumerate(states)}
+        {
+            f"node {index}": Node(f"node {index}", each, detail="refused" if each is AWAY else "")
+            for index, each in enumerate(states)
+        }
     )
     assert await NodesHealth(nodes).check() == Health(state, detail=detail)
+
+
+async def test_it_says_that_an_engine_is_started_again() -> None:
+    said = "starter@1 is being started again: vLLM hangs"
+    nodes = ScriptedNodes({"a": Node("a", SERVING), "b": Node("b", SERVING, detail=said)})
+    assert await NodesHealth(nodes).check() == Health(State.SERVING, detail=f"b: {said}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import grpc
+from redis.asyncio import Redis
 
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet_kit import client, server, streams
@@ -18,6 +19,7 @@ from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.adapters.evaluations import GrpcEvaluationSource
+from registry_service.adapters.events import RedisEvents
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
@@ -26,7 +28,7 @@ from registry_service.domain.copies import Copies, Uploads
 from registry_service.domain.decisions import Decisions
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
-from registry_service.domain.ports import ArtifactStore, EvaluationSource, Stores
+from registry_service.domain.ports import ArtifactStore, EvaluationSource, Events, Stores
 from registry_service.domain.versions import Versions
 from registry_service.servicer import RegistryServicer
 from registry_service.settings import Settings
@@ -68,6 +70,7 @@ async def provision(
     queues: Queues | None = None,
     artifacts: ArtifactStore | None = None,
     evaluations: EvaluationSource | None = None,
+    events: Events | None = None,
     clock: Clock | None = None,
     timing: Timing | None = None,
 ) -> AsyncIterator[Service]:
@@ -76,8 +79,9 @@ async def provision(
         name, clock = settings.worker_name(), clock or SystemClock()
         if stores is None:
             stores = await stack.enter_async_context(_stores(settings))
-        if queues is None:
-            queues = await stack.enter_async_context(_queues(settings, name))
+        if queues is None or events is None:
+            redis = await stack.enter_async_context(streams.connect(settings.redis_url))
+            queues, events = queues or _queues(redis, settings, name), events or RedisEvents(redis)
         if evaluations is None:
             evaluations = GrpcEvaluationSource(await stack.enter_async_context(client.channel(settings.eval_target)))
         artifacts = artifacts or FsspecArtifactStore(
@@ -85,7 +89,7 @@ async def provision(
         )
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
 
-        copies = Copies(stores.versions, artifacts, name, clock, settings.lease)
+        copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         decisions = Decisions(stores, evaluations, name, clock, settings.lease)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
@@ -111,14 +115,12 @@ async def _stores(settings: Settings) -> AsyncIterator[Stores]:
         yield Stores(SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database))
 
 
-@asynccontextmanager
-async def _queues(settings: Settings, name: str) -> AsyncIterator[Queues]:
-    async with streams.connect(settings.redis_url) as redis:
-        queues = [
-            StreamQueue(streams.Stream(redis, stream, GROUP, name, lease=settings.lease))
-            for stream in ("registry.versions", "registry.gates")
-        ]
-        yield Queues(*queues)
+def _queues(redis: Redis, settings: Settings, name: str) -> Queues:
+    queues = [
+        StreamQueue(streams.Stream(redis, stream, GROUP, name, lease=settings.lease))
+        for stream in ("registry.versions", "registry.gates")
+    ]
+    return Queues(*queues)
 
 
 run = partial(server.run, SERVICE, provision)

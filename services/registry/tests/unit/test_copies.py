@@ -34,6 +34,13 @@ async def test_what_cannot_be_copied_has_failed_and_leaves_no_files(registry: Re
         await registry.point("mine", 1)
 
 
+async def test_what_became_of_a_version_is_told(registry: Registry, model_folder: ModelFolder, tmp_path: Path) -> None:
+    async with registry.working():
+        await registry.make(model_folder())
+        await registry.make(tmp_path / "nothing")
+    assert registry.events.told == [("starter@1", "READY"), ("starter@2", "FAILED")]
+
+
 async def test_what_the_queue_has_lost_is_copied_all_the_same(registry: Registry, model_folder: ModelFolder) -> None:
     version = await registry.service.versions.create(VersionSpec("starter", str(model_folder())), "")
     registry.queues.versions.flush()
@@ -72,6 +79,7 @@ def copying(registry: Registry, artifacts: Interrupted, port: int = 1):
         stores=registry.stores,
         queues=Queues(registry.queues.versions, registry.queues.gates),
         evaluations=registry.evaluations,
+        events=registry.events,
         artifacts=artifacts,
         clock=registry.clock,
         timing=FAST,

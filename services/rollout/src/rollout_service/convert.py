@@ -95,9 +95,13 @@ async def weight_update_from_proto(
         at = faults.under("header")
         at.unless(first.header.policy, "policy", "must name a loaded policy")
         at.unless(_POLICY_ID.fullmatch(first.header.policy_id), "policy_id", "must be sha256: and 64 hex digits")
+        if first.header.HasField("base_policy_id"):
+            at.unless(_POLICY_ID.fullmatch(first.header.base_policy_id), "base_policy_id", "must be a policy id, too")
     faults.raise_if_any("the weights cannot be loaded")
     header = first.header
-    return WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step), _weights(messages)
+    base = PolicyId(header.base_policy_id) if header.HasField("base_policy_id") else None
+    update = WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step, base)
+    return update, _weights(messages)
 
 
 def policy_to_proto(policy: Policy) -> pb.Policy:
@@ -151,6 +155,7 @@ def update_to_proto(result: WeightUpdateResult) -> pb.UpdateWeightsResponse:
     return pb.UpdateWeightsResponse(
         policy=policy_to_proto(result.policy),
         size_bytes=result.size_bytes,
+        received_bytes=result.received_bytes,
         receive_duration=duration_to_proto(result.receive_duration),
         load_duration=duration_to_proto(result.load_duration),
         probe_error=result.probe_error,
@@ -230,7 +235,7 @@ async def _weights(messages: AsyncIterator[pb.UpdateWeightsRequest]) -> WeightSt
                         f"tensor {tensor.name} has a negative length",
                         [FieldViolation("tensor.shape", "must not hold a negative length")],
                     )
-                yield TensorHeader(tensor.name, tensor.dtype, tuple(tensor.shape), tensor.sha256)
+                yield TensorHeader(tensor.name, tensor.dtype, tuple(tensor.shape), tensor.sha256, tensor.changes)
             case "chunk":
                 yield Chunk(message.chunk)
             case _:

@@ -102,6 +102,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
         enforce_eager=settings.eager,
         start_timeout=settings.start_timeout,
         tool_parsers=settings.tool_parsers,
+        max_silence=settings.max_engine_silence,
     )
     async with ForkServer(settings.device, environment, logs_folder / f"{FORK_SERVER}.log") as fork_server:
         yield VllmFactory(defaults, fork_server, logs_folder)

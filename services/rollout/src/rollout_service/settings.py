@@ -65,6 +65,8 @@ class Settings(ServiceSettings):
     """For an engine to start, or to take new weights, beside the time that reading the weights takes."""
     keep_logs: timedelta = timedelta(days=14)
     """How long the log of a policy's engine is kept after its last line; 0: for good."""
+    max_engine_silence: timedelta = Field(default=timedelta(seconds=10), ge=timedelta(seconds=3))
+    """An engine that neither answers nor computes for so long hangs: it is ended, and started again."""
     max_engine_deaths: int = Field(default=5, ge=0)
     """An engine that dies more often than this in a row is not restarted."""
 

@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ratchet_kit import policy_id
@@ -20,6 +22,8 @@ from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
 BYTES = bytes(range(24))
 OTHER = bytes(reversed(range(24)))
+ZEROS = bytes(4000)
+ONE = bytes(2000) + b"\x80\x3f" + bytes(1998)
 
 
 @dataclass
@@ -31,6 +35,13 @@ class Case:
 def tensor(name: str, data: bytes) -> list[TensorHeader | Chunk]:
     header = TensorHeader(name, "F32", (len(data) // 4,), hashlib.sha256(data).hexdigest())
     return [header, Chunk(data[:5]), Chunk(data[5:])]
+
+
+def changed(name: str, before: bytes, after: bytes) -> list[TensorHeader | Chunk]:
+    """As rollout.proto says it."""
+    old, new = np.frombuffer(before, "<u4"), np.frombuffer(after, "<u4")
+    encoded = zlib.compress(np.packbits(old != new).tobytes() + (new - old)[old != new].tobytes())
+    return [TensorHeader(name, "F32", (len(new),), hashlib.sha256(after).hexdigest(), True), Chunk(encoded)]
 
 
 def on_disk(work: Path, **options: int) -> DiskModelFolders:
@@ -89,6 +100,10 @@ class TestEvery:
         with pytest.raises(InvalidArgument):
             await case.folders.receive(base, stream())
 
+    async def test_receives_no_change_at_all(self, case: Case) -> None:
+        base = await case.folders.fetch(case.source)
+        assert (await case.folders.receive(base, stream(), changes=True)).settings_id == base.settings_id
+
     async def test_releases_what_it_received_and_nothing_else(self, case: Case) -> None:
         base = await case.folders.fetch(case.source)
         received = await case.folders.receive(base, stream(*tensor("w", OTHER)))
@@ -133,6 +148,49 @@ class TestDisk:
         sharded = await on_disk(work, shard_bytes=40).receive(base, stream(*parts))
         assert len(list(sharded.path.glob("*.safetensors"))) == 3
         assert sharded.policy_id == whole.policy_id
+
+    async def test_what_changed_makes_the_whole_of_the_base(self, work: Path, base: ModelFolder) -> None:
+        folders = on_disk(work, shard_bytes=40)
+        first = [*tensor("w", BYTES), *tensor("x", OTHER), *tensor("y", ZEROS), *tensor("z", BYTES)]
+        start = await folders.receive(base, stream(*first))
+        parts = [*changed("y", ZEROS, ONE), *tensor("x", BYTES)]
+        received = await folders.receive(start, stream(*parts), changes=True)
+        assert received.policy_id == policy_id.compute(
+            [
+                (name, "F32", [len(data) // 4], data)
+                for name, data in zip("wxyz", (BYTES, BYTES, ONE, BYTES), strict=True)
+            ]
+        )
+        same = await folders.receive(received, stream(), changes=True)
+        assert (same.policy_id, same.size_bytes) == (received.policy_id, received.size_bytes)
+
+    async def test_a_base_that_is_one_file_of_another_stays_as_it_is(self, work: Path, base: ModelFolder) -> None:
+        received = await on_disk(work).receive(base, stream(*tensor("v", OTHER)), changes=True)
+        assert received.policy_id == policy_id.compute([("w", "F32", [6], BYTES), ("v", "F32", [6], OTHER)])
+        assert base.policy_id == policy_id.of_folder(base.path)
+
+    @pytest.mark.parametrize(
+        ("parts", "error", "words"),
+        [
+            ([TensorHeader("none", "F32", (6,), "", True), Chunk(b"")], InvalidArgument, "could have changed"),
+            ([TensorHeader("w", "F32", (7,), "", True)], InvalidArgument, "must come whole"),
+            ([TensorHeader("w", "BF16", (6,), "", True)], InvalidArgument, "must come whole"),
+            ([TensorHeader("w", "F32", (6,), "", True), Chunk(b"?")], DataLoss, "changes"),
+            ([TensorHeader("w", "F32", (6,), "", True), Chunk(bytes(25))], DataLoss, "more than its 24 bytes"),
+            ([TensorHeader("w", "F32", (6,), "0" * 64, True), Chunk(zlib.compress(b"\0"))], DataLoss, "sha256"),
+            ([TensorHeader("w", "F32", (6,), "0" * 64, True)], DataLoss, "changes"),
+        ],
+    )
+    async def test_leaves_nothing_of_changes_that_are_none(
+        self, work: Path, base: ModelFolder, parts: list[TensorHeader | Chunk], error: type[Exception], words: str
+    ) -> None:
+        with pytest.raises(error, match=words):
+            await on_disk(work).receive(base, stream(*parts), changes=True)
+        assert content(work) == []
+
+    async def test_changes_need_a_base(self, work: Path, base: ModelFolder) -> None:
+        with pytest.raises(InvalidArgument, match="could have changed"):
+            await on_disk(work).receive(base, stream(*changed("w", BYTES, BYTES)))
 
     @pytest.mark.parametrize(
         ("parts", "error", "words"),

@@ -15,7 +15,7 @@ def test_a_policy_that_is_gone_leaves_no_series() -> None:
     meter = PrometheusMeter()
     for number in range(3):
         meter.generated(PolicyName(f"run-{number}"), 10, 20, 0.5)
-        meter.engine_died(PolicyName(f"run-{number}"))
+        meter.engine_died(PolicyName(f"run-{number}"), hung=True)
     assert series()
     for number in range(3):
         meter.unloaded(PolicyName(f"run-{number}"))

@@ -39,7 +39,7 @@ REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
 
 class RecordingMeter:
     def __init__(self) -> None:
-        self.tokens = self.updates = self.deaths = 0
+        self.tokens = self.updates = self.deaths = self.hangs = 0
         self.gone: list[PolicyName] = []
         self.evictions: list[PolicyName] = []
         self.sequences = 0
@@ -60,8 +60,9 @@ class RecordingMeter:
     def evicted(self, policy: PolicyName) -> None:
         self.evictions.append(policy)
 
-    def engine_died(self, policy: PolicyName) -> None:
+    def engine_died(self, policy: PolicyName, hung: bool) -> None:
         self.deaths += 1
+        self.hangs += hung
 
     def unloaded(self, policy: PolicyName) -> None:
         self.gone.append(policy)
@@ -107,8 +108,8 @@ class World:
         await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
         return await self.policies.settled(name)
 
-    async def update(self, content: bytes, announced: PolicyId | None = None) -> None:
-        update = WeightUpdate(P, announced or content_id(content), step=1)
+    async def update(self, content: bytes, announced: PolicyId | None = None, base: PolicyId | None = None) -> None:
+        update = WeightUpdate(P, announced or content_id(content), step=1, base=base)
         await self.policies.update(update, weights(content))
 
     async def until(self, state: State) -> Policy:
@@ -270,6 +271,14 @@ class TestUpdate:
         assert (await world.policies.generate(P, REQUEST)).policy_id == BASE
         assert world.folders.held == []
 
+    async def test_takes_changes_of_the_weights_that_it_has_and_of_no_others(self, world: World) -> None:
+        await world.load()
+        await world.update(b"one", base=BASE)
+        with pytest.raises(FailedPrecondition, match="send them whole"):
+            await world.update(b"two", base=BASE)
+        assert world.policies.get(P).policy_id == content_id(b"one")
+        await world.update(b"two", base=content_id(b"one"))
+
     async def test_serves_nothing_once_the_engine_does_not_compute_with_the_new_weights(self, world: World) -> None:
         await world.load()
         world.engine.accepts_weights = False
@@ -323,6 +332,16 @@ class TestDeath:
         assert policy.weight_updates == 1
         assert world.meter.deaths == 1
         assert dead.stopped
+
+    async def test_one_that_hangs_counts_as_dead_and_as_hung_and_the_node_says_so(self, world: World) -> None:
+        await world.load()
+        world.engine.die("vLLM hangs", hung=True)
+        while world.policies.get(P).state is State.READY:
+            await asyncio.sleep(0)
+        assert world.policies.node().detail == "p is being started again: vLLM hangs"
+        await world.until(State.READY)
+        assert world.policies.node().detail == ""
+        assert (world.meter.deaths, world.meter.hangs) == (1, 1)
 
     async def test_a_generation_under_way_is_unavailable(self, world: World) -> None:
         await world.load()

@@ -36,6 +36,7 @@ class Service:
             "RATCHET_SOURCES": "/",
             "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
+            "RATCHET_ROLLOUT_MAX_ENGINE_SILENCE": "PT5S",
         }
         channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), access.token())
         self.stub = rollout_pb2_grpc.RolloutServiceStub(channel)
@@ -229,6 +230,18 @@ def test_a_killed_engine_comes_back_with_the_last_weights(service: Service, mode
     response = service.generate()
     assert response.policy_id == announced
     assert worst_difference(model, response) < 1e-3
+
+
+@pytest.mark.parametrize("title", ["VLLM::EngineCore", "ratchet-engine p"])
+def test_an_engine_that_hangs_is_ended_and_comes_back(service: Service, model: Any, title: str) -> None:
+    nudge(model)
+    announced = service.update(model)
+    hung = service.pid_of(title)
+    os.kill(hung, signal.SIGSTOP)
+    response = service.generate()
+    assert response.policy_id == announced
+    assert worst_difference(model, response) < 1e-3
+    assert not Path(f"/proc/{hung}").exists()
 
 
 def test_a_killed_service_comes_back_with_the_last_weights(service: Service, model: Any) -> None:

@@ -11,9 +11,10 @@ import redis.asyncio
 from redis.exceptions import DataError
 
 from ratchet_kit import streams
+from ratchet_kit.events import NAME
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
-from trainer_service.adapters.events import NAME, RedisEvents
+from trainer_service.adapters.events import RedisEvents
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.run import Run, State, Step
 from trainer_service.main import provision

@@ -12,11 +12,11 @@ from ratchet.common.v1 import failure_pb2, node_pb2
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
-from ratchet_policies import PolicySpec, Sampling
+from ratchet_policies import PolicySpec, Sampling, changes
 from ratchet_policies.fleet import Fleet
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job.policy import CHUNK_BYTES, RunPolicy, rollouts
+from trainer_service.job.policy import CHUNK_BYTES, RunPolicy, Weights, rollouts
 
 NAME = "run-run_1"
 SMALL = policy_id.Tensor("a", "F32", (2,), struct.pack("<2f", 1.0, 2.0))
@@ -31,6 +31,10 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.fails = 0
         self.loads = 0
         self.lies = False
+        self.is_damaged = False
+        """Whether changes cannot be read."""
+        self.tensors: dict[str, policy_id.Tensor] = {}
+        self.updates = 0
         self.remaining: dict[str, float] = {}
         """Seconds that the last call of each method had left."""
         self.generating = self.most_at_once = 0
@@ -65,6 +69,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> rollout_pb2.UpdateWeightsResponse:
         self.remaining["UpdateWeights"] = context.time_remaining()
         tensors: list[tuple[rollout_pb2.TensorHeader, bytearray]] = []
+        self.updates += 1
         async for request in requests:
             match request.WhichOneof("message"):
                 case "header":
@@ -76,10 +81,25 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
                     tensors[-1][1].extend(request.chunk)
         if self.policy is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "policy")
-        received = policy_id.compute((t.name, t.dtype, tuple(t.shape), data) for t, data in tensors)
+        whole = {}
+        if header.HasField("base_policy_id"):
+            if header.base_policy_id != self.policy.policy_id:
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "other weights: send them whole")
+            if self.is_damaged:
+                await context.abort(grpc.StatusCode.DATA_LOSS, "changes of something else")
+            whole = dict(self.tensors)
+        for tensor, data in tensors:
+            new = changes.decode(whole[tensor.name].data, bytes(data), 2) if tensor.changes else bytes(data)
+            whole[tensor.name] = policy_id.Tensor(tensor.name, tensor.dtype, tuple(tensor.shape), new)
+        received = policy_id.compute(whole.values())
         assert received == header.policy_id
+        self.tensors = whole
         self.policy.policy_id = "sha256:other" if self.lies else received
-        return rollout_pb2.UpdateWeightsResponse(policy=self.policy, size_bytes=sum(len(data) for _, data in tensors))
+        return rollout_pb2.UpdateWeightsResponse(
+            policy=self.policy,
+            size_bytes=sum(len(tensor.data) for tensor in whole.values()),
+            received_bytes=sum(len(data) for _, data in tensors),
+        )
 
     async def Generate(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GenerateResponse:
         self.remaining["Generate"] = context.time_remaining()
@@ -140,14 +160,53 @@ async def test_a_policy_that_fails_again_says_why(policy: RunPolicy, service: Ro
 
 async def test_weights_arrive_whole_under_their_id(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
-    sync = await policy.push([SMALL, LARGE], step=3)
+    sync = await policy.push(Weights.of([SMALL, LARGE]), step=3)
     assert sync.policy_id == policy_id.compute([LARGE, SMALL])
-    assert sync.size_bytes == len(SMALL.data) + len(LARGE.data)
+    assert sync.sent_bytes == len(SMALL.data) + len(LARGE.data)
     assert await policy.loaded_weights() == sync.policy_id
 
 
+def bfloat16(name: str, data: bytes) -> policy_id.Tensor:
+    return policy_id.Tensor(name, "BF16", (len(data) // 2,), data)
+
+
+BEFORE = Weights.of([bfloat16("a", bytes(CHUNK_BYTES)), bfloat16("b", bytes(1000)), bfloat16("c", bytes(8))])
+AFTER = Weights.of(
+    [
+        bfloat16("a", b"\1" + bytes(CHUNK_BYTES - 1)),
+        bfloat16("b", bytes(1000)),
+        bfloat16("c", bytes(range(8))),
+    ]
+)
+
+
+async def test_what_changed_is_all_that_is_sent(policy: RunPolicy, service: Rollouts):
+    await policy.push(BEFORE, step=1)
+    sync = await policy.push(AFTER, step=2, base=BEFORE)
+    assert sync.policy_id == AFTER.policy_id
+    assert sync.sent_bytes < AFTER.size_bytes / 100
+    assert {name: tensor.data for name, tensor in service.tensors.items()} == {
+        name: tensor.data for name, tensor in AFTER.tensors.items()
+    }
+    assert (await policy.push(AFTER, step=3, base=AFTER)).sent_bytes == 0
+    assert service.updates == 3
+
+
+@pytest.mark.parametrize("why", ["lost", "other", "damaged"])
+async def test_where_changes_do_not_serve_all_is_sent(policy: RunPolicy, service: Rollouts, why: str):
+    await policy.push(BEFORE, step=1)
+    if why == "lost":
+        await policy.unload()
+    elif why == "other":
+        await policy.push(Weights.of([SMALL]), step=1)
+    service.is_damaged = why == "damaged"
+    sync = await policy.push(AFTER, step=2, base=BEFORE)
+    assert (sync.policy_id, sync.sent_bytes) == (AFTER.policy_id, AFTER.size_bytes)
+    assert await policy.loaded_weights() == AFTER.policy_id
+
+
 async def test_weights_bring_a_lost_policy_back(policy: RunPolicy, service: Rollouts):
-    sync = await policy.push([SMALL], step=1)
+    sync = await policy.push(Weights.of([SMALL]), step=1)
     assert service.loads == 1
     assert await policy.loaded_weights() == sync.policy_id
 
@@ -159,12 +218,12 @@ async def test_a_run_goes_on_at_another_node():
         targets = [await stack.enter_async_context(served(one)) for stack, one in zip(stacks, services, strict=True)]
         async with Fleet.of(",".join(targets)) as engine:
             policy = RunPolicy(engine, PolicySpec(NAME, "/models/starter"), patience=timedelta(seconds=30))
-            sync = await policy.push([SMALL], step=1)
+            sync = await policy.push(Weights.of([SMALL]), step=1)
             [index] = [number for number, one in enumerate(services) if one.policy is not None]
             await stacks[index].aclose()
             with pytest.raises(NotFound):
                 await policy.generate([1, 2], Sampling(), sync.policy_id)
-            assert (await policy.push([SMALL], step=1)).policy_id == sync.policy_id
+            assert (await policy.push(Weights.of([SMALL]), step=1)).policy_id == sync.policy_id
             assert (await policy.generate([1, 2], Sampling(), sync.policy_id)).policy_id == sync.policy_id
     assert [one.loads for one in services] == [1, 1]
 
@@ -173,7 +232,7 @@ async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: Ru
     await policy.ensure_loaded()
     service.lies = True
     with pytest.raises(DataLoss, match="sha256:other"):
-        await policy.push([SMALL], step=1)
+        await policy.push(Weights.of([SMALL]), step=1)
 
 
 async def test_a_completion_of_other_weights_is_refused(policy: RunPolicy, service: Rollouts):
@@ -190,7 +249,7 @@ async def test_what_is_not_there_has_no_weights_and_is_unloaded(policy: RunPolic
 async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: RunPolicy, service: Rollouts):
     service.fails = 5
     with pytest.raises(FailedPrecondition):
-        await policy.push([SMALL], step=1)
+        await policy.push(Weights.of([SMALL]), step=1)
 
 
 async def test_calls_have_the_time_that_the_run_needs(
@@ -201,13 +260,13 @@ async def test_calls_have_the_time_that_the_run_needs(
     job = make_job(make_complete_spec(hyperparameters=chosen)).model_copy(update={"rollout_target": target})
     async with rollouts(job) as engine:
         policy = RunPolicy.of(job, engine)
-        sync = await policy.push([LARGE], step=1)
+        sync = await policy.push(Weights.of([LARGE]), step=1)
         await policy.generate([1, 2], Sampling(), sync.policy_id)
     assert service.remaining["Generate"] > 40 * 60
     assert service.remaining["UpdateWeights"] > 9 * 60
 
 
 async def test_more_prompts_than_an_update_has_wait_for_their_turn(policy: RunPolicy, service: Rollouts):
-    sync = await policy.push([SMALL], step=1)
+    sync = await policy.push(Weights.of([SMALL]), step=1)
     await asyncio.gather(*(policy.generate([1, 2], Sampling(), sync.policy_id) for _ in range(6)))
     assert service.most_at_once == 2

@@ -18,6 +18,7 @@ app = typer.Typer(help="Rewards.", no_args_is_help=True)
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 
 CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
+TASKS = ("code",)
 REWARD = (
     "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. Or a .yaml."
 )
@@ -50,11 +51,14 @@ def parsed(text: str, combine: str = "") -> trainer_pb2.RewardSpec:
 @new.command("reward")
 def new_reward(
     name: Annotated[str, typer.Argument(help="Of the reward: letters, digits and _.")],
+    task: Annotated[str, typer.Option(help=f"What it scores: {', '.join(TASKS)}.")] = "code",
     folder: Annotated[Path, typer.Option(help="Where its files go.")] = Path(),
 ) -> None:
     """Write a reward of your own, NAME.py, and its test."""
     from importlib.resources import files
 
+    if task not in TASKS:
+        raise CommandError(f"--task {task}: choose one of {', '.join(TASKS)}.", code=2)
     if not (name.isidentifier() and name.isascii()):
         raise CommandError(f"{name} is no name for a reward: use letters, digits and _.", code=2)
     templates = files("ratchet_cli") / "templates"

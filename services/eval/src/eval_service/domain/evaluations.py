@@ -17,7 +17,14 @@ from eval_service.domain.comparison import (
     plan,
 )
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.ports import EvaluationFilter, EvaluationStore, ModelSource, ProblemSource, SampleFilter
+from eval_service.domain.ports import (
+    EvaluationFilter,
+    EvaluationStore,
+    Events,
+    ModelSource,
+    ProblemSource,
+    SampleFilter,
+)
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, check_known, samples_of
@@ -53,6 +60,7 @@ class Evaluations:
         queue: work.Queue,
         problems: ProblemSource,
         models: ModelSource,
+        events: Events,
         clock: Clock,
         watch_interval: timedelta = timedelta(milliseconds=500),
     ) -> None:
@@ -60,6 +68,7 @@ class Evaluations:
         self._queue = queue
         self._problems = problems
         self._models = models
+        self._events = events
         self._clock = clock
         self._watch_interval = watch_interval
 
@@ -121,7 +130,10 @@ class Evaluations:
     async def cancel(self, id: str) -> Report:
         """Raises NotFound, FailedPrecondition when it has succeeded or failed."""
         now = self._clock.now()
-        return await self._report(await self._store.change(id, lambda evaluation: evaluation.cancel(now)))
+        cancelled = await self._store.change(id, lambda evaluation: evaluation.cancel(now))
+        if cancelled.end_time == now:  # and not cancelled before
+            await self._events.ended(cancelled)
+        return await self._report(cancelled)
 
     async def delete(self, id: str) -> None:
         """With its samples. Raises NotFound, FailedPrecondition while it is under way."""

@@ -259,6 +259,12 @@ class PolicyHost(Protocol):
         ...
 
 
+class Events(Protocol):
+    """Tells whoever watches that an evaluation has ended. Best effort: raises nothing."""
+
+    async def ended(self, evaluation: Evaluation) -> None: ...
+
+
 class Meter(Protocol):
     """Counts what happens, for those who watch the service."""
 

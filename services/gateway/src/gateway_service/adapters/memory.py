@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.adapters import memory_experiments
+from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
@@ -13,13 +14,16 @@ from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:
-    def __init__(self) -> None:
+    def __init__(self, webhooks: MemoryWebhookStore | None = None) -> None:
+        """`webhooks`: they are told of what ends."""
+        self._webhooks = webhooks or MemoryWebhookStore()
         self._releases: dict[str, Release] = {}
         self._made: Made[str] = Made("release")
 
@@ -61,6 +65,8 @@ class MemoryReleaseStore:
             raise Aborted(f"release {release.id} was changed by someone else at the same time")
         saved = replace(release, revision=release.revision + 1)
         self._releases[release.id] = saved
+        if event := event_of_release(saved):
+            self._webhooks.announce_now([event], event.create_time)
         return saved
 
     def _sorted(self) -> Sequence[Release]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 
@@ -25,7 +27,9 @@ _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
 
 
 class MemoryExperimentStore:
-    def __init__(self) -> None:
+    def __init__(self, webhooks: MemoryWebhookStore | None = None) -> None:
+        """`webhooks`: they are told of what ends."""
+        self._webhooks = webhooks or MemoryWebhookStore()
         self._experiments: dict[str, Experiment] = {}
         self._made: Made[str] = Made("experiment")
 
@@ -61,6 +65,8 @@ class MemoryExperimentStore:
             raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
         saved = replace(experiment, revision=experiment.revision + 1)
         self._experiments[experiment.id] = saved
+        if event := event_of_experiment(saved):
+            self._webhooks.announce_now([event], event.create_time)
         return saved
 
 

@@ -16,7 +16,8 @@ class NodesHealth:
     async def check(self) -> Health:
         nodes = self._nodes.nodes()
         away = [node for node in nodes if node.state is NodeState.AWAY]
-        detail = f"{len(away)} of {len(nodes)} nodes away: {away[0].address}: {away[0].detail}" if away else ""
+        said = [f"{node.address}: {node.detail}" for node in away or nodes if node.detail]
+        detail = f"{len(away)} of {len(nodes)} nodes away: {said[0]}" if away else "; ".join(said)
         if any(node.state is NodeState.SERVING for node in nodes):
             return Health(State.SERVING, detail=detail)
         if len(away) == len(nodes):

@@ -24,6 +24,7 @@ from gateway_service.convert.traffic import (
     selection_from_proto,
     unit_from_proto,
 )
+from gateway_service.convert.webhooks import delivery_to_proto, webhook_to_proto
 
 __all__ = [
     "SCOPES",
@@ -31,6 +32,7 @@ __all__ = [
     "choice_from_proto",
     "completion_request_from_proto",
     "completion_response_to_proto",
+    "delivery_to_proto",
     "exchange_to_proto",
     "experiment_spec_from_proto",
     "experiment_to_proto",
@@ -48,4 +50,5 @@ __all__ = [
     "score_of_thumb",
     "selection_from_proto",
     "unit_from_proto",
+    "webhook_to_proto",
 ]

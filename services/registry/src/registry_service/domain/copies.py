@@ -11,7 +11,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
-from registry_service.domain.ports import ArtifactStore, VersionStore
+from registry_service.domain.ports import ArtifactStore, Events, VersionStore
 from registry_service.domain.version import Version
 
 log = get_logger(__name__)
@@ -60,11 +60,18 @@ class Copies(HeldWork[Version]):
     kind = "version"
 
     def __init__(
-        self, store: VersionStore, artifacts: ArtifactStore, owner: str, clock: Clock, lease: timedelta
+        self,
+        store: VersionStore,
+        artifacts: ArtifactStore,
+        events: Events,
+        owner: str,
+        clock: Clock,
+        lease: timedelta,
     ) -> None:
         super().__init__(lambda id, change: store.change(VersionRef.parse(id), change), owner, clock, lease)
         self._store = store
         self._artifacts = artifacts
+        self._events = events
         self._uploads = Uploads(store, artifacts)
 
     async def do(self, claim: Version) -> None:
@@ -75,6 +82,7 @@ class Copies(HeldWork[Version]):
             ready = await self._store.complete(
                 claim.ref, lambda version: version.complete(self.owner, artifact, self.clock.now()), upload
             )
+            await self._events.ended(ready)
             log.info("version.ready", policy_id=ready.policy_id, size_bytes=artifact.size_bytes)
         except asyncio.CancelledError:
             await self._uploads.abandon(upload)
@@ -86,6 +94,10 @@ class Copies(HeldWork[Version]):
             await self._uploads.discard(upload)
             await self.fail(claim, error)
             log.warning("version.failed", reason=error.message)
+
+    async def fail(self, claim: Version, error: RatchetError) -> None:
+        await super().fail(claim, error)
+        await self._events.ended(await self._store.get(claim.ref))
 
     async def waiting(self) -> Sequence[Waiting]:
         return [Waiting(version.id, version.create_time) for version in await self._store.waiting(self.clock.now())]

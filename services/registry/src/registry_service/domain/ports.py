@@ -177,6 +177,12 @@ class ArtifactStore(Protocol):
         ...
 
 
+class Events(Protocol):
+    """Tells whoever watches that a version is READY, or FAILED. Best effort: raises nothing."""
+
+    async def ended(self, version: Version) -> None: ...
+
+
 class EvaluationSource(Protocol):
     """The evidence that gates decide on: finished evaluations, from eval-service."""
 

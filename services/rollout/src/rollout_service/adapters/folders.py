@@ -16,6 +16,7 @@ from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
+from ratchet_policies import changes as tensor_changes
 from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
@@ -66,12 +67,12 @@ class DiskModelFolders:
             shutil.rmtree(target, ignore_errors=True)
             raise
 
-    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+    async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
         await asyncio.to_thread(storage.require_space, self._root, base.size_bytes)
         folder = self._new_folder("received-")
         try:
             with disk_errors(str(self._root)):
-                await self._write(folder, weights)
+                await self._write(folder, weights, base.path if changes else None)
                 await asyncio.to_thread(_copy_config, base.path, folder)
                 # Hashed again from the disk, since the engine loads these files.
                 return await asyncio.to_thread(_described, str(base.path), folder)
@@ -103,55 +104,115 @@ class DiskModelFolders:
             self._root.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
 
-    async def _write(self, folder: Path, weights: WeightStream) -> None:
-        shard: list[_Tensor] = []
-        shards = 0
-        names: set[str] = set()
+    async def _write(self, folder: Path, weights: WeightStream, base: Path | None) -> None:
+        """`base`: the folder that these are changes of."""
+        writer = _Writer(folder, self._shard_bytes, _places(base) if base else {})
         async for part in weights:
+            # Hashing, reading and writing hold up no other call in a thread.
             match part:
                 case TensorHeader():
-                    if shard:
-                        shard[-1].finish()
-                    if part.name in names:
-                        raise _out_of_order(f"tensor {part.name} comes twice")
-                    names.add(part.name)
-                    if sum(len(tensor.data) for tensor in shard) >= self._shard_bytes:
-                        await asyncio.to_thread(_write_shard, folder, shards, shard)
-                        shards, shard = shards + 1, []
-                    shard.append(_Tensor(part))
+                    await asyncio.to_thread(writer.start, part)
                 case Chunk(data):
-                    if not shard:
-                        raise _out_of_order("a chunk comes before the first tensor")
-                    await asyncio.to_thread(shard[-1].add, data)  # hashing holds up no other call there
-        if not shard:
+                    await asyncio.to_thread(writer.add, data)
+        await asyncio.to_thread(writer.end)
+
+
+class _Writer:
+    """A model's weights while they are received, tensor by tensor."""
+
+    def __init__(self, folder: Path, shard_bytes: int, base: Mapping[str, Path]) -> None:
+        """`base`: the file of each tensor that stays as it is, unless it comes."""
+        self._folder, self._shard_bytes, self._base = folder, shard_bytes, base
+        self._names: set[str] = set()
+        self._shard: list[policy_id.Tensor] = []
+        self._shards = 0
+        self._coming: _Tensor | None = None
+
+    def start(self, header: TensorHeader) -> None:
+        self._finish()
+        if header.name in self._names:
+            raise _out_of_order(f"tensor {header.name} comes twice")
+        self._coming = _Tensor(header, self._before(header) if header.changes else None)
+
+    def add(self, data: bytes) -> None:
+        if self._coming is None:
+            raise _out_of_order("a chunk comes before the first tensor")
+        self._coming.add(data)
+
+    def end(self) -> None:
+        self._finish()
+        for name, file in self._base.items():
+            if name not in self._names:
+                self._take(_read(file, name))
+        if not self._names:
             raise _out_of_order("there is no tensor")
-        shard[-1].finish()
-        await asyncio.to_thread(_write_shard, folder, shards, shard)
+        self._flush()
+
+    def _finish(self) -> None:
+        if self._coming is not None:
+            self._take(self._coming.whole())
+            self._coming = None
+
+    def _take(self, tensor: policy_id.Tensor) -> None:
+        if sum(len(held.data) for held in self._shard) >= self._shard_bytes:
+            self._flush()
+        self._names.add(tensor.name)
+        self._shard.append(tensor)
+
+    def _flush(self) -> None:
+        _write_shard(self._folder, self._shards, self._shard)
+        self._shards, self._shard = self._shards + 1, []
+
+    def _before(self, header: TensorHeader) -> bytes:
+        file = self._base.get(header.name)
+        if file is None:
+            raise _out_of_order(f"there is no tensor {header.name} that could have changed")
+        before = _read(file, header.name)
+        if (before.dtype, tuple(before.shape)) != (header.dtype, header.shape):
+            raise _out_of_order(f"tensor {header.name} was {before.dtype} {list(before.shape)}: it must come whole")
+        return bytes(before.data)
 
 
 class _Tensor:
-    """A tensor that is being received."""
+    """A tensor that is being received: its bytes, or what changed of those that it had `before`."""
 
-    def __init__(self, header: TensorHeader) -> None:
-        size = _DTYPE_BYTES.get(header.dtype)
-        if size is None:
+    def __init__(self, header: TensorHeader, before: bytes | None) -> None:
+        width = _DTYPE_BYTES.get(header.dtype)
+        if width is None:
             raise _out_of_order(f"tensor {header.name} has the unknown dtype {header.dtype!r}")
-        self.header = header
-        self.data = bytearray()
-        self._size = size * math.prod(header.shape)
-        self._hash = hashlib.sha256()
+        self._header, self._before, self._width = header, before, width
+        self._size = width * math.prod(header.shape)
+        self._came = bytearray()
 
     def add(self, data: bytes) -> None:
-        if len(self.data) + len(data) > self._size:
-            raise DataLoss(f"tensor {self.header.name} has more than its {self._size} bytes")
-        self.data += data
-        self._hash.update(data)
+        if len(self._came) + len(data) > self._size:
+            raise DataLoss(f"tensor {self._header.name} has more than its {self._size} bytes")
+        self._came += data
 
-    def finish(self) -> None:
-        if len(self.data) != self._size:
-            raise DataLoss(f"tensor {self.header.name} has {len(self.data)} of its {self._size} bytes")
-        if self._hash.hexdigest() != self.header.sha256.lower():
-            raise DataLoss(f"tensor {self.header.name} does not have the announced sha256")
+    def whole(self) -> policy_id.Tensor:
+        header, data = self._header, bytes(self._came)
+        if self._before is not None:
+            data = tensor_changes.decode(self._before, data, self._width)
+        if len(data) != self._size:
+            raise DataLoss(f"tensor {header.name} has {len(data)} of its {self._size} bytes")
+        if hashlib.sha256(data).hexdigest() != header.sha256.lower():
+            raise DataLoss(f"tensor {header.name} does not have the announced sha256")
+        return policy_id.Tensor(header.name, header.dtype, header.shape, data)
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    """The file of each tensor."""
+    return {
+        tensor.name: file
+        for file in sorted(folder.glob("*.safetensors"))
+        for tensor in policy_id.read_safetensors(file)
+    }
+
+
+def _read(file: Path, name: str) -> policy_id.Tensor:
+    for tensor in policy_id.read_safetensors(file, only=name):
+        return tensor._replace(data=bytes(tensor.data))
+    raise DataLoss(f"{file} has lost the tensor {name}")
 
 
 def _delete(folders: list[Path]) -> None:
@@ -159,14 +220,14 @@ def _delete(folders: list[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)  # one that stays costs its space, and keeps no service from starting
 
 
-def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:
+def _write_shard(folder: Path, index: int, tensors: list[policy_id.Tensor]) -> None:
     """A file in the format of https://github.com/huggingface/safetensors#format."""
     header, offset = dict[str, object](), 0
     for tensor in tensors:
         end = offset + len(tensor.data)
-        header[tensor.header.name] = {
-            "dtype": tensor.header.dtype,
-            "shape": list(tensor.header.shape),
+        header[tensor.name] = {
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
             "data_offsets": [offset, end],
         }
         offset = end

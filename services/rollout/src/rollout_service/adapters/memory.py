@@ -10,7 +10,7 @@ from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, Ratche
 from ratchet_policies import ChatPrompt, Completion, Echo, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
 from ratchet_problems import ToolCall
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
+from rollout_service.domain.policy import Death, Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
 from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, WeightStream
 
@@ -33,10 +33,10 @@ class ScriptedEngine:
         self.accepts_weights = True
         self.stopped = False
         self.generating = 0
-        self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 
-    def die(self, reason: str) -> None:
-        self._death.set_result(reason)
+    def die(self, reason: str, hung: bool = False) -> None:
+        self._death.set_result(Death(reason, hung))
 
     @property
     def info(self) -> EngineInfo:
@@ -75,13 +75,13 @@ class ScriptedEngine:
         self.loaded.append(folder)
         return LoadedWeights(probe_error=0.0)
 
-    async def died(self) -> str:
+    async def died(self) -> Death:
         return await asyncio.shield(self._death)
 
     async def stop(self) -> None:
         self.stopped = True
         if not self._death.done():
-            self._death.set_result("stopped")
+            self._death.set_result(Death("stopped"))
 
     async def _alive_and_going(self) -> None:
         going = asyncio.create_task(self.going.wait())
@@ -134,7 +134,7 @@ class MemoryFolders:
         await self.check(source)
         return ModelFolder(Path(source), self.models[source], 0, str(content_id(source.encode())))
 
-    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+    async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
         names, content = list[str](), b""
         async for part in weights:
             match part:
@@ -142,7 +142,7 @@ class MemoryFolders:
                     names.append(name)
                 case Chunk(data):
                     content += data
-        if not names:
+        if not names and not changes:
             raise InvalidArgument("no tensor came", [FieldViolation("message", "no tensor came")])
         folder = Path(f"received-{len(self.held)}")
         self.held.append(ModelFolder(folder, content_id(content), len(content), base.settings_id))

@@ -24,9 +24,11 @@ class PrometheusMeter:
         )
         self._draining = metrics.gauge("rollout_draining", "1 while the node takes nothing new.")
         self._evictions = metrics.counter("rollout_evictions", "Policies unloaded for another.")
-        self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves.", by_policy)
+        self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves, or hung.", by_policy)
+        self._hangs = metrics.counter("rollout_engine_hangs", "Of these, those that hung and were ended.", by_policy)
         self._all = (
-            *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._sequences, self._deaths),
+            *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._sequences),
+            *(self._deaths, self._hangs),
             *(self._updates, self._update_bytes, self._receive_seconds, self._load_seconds, self._probe_error),
         )
 
@@ -48,13 +50,14 @@ class PrometheusMeter:
     def updated(self, result: WeightUpdateResult) -> None:
         policy = result.policy.name
         self._updates.labels(policy).inc()
-        self._update_bytes.labels(policy).inc(result.size_bytes)
+        self._update_bytes.labels(policy).inc(result.received_bytes)
         self._receive_seconds.labels(policy).observe(result.receive_duration.total_seconds())
         self._load_seconds.labels(policy).observe(result.load_duration.total_seconds())
         self._probe_error.labels(policy).set(result.probe_error)
 
-    def engine_died(self, policy: PolicyName) -> None:
+    def engine_died(self, policy: PolicyName, hung: bool) -> None:
         self._deaths.labels(policy).inc()
+        self._hangs.labels(policy).inc(int(hung))
 
     def unloaded(self, policy: PolicyName) -> None:
         for metric in self._all:

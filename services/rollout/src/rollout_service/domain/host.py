@@ -11,10 +11,17 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetEr
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
-from rollout_service.domain.policy import Policy, PolicyId, State
+from rollout_service.domain.policy import Death, Policy, PolicyId, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports
 from rollout_service.domain.read_write_lock import ReadWriteLock
-from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdate, WeightUpdateResult
+from rollout_service.domain.weights import (
+    Chunk,
+    LoadedWeights,
+    TensorHeader,
+    WeightStream,
+    WeightUpdate,
+    WeightUpdateResult,
+)
 
 log = get_logger(__name__)
 
@@ -115,14 +122,21 @@ class PolicyHost:
         """Receives all weights, compares their hash with the announced policy id, then gives them to the engine.
 
         Raises DataLoss when the hash differs (the old weights are still served) or when the engine does not compute
-        with the new weights (the policy is then FAILED), FailedPrecondition, InvalidArgument, Unavailable.
+        with the new weights (the policy is then FAILED), FailedPrecondition (also when they are changes of others than
+        the policy has), InvalidArgument, Unavailable.
         """
         self.policy.serving_id()
         base = self._model
         if base is None:
             raise Unavailable(f"policy {self.policy.name} is loading")
+        if update.base is not None and update.base != base.policy_id:
+            raise FailedPrecondition(
+                f"policy {self.policy.name} has the weights {base.policy_id}, not {update.base}, of which these are"
+                " changes: send them whole"
+            )
         started = time.monotonic()
-        received = await self._ports.folders.receive(base, weights)
+        counted = _Counted(weights)
+        received = await self._ports.folders.receive(base, counted, changes=update.base is not None)
         receive_seconds = time.monotonic() - started
         if received.policy_id != update.policy_id:
             await self._ports.folders.release(received)
@@ -137,6 +151,7 @@ class PolicyHost:
         result = WeightUpdateResult(
             self.policy,
             received.size_bytes,
+            counted.size_bytes,
             timedelta(seconds=receive_seconds),
             timedelta(seconds=load_seconds),
             loaded.probe_error,
@@ -147,6 +162,7 @@ class PolicyHost:
             policy=self.policy.name,
             policy_id=update.policy_id,
             step=update.step,
+            received_bytes=counted.size_bytes,
             receive_seconds=round(receive_seconds, 3),
             load_seconds=round(load_seconds, 3),
             probe_error=loaded.probe_error,
@@ -234,25 +250,25 @@ class PolicyHost:
         while True:
             started = time.monotonic()
             try:
-                reason = await self._serve_once()
+                death = await self._serve_once()
             except RatchetError as error:
                 if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
                     raise
-                reason = error.message
+                death = Death(error.message)
             if self.policy.state is State.FAILED:
                 return
-            self._ports.meter.engine_died(self.policy.name)
+            self._ports.meter.engine_died(self.policy.name, death.hung)
             lived = timedelta(seconds=time.monotonic() - started)
             deaths = 1 if lived > self._limits.healthy_after else deaths + 1
             if deaths > self._limits.deaths:
-                raise Unavailable(f"{reason}; it died {deaths} times in a row")
-            self.policy = self.policy.restarting(reason)
-            log.warning("engine.died", policy=self.policy.name, reason=reason, deaths=deaths)
+                raise Unavailable(f"{death.reason}; it died {deaths} times in a row")
+            self.policy = self.policy.restarting(death.reason)
+            log.warning("engine.died", policy=self.policy.name, reason=death.reason, deaths=deaths)
             if deaths > 1:
                 await asyncio.sleep(self._limits.delay.total_seconds() * 2 ** (deaths - 2))
 
-    async def _serve_once(self) -> str:
-        """Runs one engine with the current weights until it dies, and returns the reason."""
+    async def _serve_once(self) -> Death:
+        """Runs one engine with the current weights until it dies or hangs."""
         assert self._model is not None
         model = self._model
         policy = self.policy
@@ -272,3 +288,20 @@ class PolicyHost:
         finally:
             self._engine = None
             await engine.stop()
+
+
+class _Counted:
+    """A stream, and how much has come of it."""
+
+    def __init__(self, weights: WeightStream) -> None:
+        self._weights = weights
+        self.size_bytes = 0
+
+    def __aiter__(self) -> WeightStream:
+        return self
+
+    async def __anext__(self) -> TensorHeader | Chunk:
+        part = await anext(self._weights)
+        if isinstance(part, Chunk):
+            self.size_bytes += len(part.data)
+        return part

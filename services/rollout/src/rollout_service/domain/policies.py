@@ -98,13 +98,19 @@ class Policies:
 
     def node(self) -> Node:
         """What this node holds, and how busy it is."""
-        held = [policy.purpose for policy in self._held()]
+        held = self._held()
+        purposes = [policy.purpose for policy in held]
         return Node(
             state=NodeState.DRAINING if self._draining else NodeState.SERVING,
             capacity=self._room.capacity,
             engines=tuple(_engine(self._hosts[name]) for name in sorted(self._hosts)),
-            free={purpose: self._room.free(held, purpose) for purpose in Purpose},
+            free={purpose: self._room.free(purposes, purpose) for purpose in Purpose},
             devices=self._devices.ids,
+            detail="; ".join(
+                f"{policy.name} is being started again: {policy.restart_reason}"
+                for policy in held
+                if policy.restart_reason
+            ),
         )
 
     async def load(self, request: LoadPolicy) -> Policy:

@@ -56,6 +56,15 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Death:
+    """The end of an engine that nobody asked for."""
+
+    reason: str
+    hung: bool = False
+    """It was ended, since it neither answered nor computed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """One policy and its state. A change is a method that returns the new value, or raises when it is not allowed."""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ratchet_kit.times import Clock
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
+from rollout_service.domain.policy import Death, EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdateResult
 
 
@@ -42,8 +42,9 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
-        """Writes a new folder: `weights`, with the config and tokenizer of `base`.
+    async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
+        """Writes a new folder: `weights`, with the config and tokenizer of `base`. With `changes` tensors may come as
+        what changed of those of `base`, and those that do not come are as there.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
         order, ResourceExhausted when the disk is full, or before the first tensor when it has no room for as much as
@@ -109,8 +110,8 @@ class PolicyEngine(Protocol):
         """
         ...
 
-    async def died(self) -> str:
-        """Waits until the engine is dead and returns the reason."""
+    async def died(self) -> Death:
+        """Waits until the engine is dead, or hangs: it does not answer its service any more, nor compute."""
         ...
 
     async def stop(self) -> None:
@@ -161,7 +162,7 @@ class Meter(Protocol):
 
     def updated(self, result: WeightUpdateResult) -> None: ...
 
-    def engine_died(self, policy: PolicyName) -> None: ...
+    def engine_died(self, policy: PolicyName, hung: bool) -> None: ...
 
     def unloaded(self, policy: PolicyName) -> None:
         """It is gone, and with it what was counted of it: runs and evaluations each have a policy of a new name."""

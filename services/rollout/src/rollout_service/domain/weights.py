@@ -17,6 +17,8 @@ class TensorHeader:
     shape: tuple[int, ...]
     sha256: str
     """In hex, of the tensor's bytes: little endian, contiguous."""
+    changes: bool = False
+    """What comes is not its bytes but what `ratchet_policies.changes` makes of them and those of the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,15 @@ WeightStream = AsyncIterator[TensorHeader | Chunk]
 
 @dataclass(frozen=True, slots=True)
 class WeightUpdate:
-    """Which policy gets new weights, and the policy id that they must have."""
+    """Which policy gets new weights, and the policy id that they must have.
+
+    `base`: the weights that these are changes of; None where all come, whole.
+    """
 
     policy: PolicyName
     policy_id: PolicyId
     step: int
+    base: PolicyId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class LoadedWeights:
 class WeightUpdateResult:
     policy: Policy
     size_bytes: int
+    received_bytes: int
+    """Fewer than `size_bytes` where changes came."""
     receive_duration: timedelta
     load_duration: timedelta
     probe_error: float

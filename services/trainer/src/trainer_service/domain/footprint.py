@@ -4,8 +4,8 @@ Counted from the shape of the model and the lengths of its sequences; what proce
 the speed of a CPU, are rough numbers (`tests/bench/training_memory.py` measures a job). Bytes, if nothing else is said.
 
 What does not depend on a pass: float32 weights, gradients and the two moments of Adam, 16 bytes a parameter
-(arXiv:1910.02054, section 3.1, without its half-precision copies), the copy that is sent to the rollout engine, the
-reference policy and the critic. What does: the activations that the backward pass needs (arXiv:2205.05198, section 4),
+(arXiv:1910.02054, section 3.1, without its half-precision copies), what is sent to the rollout engine, the reference
+policy and the critic. What does: the activations that the backward pass needs (arXiv:2205.05198, section 4),
 and the logits of a slice of the tokens.
 """
 
@@ -82,7 +82,8 @@ class Training:
         """The peak: on CPU of all processes on one machine, on CUDA of one GPU."""
         rank = self._kept() + self._pass(passes)
         if self.device == "cpu":
-            sent = self.shape.parameters * self.activation_bytes
+            copies = 1 if self.activation_bytes == 4 else 2  # those that are sent, and those that were, for the changes
+            sent = copies * self.shape.parameters * self.activation_bytes
             return self.ranks_per_node * (rank + PROCESS) + sent + JOB
         return rank + PROCESS
 

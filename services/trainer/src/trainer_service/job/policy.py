@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Protocol
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.policy_id import Tensor
 from ratchet_kit.retry import patiently
 from ratchet_policies import (
     Generation,
@@ -20,6 +21,7 @@ from ratchet_policies import (
     Purpose,
     Sampling,
     TokenPrompt,
+    changes,
     ensure_ready,
     unload,
 )
@@ -28,6 +30,28 @@ from trainer_service.job import deadlines
 from trainer_service.job.config import JobConfig
 
 CHUNK_BYTES = 4 << 20
+WIDTHS = {"F32": 4, "BF16": 2, "F16": 2}
+"""Bytes of an element, by dtype as in safetensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """All tensors of a policy, by name, each hashed once."""
+
+    tensors: Mapping[str, Tensor]
+    hashes: Mapping[str, str]
+    """sha256 in hex."""
+    policy_id: str
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> "Weights":
+        hashes = {tensor.name: hashlib.sha256(tensor.data).hexdigest() for tensor in tensors}
+        lines = ((one.name, one.dtype, one.shape, hashes[one.name]) for one in tensors)
+        return cls({tensor.name: tensor for tensor in tensors}, hashes, policy_id.of_hashes(lines))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(tensor.data) for tensor in self.tensors.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +59,8 @@ class WeightSync:
     """One successful transfer of weights."""
 
     policy_id: str
-    size_bytes: int
+    sent_bytes: int
+    """Fewer than the weights have where changes were sent."""
     probe_error: float
     """Largest relative difference between what the engine computes and what the sent weights give."""
 
@@ -117,28 +142,37 @@ class RunPolicy:
                 lambda: self._engine.generate(name, policy_id, tokens, sampling), self._patience, "generate"
             )
 
-    async def push(self, tensors: Sequence[policy_id.Tensor], step: int) -> WeightSync:
-        """Replaces the policy's weights, loading the policy first when it is gone.
+    async def push(self, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
+        """Replaces the policy's weights, loading the policy first when it is gone. `base`: those that were pushed last.
+        What changed since is sent, or all, where the policy does not have these or cannot make the new ones of them.
 
         Raises:
             DataLoss: the engine does not show the weights that were sent.
             Unavailable and the other transient errors: for longer than the patience.
         """
-        identity = policy_id.compute(tensors)
-        timeout = deadlines.weights(sum(len(tensor.data) for tensor in tensors)).total_seconds()
+        timeout = deadlines.weights(weights.size_bytes).total_seconds()
+        known = base
 
         async def send() -> rollout_pb2.UpdateWeightsResponse:
-            messages = _messages(self._spec.name, identity, step, tensors)
+            nonlocal known
+            sent, known = known, None  # whatever goes wrong, the next try is whole
+            messages = _messages(self._spec.name, step, weights, sent)
             try:
                 return await self._engine.update(self._spec.name, messages, timeout)
+            except DataLoss as error:
+                if sent is None:
+                    raise
+                raise Unavailable(f"the changes did not arrive: {error.message}") from error
             except (NotFound, FailedPrecondition) as error:
                 await self.ensure_loaded()
                 raise Unavailable(f"the policy was not there: {error.message}") from error
 
         reply = await patiently(send, self._patience, "push weights")
-        if reply.policy.policy_id != identity:
-            raise DataLoss(f"rollout-service reports weights {reply.policy.policy_id} after it was sent {identity}")
-        return WeightSync(identity, reply.size_bytes, reply.probe_error)
+        if reply.policy.policy_id != weights.policy_id:
+            raise DataLoss(
+                f"rollout-service reports weights {reply.policy.policy_id} after it was sent {weights.policy_id}"
+            )
+        return WeightSync(weights.policy_id, reply.received_bytes, reply.probe_error)
 
     async def unload(self) -> None:
         """Frees the engine; a policy that is not there is no error."""
@@ -151,21 +185,29 @@ def _size(folder: str) -> int:
 
 
 async def _messages(
-    policy: str, identity: str, step: int, tensors: Sequence[policy_id.Tensor]
+    policy: str, step: int, weights: Weights, base: Weights | None
 ) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
-    """The stream of UpdateWeights: header, then each tensor's header and its bytes in chunks."""
-    yield rollout_pb2.UpdateWeightsRequest(
-        header=rollout_pb2.UpdateWeightsHeader(policy=policy, policy_id=identity, step=step)
-    )
-    for tensor in tensors:
+    """The stream of UpdateWeights: header, then each tensor's header and its bytes, or changes, in chunks."""
+    header = rollout_pb2.UpdateWeightsHeader(policy=policy, policy_id=weights.policy_id, step=step)
+    if base is not None:
+        header.base_policy_id = base.policy_id
+    yield rollout_pb2.UpdateWeightsRequest(header=header)
+    for name, tensor in weights.tensors.items():
+        if base is not None and base.hashes.get(name) == weights.hashes[name]:
+            continue
+        before = base.tensors.get(name) if base is not None else None
+        changed = None
+        if before is not None and (before.dtype, before.shape) == (tensor.dtype, tensor.shape):
+            changed = await asyncio.to_thread(changes.encode, before.data, tensor.data, WIDTHS[tensor.dtype])
         yield rollout_pb2.UpdateWeightsRequest(
             tensor=rollout_pb2.TensorHeader(
-                name=tensor.name,
+                name=name,
                 dtype=tensor.dtype,
                 shape=tensor.shape,
-                sha256=hashlib.sha256(tensor.data).hexdigest(),
+                sha256=weights.hashes[name],
+                changes=changed is not None,
             )
         )
-        view = memoryview(tensor.data)
+        view = memoryview(tensor.data if changed is None else changed)
         for start in range(0, len(view), CHUNK_BYTES):
             yield rollout_pb2.UpdateWeightsRequest(chunk=bytes(view[start : start + CHUNK_BYTES]))

@@ -161,7 +161,7 @@ class Node(_message.Message):
     free_memory_bytes: _builtins.int
     """Of the machine, or of the container where that has less."""
     detail: _builtins.str
-    """Of one that is away: one sentence."""
+    """Of one that is away, or starts engines again that died or hung: one sentence."""
     @_builtins.property
     def engines(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node.Engine]: ...
     @_builtins.property

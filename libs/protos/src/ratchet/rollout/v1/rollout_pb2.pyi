@@ -498,11 +498,17 @@ class TensorHeader(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     dtype: _builtins.str
     """As in safetensors: "F32", "BF16", "F16"."""
     sha256: _builtins.str
-    """Hex sha256 of the bytes: little endian, contiguous."""
+    """Hex sha256 of the tensor's bytes, also where its changes come: little endian, contiguous."""
+    changes: _builtins.bool
+    """The chunks are the tensor's changes, not its bytes: a zlib stream (RFC 1950) of one bit an element, the first element in
+    the highest bit, set where it changed; then by how much each of those did, in order: the difference of its bytes as
+    unsigned numbers, little endian, modulo their size. Needs base_policy_id.
+    """
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -512,10 +518,11 @@ class TensorHeader(_message.Message):
         dtype: _builtins.str = ...,
         shape: _abc.Iterable[_builtins.int] | None = ...,
         sha256: _builtins.str = ...,
+        changes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "name", b"name", "sha256", b"sha256", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "dtype", b"dtype", "name", b"name", "sha256", b"sha256", "shape", b"shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -528,23 +535,31 @@ class UpdateWeightsHeader(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    BASE_POLICY_ID_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     policy_id: _builtins.str
     """The id that the weights must have once loaded."""
     step: _builtins.int
     """Training step that made them, for logs."""
+    base_policy_id: _builtins.str
+    """The weights that what comes are changes of: tensors that do not come are as there. Unset: all come, whole.
+    FAILED_PRECONDITION where the policy has other weights: send them whole.
+    """
     def __init__(
         self,
         *,
         policy: _builtins.str = ...,
         policy_id: _builtins.str = ...,
         step: _builtins.int = ...,
+        base_policy_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id", "base_policy_id", b"base_policy_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "policy_id", b"policy_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id", "base_policy_id", b"base_policy_id", "policy", b"policy", "policy_id", b"policy_id", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__base_policy_id: _TypeAlias = _typing.Literal["base_policy_id"]  # noqa: Y015
+    _WhichOneofArgType__base_policy_id: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_policy_id) -> _WhichOneofReturnType__base_policy_id | None: ...
 
 Global___UpdateWeightsHeader: _TypeAlias = UpdateWeightsHeader  # noqa: Y015
 
@@ -588,9 +603,12 @@ class UpdateWeightsResponse(_message.Message):
     RECEIVE_DURATION_FIELD_NUMBER: _builtins.int
     LOAD_DURATION_FIELD_NUMBER: _builtins.int
     PROBE_ERROR_FIELD_NUMBER: _builtins.int
+    RECEIVED_BYTES_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     probe_error: _builtins.float
     """Largest relative difference between what the engine computes and what the sent weights give, over the probes."""
+    received_bytes: _builtins.int
+    """What came: less than size_bytes, those of the weights, where changes did."""
     @_builtins.property
     def policy(self) -> Global___Policy: ...
     @_builtins.property
@@ -605,10 +623,11 @@ class UpdateWeightsResponse(_message.Message):
         receive_duration: _duration_pb2.Duration | None = ...,
         load_duration: _duration_pb2.Duration | None = ...,
         probe_error: _builtins.float = ...,
+        received_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "receive_duration", b"receive_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration", "received_bytes", b"received_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

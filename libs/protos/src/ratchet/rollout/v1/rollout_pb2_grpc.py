@@ -136,7 +136,7 @@ class RolloutServiceServicer(object):
 
     def UpdateWeights(self, request_iterator, context):
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
         the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -55,7 +55,7 @@ class RolloutServiceStub:
     """As Generate, with each piece of text as it is made."""
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
     the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
     GetNode: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]
@@ -94,7 +94,7 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     """As Generate, with each piece of text as it is made."""
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
     the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
     GetNode: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]  # type: ignore[assignment]
@@ -172,7 +172,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
         the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
 

@@ -7,8 +7,10 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row, select, update
 
+from gateway_service.adapters.sql import webhooks
 from gateway_service.adapters.sql.tables import experiments
 from gateway_service.domain.experiments.experiment import Experiment
+from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
@@ -55,8 +57,10 @@ class SqlExperimentStore:
         change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
         async with self._database.writing() as connection:
             result = await connection.execute(change.values(_row(saved)))
-        if result.rowcount != 1:
-            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+            if result.rowcount != 1:
+                raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+            if event := event_of_experiment(saved):
+                await webhooks.announce(connection, [event], event.create_time)
         return saved
 
 

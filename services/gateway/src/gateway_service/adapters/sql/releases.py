@@ -7,8 +7,10 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row, select, update
 
+from gateway_service.adapters.sql import webhooks
 from gateway_service.adapters.sql.tables import releases
 from gateway_service.domain.releases.release import Release
+from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
@@ -62,8 +64,10 @@ class SqlReleaseStore:
         change = update(releases).where(releases.c.id == release.id, releases.c.revision == release.revision)
         async with self._database.writing() as connection:
             result = await connection.execute(change.values(_row(saved)))
-        if result.rowcount != 1:
-            raise Aborted(f"release {release.id} was changed by someone else at the same time")
+            if result.rowcount != 1:
+                raise Aborted(f"release {release.id} was changed by someone else at the same time")
+            if event := event_of_release(saved):
+                await webhooks.announce(connection, [event], event.create_time)
         return saved
 
 

@@ -1,6 +1,6 @@
 """The tables of gateway-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 
 from ratchet_kit.sql import UtcDateTime, request_columns
 
@@ -168,4 +168,39 @@ forgotten = Table(
     metadata,
     Column("unit", String(32), primary_key=True),
     Column("forget_time", UtcDateTime, nullable=False, index=True),
+)
+
+webhooks = Table(
+    "gateway_webhooks",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("kinds", JSON, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    # Id of a key.
+    Column("actor", String(40), nullable=False),
+    *request_columns(),
+)
+
+deliveries = Table(
+    "gateway_deliveries",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("webhook_id", String(40), nullable=False),
+    Column("event_id", String(80), nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("next_time", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("end_time", UtcDateTime, nullable=True, index=True),
+    UniqueConstraint("webhook_id", "event_id", name="gateway_deliveries_once"),
+    Index("gateway_deliveries_by_webhook", "webhook_id", "id"),
+    Index("gateway_deliveries_due", "state", "next_time"),
 )

@@ -35,7 +35,8 @@ class ExperimentStore(Protocol):
         ...
 
     async def save(self, experiment: Experiment) -> Experiment:
-        """Stores it and returns it with its new revision. Raises Aborted unless the stored revision is its own."""
+        """Stores it and returns it with its new revision; in the same transaction, webhooks are told of its end. Raises
+        Aborted unless the stored revision is its own."""
         ...
 
 

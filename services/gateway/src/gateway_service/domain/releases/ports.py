@@ -43,5 +43,6 @@ class ReleaseStore(Protocol):
         ...
 
     async def save(self, release: Release) -> Release:
-        """Stores it and returns it with its new revision. Raises Aborted unless the stored revision is its own."""
+        """Stores it and returns it with its new revision; in the same transaction, webhooks are told of its end. Raises
+        Aborted unless the stored revision is its own."""
         ...

@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,8 +31,9 @@ from ratchet_kit.logs import get_logger
 from rollout_service.adapters.vllm import kv_cache, wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
+from rollout_service.adapters.vllm.pulse import LOOK, Pulse, used_by
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyName
+from rollout_service.domain.policy import Death, EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine
 from rollout_service.domain.weights import LoadedWeights
 
@@ -68,6 +70,8 @@ class EngineDefaults:
     """By the name of a model in the registry; vLLM's name of each."""
     kv_cache_share: int = 0
     """Bytes."""
+    max_silence: timedelta = timedelta(seconds=10)
+    """An engine that neither answers nor computes for so long hangs."""
 
 
 class VllmFactory:
@@ -103,7 +107,7 @@ class VllmFactory:
         log_file = self._log_folder / f"{name}.log"
         request = wire.ForkRequest(name, spec, str(private), str(log_file))
         timeout = self._defaults.start_timeout + timedelta(seconds=model.size_bytes / _SLOWEST_READ)
-        engine = VllmPolicyEngine(request, load_timeout=timeout)
+        engine = VllmPolicyEngine(request, load_timeout=timeout, max_silence=self._defaults.max_silence)
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await engine.start(self._server)
@@ -150,9 +154,13 @@ def engine_spec(
 class VllmPolicyEngine:
     """A vLLM engine in a process group of its own; see `PolicyEngine`."""
 
-    def __init__(self, request: wire.ForkRequest, load_timeout: timedelta) -> None:
+    def __init__(
+        self, request: wire.ForkRequest, load_timeout: timedelta, max_silence: timedelta = timedelta(seconds=10)
+    ) -> None:
         self._request = request
         self._load_timeout = load_timeout.total_seconds()
+        self._max_silence = max_silence
+        self._hangs = False
         self._log_start = _size(request.log_file)
         self._process: ForkedProcess | None = None
         self._watch: asyncio.StreamReader | None = None
@@ -208,19 +216,32 @@ class VllmPolicyEngine:
         assert isinstance(reply, wire.Loaded)
         return LoadedWeights(reply.probe_error)
 
-    async def died(self) -> str:
-        assert self._watch is not None, "not started"
+    async def died(self) -> Death:
+        assert self._process is not None, "not started"
+        pulse = Pulse(self._max_silence, partial(used_by, self._process.pid))
+        hearing = asyncio.create_task(self._hear(pulse))
         try:
-            await self._watch.read(1)
-        except ConnectionError:
-            pass
-        return f"vLLM died: {self.last_error()}"
+            while not (await asyncio.wait([hearing], timeout=LOOK.total_seconds()))[0]:
+                if reason := pulse.look():
+                    self._hangs = True
+                    return Death(f"vLLM hangs: {reason}", hung=True)
+            await hearing
+        finally:
+            hearing.cancel()
+        return Death(f"vLLM died: {self.last_error()}")
+
+    async def _hear(self, pulse: Pulse) -> None:
+        """Returns when the engine is gone, or says that it failed."""
+        assert self._watch is not None, "not started"
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while isinstance(reply := await wire.receive_reply(self._watch), wire.Beat):
+                pulse.beat(reply.answers)
 
     async def stop(self) -> None:
         if self._writer is not None:
             self._writer.close()
         if self._process is not None:
-            await self._process.stop(_STOP_GRACE)
+            await self._process.stop(timedelta(0) if self._hangs else _STOP_GRACE)
         shutil.rmtree(self._request.folder, ignore_errors=True)
 
     @asynccontextmanager

@@ -15,6 +15,8 @@ from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine
 
 _BACKLOG = 4096
 _SUMMARY_CHARACTERS = 500
+_BEAT_SECONDS = 0.5
+"""Two in a look of `pulse`."""
 
 
 class EngineServer:
@@ -64,13 +66,31 @@ class EngineServer:
                 yield wire.Described(
                     engine.dtype, engine.max_model_len, engine.has_chat_template, engine.kv_cache_tokens
                 )
-                await asyncio.Event().wait()  # until this process ends
+                async with aclosing(_beats(engine)) as beats:
+                    async for beat in beats:
+                        yield beat
             case wire.LoadWeights(folder):
                 yield wire.Loaded(await engine.load_weights(Path(folder)))
             case wire.Generate():
                 async with aclosing(engine.generate(call, uuid.uuid4().hex)) as outputs:
                     async for output in outputs:
                         yield output
+
+
+async def _beats(engine: VllmEngine) -> AsyncGenerator[wire.Beat, None]:
+    """Two a second at most, and each says whether vLLM answers. Raises what vLLM raises once it is dead."""
+    look = asyncio.create_task(engine.answer())
+    try:
+        while True:
+            await asyncio.wait([look], timeout=_BEAT_SECONDS)
+            answers = look.done()
+            if answers:
+                await look
+                await asyncio.sleep(_BEAT_SECONDS)
+                look = asyncio.create_task(engine.answer())
+            yield wire.Beat(answers)
+    finally:
+        look.cancel()
 
 
 class EngineDidNotStart(Exception):

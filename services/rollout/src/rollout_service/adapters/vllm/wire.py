@@ -55,7 +55,7 @@ class ForkRequest(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, tag="watch", frozen=True):
-    """The reply is `Described`, once the engine is ready. Then the connection stays open until the engine ends."""
+    """The reply is `Described`, once the engine is ready. Then come `Beat`s until the engine ends."""
 
 
 class Generate(msgspec.Struct, tag="generate", frozen=True):
@@ -84,6 +84,13 @@ class Described(msgspec.Struct, tag="described", frozen=True):
     kv_cache_tokens: int
 
 
+class Beat(msgspec.Struct, tag="beat", frozen=True):
+    """The engine's process runs."""
+
+    answers: bool
+    """So does the one in which vLLM computes: it has answered since the beat before."""
+
+
 class Output(msgspec.Struct, tag="output", frozen=True):
     completions: tuple[Completion, ...]
     prompt_token_ids: tuple[int, ...]
@@ -105,7 +112,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
 
 
 Call = Watch | Generate | LoadWeights
-Reply = Described | Output | Loaded | Failed
+Reply = Described | Beat | Output | Loaded | Failed
 
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()

@@ -171,7 +171,7 @@ class RatchetTrainer(PPOTrainerSync):
         """The weights of the training ranks to rollout-service; their policy id."""
         results = ray.get(self.actor_rollout_wg.update_weights(global_steps=self.global_steps, mode="naive"))
         sync = next(result for result in results if isinstance(result, WeightSync))
-        self._syncs = {"sync/bytes": sync.size_bytes, "sync/probe_error": sync.probe_error}
+        self._syncs = {"sync/bytes": sync.sent_bytes, "sync/probe_error": sync.probe_error}
         return sync.policy_id
 
     # The step.

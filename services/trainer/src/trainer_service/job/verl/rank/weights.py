@@ -1,5 +1,6 @@
 """Weights from the training ranks to rollout-service: verl's rollout adapter, in the process of each rank."""
 
+import asyncio
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +10,7 @@ from verl.workers.rollout.base import BaseRollout
 
 from ratchet_kit import policy_id
 from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import RunPolicy, WeightSync, rollouts
+from trainer_service.job.policy import RunPolicy, Weights, WeightSync, rollouts
 
 _SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
@@ -22,6 +23,7 @@ class WeightSender(BaseRollout):
         self._job = JobConfig.from_env()
         # The last transfer; stays None on the ranks that do not send.
         self.last_sync: WeightSync | None = None
+        self._sent: Weights | None = None
 
     async def resume(self, tags: list[str]) -> None:
         """The engine's memory is not ours."""
@@ -44,8 +46,12 @@ class WeightSender(BaseRollout):
             raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
+            whole = await asyncio.to_thread(Weights.of, tensors)
             async with rollouts(self._job) as engine:
-                self.last_sync = await RunPolicy.of(self._job, engine).push(tensors, step=global_steps or 0)
+                policy = RunPolicy.of(self._job, engine)
+                self.last_sync = await policy.push(whole, step=global_steps or 0, base=self._sent)
+            # Of float32 nearly all values change in a step: nothing is gained by keeping them.
+            self._sent = whole if self._job.dtype != "float32" else None
 
 
 @torch.no_grad()

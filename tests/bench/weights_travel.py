@@ -1,0 +1,140 @@
+"""What new weights cost on their way to the engine, whole and as changes: `python -m tests.bench.weights_travel`.
+
+A random Llama of a billion parameters in bfloat16 (`--small`: of 30 million), served by a real rollout service with
+vLLM; the trainer's side is `trainer_service.job.policy`. One step of Adam at lr 1e-6 moves each float32 weight by about
+that much (arXiv:1412.6980, section 2.1); bfloat16 takes what it can tell apart. First all weights are sent, then what
+the step changed, then all again. The service computes the id of what it has each time.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet_kit.policy_id import Tensor, read_safetensors
+from ratchet_policies import PolicySpec
+from ratchet_policies.fleet import Fleet
+from trainer_service.job.policy import RunPolicy, Weights
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venvs/rollout/bin/python"
+WANTED_BYTES, WANTED_PAUSE = 0.05, 1 / 3
+LEARNING_RATE = 1e-6
+TEN_MINUTES = timedelta(minutes=10)
+
+MAKE = """
+import sys, torch, transformers
+folder, hidden, inner, layers = sys.argv[1], *map(int, sys.argv[2:])
+transformers.AutoTokenizer.from_pretrained({starter!r}).save_pretrained(folder)
+config = transformers.AutoConfig.from_pretrained({starter!r})
+config = transformers.LlamaConfig(
+    vocab_size=config.vocab_size, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers,
+    num_attention_heads=hidden // 64, num_key_value_heads=hidden // 128, max_position_embeddings=512,
+    tie_word_embeddings=True, bos_token_id=1, eos_token_id=2)
+transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+"""
+
+
+class RecordingFleet(Fleet):
+    """Keeps the last reply, which says how long each part took."""
+
+    reply = pb.UpdateWeightsResponse()
+
+    async def update(self, *args: object, **kwargs: object) -> pb.UpdateWeightsResponse:
+        self.reply = await super().update(*args, **kwargs)  # type: ignore[arg-type]
+        return self.reply
+
+
+@contextmanager
+def service(work: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "RATCHET_ROLLOUT_WORK_DIR": str(work / "rollout"),
+        "RATCHET_ROLLOUT_PORT": str(port),
+        "RATCHET_SOURCES": str(work),
+        "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
+    }
+    with (work / "rollout.log").open("w") as log:
+        process = subprocess.Popen([PYTHON, "-m", "rollout_service.main"], env=environment, stdout=log, stderr=log)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def stepped(tensor: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """A tensor whose float32 weights lie anywhere between bfloat16's, and what a step makes of it."""
+    random = np.random.default_rng(seed)
+    whole = np.frombuffer(tensor.data, np.uint16).astype(np.uint32) << 16
+    exact = (whole | random.integers(0, 1 << 16, len(whole), np.uint32)).view(np.float32)
+    moved = exact + np.float32(LEARNING_RATE) * random.choice(np.array([-1, 1], np.float32), len(exact))
+    return tensor._replace(data=bfloat16(exact)), tensor._replace(data=bfloat16(moved))
+
+
+def bfloat16(values: NDArray[np.float32]) -> bytes:
+    """Rounded to nearest, ties to even."""
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
+
+
+def made(folder: Path, small: bool) -> list[Path]:
+    """The weights of a new model."""
+    shape = ("512", "1408", "8") if small else ("2048", "5632", "20")
+    make = MAKE.format(starter=str(ROOT / "models" / "starter"))
+    subprocess.run([PYTHON, "-c", make, folder, *shape], check=True)
+    return sorted(folder.glob("*.safetensors"))
+
+
+async def main(small: bool) -> int:
+    with tempfile.TemporaryDirectory(prefix="rat-weights-") as folder, service(Path(folder)) as target:
+        model = Path(folder) / "model"
+        files = made(model, small)
+        tensors = [one._replace(data=bytes(one.data)) for file in files for one in read_safetensors(file)]
+        pairs = [stepped(one, seed) for seed, one in enumerate(tensors)]
+        before, after = Weights.of([one for one, _ in pairs]), Weights.of([one for _, one in pairs])
+        del tensors, pairs
+        print(f"{before.size_bytes / 2e6:.0f} million parameters in bfloat16, a step at lr {LEARNING_RATE:g}")
+        spec = PolicySpec("p", str(model), dtype="bfloat16", max_model_len=256)
+        async with RecordingFleet.of(target) as fleet:
+            policy = RunPolicy(fleet, spec, TEN_MINUTES, load_timeout=TEN_MINUTES)
+            rows = {}
+            for name, weights, base in (
+                ("whole, the first", before, None),
+                ("changes", after, before),
+                ("whole again", after, None),
+            ):
+                started = time.perf_counter()
+                sync = await policy.push(weights, 1, base)
+                reply = fleet.reply
+                rows[name] = (sync.sent_bytes, reply.load_duration.ToTimedelta().total_seconds())
+                print(
+                    f"{name:17} {sync.sent_bytes / 1e6:8.1f} MB sent in {time.perf_counter() - started:5.1f} s,"
+                    f" generation paused for {rows[name][1]:5.2f} s, id {sync.policy_id[:15]}, probe"
+                    f" {sync.probe_error:.2g}"
+                )
+            await policy.unload()
+    byte_share = rows["changes"][0] / rows["whole again"][0]
+    pause_share = rows["changes"][1] / rows["whole again"][1]
+    print(f"bytes  {byte_share:.3f} of the whole (wanted {WANTED_BYTES})")
+    print(f"pause  {pause_share:.2f} of the whole's (wanted {WANTED_PAUSE:.2f})")
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="30 million parameters: a minute")
+    raise SystemExit(asyncio.run(main(parser.parse_args().small)))
