@@ -17,7 +17,7 @@ from ratchet_testing import serving
 
 from ..world import ADMIN_KEY, World
 
-OPEN = {"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/", "/console"}
+OPEN = {"/healthz", "/readyz", "/docs", "/docs/files", "/openapi.json", "/", "/console"}
 """What everybody may see: that it lives, what it offers, and the files of the console."""
 FOR_INFERENCE = {
     "/v1/chat/completions",

@@ -406,3 +406,46 @@ async def test_a_chat_has_a_number_of_messages_and_parts(http, messages) -> None
     reply = await http.post("/v1/chat/completions", json={"model": "starter", "messages": messages})
     assert reply.status_code == 400
     assert reply.json()["error"]["param"].startswith("messages")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (name, text)
+            for name in ("n", "max_tokens", "seed", "top_k", "temperature")
+            for text in ("1_0", "+1", "1", "1\n")
+        ),
+        *((name, True) for name in ("n", "max_tokens", "temperature", "top_p")),
+        *(("stream", value) for value in ("yes", "true", 1, "on")),
+        ("logprobs", "false"),
+        ("parallel_tool_calls", 0),
+        ("stream_options", {"include_usage": "on"}),
+        ("logit_bias", {"1_0": 1}),
+        ("logit_bias", {"+1": 1}),
+        ("logit_bias", {"\u0661": 1}),
+        ("logit_bias", {"1": "5"}),
+        ("logit_bias", {str(token): 1 for token in range(1025)}),
+    ],
+)
+async def test_numbers_and_flags_are_no_texts(http, name, value) -> None:
+    reply = await chat(http, **{name: value})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"].split(".")[0] == name
+
+
+@pytest.mark.parametrize("prompt", [["1", 2], [True], [1.5], [-1], [[1], ["2"]], [2**31]])
+async def test_token_ids_are_whole_numbers(http, prompt) -> None:
+    reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompt})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"].split(".")[0] == "prompt"
+
+
+async def test_the_simplest_door_takes_no_texts_for_numbers(http) -> None:
+    for name, value in (("max_tokens", "1_0"), ("max_tokens", True), ("temperature", "+1")):
+        reply = await http.post("/generate", json={"model": "starter", "prompt": "say hi", name: value})
+        assert reply.status_code == 400
+        assert [one["field"] for one in reply.json()["error"]["violations"]] == [name]
+    assert (
+        await http.post("/generate", json={"model": "starter", "prompt": "hi", "max_tokens": 5.0})
+    ).status_code == 200

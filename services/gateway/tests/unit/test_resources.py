@@ -122,7 +122,54 @@ async def test_names_the_field_at_fault(http, body, field) -> None:
     assert [violation["field"] for violation in error["violations"]] == [field]
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "3"])
+@pytest.mark.parametrize("text", ["1_000", "+5", " 5", "5\n", "\u0665", "0x5", "007", "", "inf", "nan", "true"])
+async def test_a_number_is_as_json_writes_it(http, trainer, text: str) -> None:
+    hyperparameters = {"learning_rate": text}
+    for body, field in (
+        ({"spec": {"steps": text}}, "spec.steps"),
+        ({"spec": {"algorithm": text}}, "spec.algorithm"),
+        ({"spec": {"hyperparameters": hyperparameters}}, "spec.hyperparameters.learning_rate"),
+        ({"spec": {"base": {"version": {"model": "starter", "number": text}}}}, "spec.base.version.number"),
+    ):
+        response = await http.post("/api/v1/runs", json=body)
+        assert response.status_code == 400, body
+        (violation,) = response.json()["error"]["violations"]
+        assert violation["field"].split(".")[-1] == field.split(".")[-1]
+    response = await http.get("/api/v1/runs", params={"page_size": text})
+    assert (response.status_code, response.json()["error"]["violations"][0]["field"]) == (400, "page_size")
+    response = await http.get("/api/v1/runs", params={"state": text})
+    assert (response.status_code, response.json()["error"]["violations"][0]["field"]) == (400, "state")
+    assert not trainer.requests
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("5", 5), ("-1", -1), ("1e1", 10), ("5.0", 5), ("2147483647", 2147483647)]
+)
+async def test_a_number_may_be_a_text(http, trainer, text: str, number: int) -> None:
+    assert (await http.get("/api/v1/runs", params={"page_size": text})).status_code == 200
+    assert trainer.requests[0].page_size == number
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000s", "+5s", " 5s", "\u0665s", "1e3s", "5", "5S", "1.0000000001s", "1._5s", ".5s", "infs"]
+)
+async def test_a_length_of_time_is_seconds(http, text: str) -> None:
+    spec = {"candidate": {"model": "starter", "number": 2}, "stages": [{"percent": 100, "min_duration": text}]}
+    response = await http.post("/api/v1/releases", json={"spec": spec})
+    assert response.status_code == 400
+    assert [one["field"] for one in response.json()["error"]["violations"]] == ["spec.stages.min_duration"]
+
+
+@pytest.mark.parametrize(
+    "text", ["2030-01-01T00:00:0\u0665Z", "2030-1-1T0:0:0Z", "2030-01-01T00:00:00+0_1:00", "2030-01-01T00:00:00.1_0Z"]
+)
+async def test_a_time_is_as_rfc_3339_writes_it(http, text: str) -> None:
+    response = await http.post("/api/v1/keys", json={"name": "app", "expire_time": text})
+    assert response.status_code == 400
+    assert [one["field"] for one in response.json()["error"]["violations"]] == ["expire_time"]
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "3", '{"page_size": NaN}', '{"spec": {"steps": Infinity}}'])
 async def test_a_body_that_is_no_object(http, content) -> None:
     response = await http.post("/api/v1/runs", content=content)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")

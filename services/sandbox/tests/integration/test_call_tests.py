@@ -206,3 +206,68 @@ async def test_hash_order_and_random_numbers_are_the_same_every_time(sandbox: Sa
 )
 async def test_a_coroutine_is_awaited(sandbox: Sandbox, source: str, verdict: Verdict) -> None:
     assert (await sandbox.execute(program(source, CallTest((1,), 2)))).verdict is verdict
+
+
+ODD = {
+    "a Fraction without a denominator": "q = Fraction(1, 2)\n    q._numerator = q._denominator = 0\n    return q",
+    "a Fraction below its line": "q = Fraction(1, 2)\n    q._denominator = -2\n    return q",
+    "a Fraction of floats": "q = Fraction(1, 2)\n    q._numerator = float('nan')\n    return q",
+    "a Fraction of words": "q = Fraction(1, 2)\n    q._numerator = 'one'\n    return q",
+    "a ChainMap of itself": "c = ChainMap()\n    c.maps = [c]\n    return c",
+    "an OrderedDict of itself": "d = OrderedDict()\n    d['a'] = d\n    return d",
+    "a deque of itself": "d = deque()\n    d.append(d)\n    return d",
+    "a UserList of itself": "c = UserList()\n    c.data = c\n    return c",
+    "a UserDict of itself": "c = UserDict()\n    c.data = c\n    return c",
+    "a UserDict of words": "c = UserDict()\n    c.data = 'words'\n    return c",
+    "too deep": "t = ()\n    for i in range(1000):\n        t = (t,)\n    return t",
+}
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=list(ODD))
+async def test_an_answer_that_is_no_value_is_wrong_and_no_forgery(sandbox: Sandbox, body: str) -> None:
+    source = f"from collections import *\nfrom fractions import Fraction\ndef f():\n    {body}\n"
+    for expected in (5, [1], {}, ()):
+        execution = await sandbox.execute(program(source, CallTest((), expected)))
+        assert (execution.verdict, execution.signs) == (Verdict.FAILED, ()), execution
+
+
+LAYERS = {
+    "tuples": ("t = (i, t)", "got = (i, got)"),
+    "lists": ("t = [i, t]", "got = [i, got]"),
+    "dicts": ("t = {i: t}", "got = {i: got}"),
+    "sets": ("t = frozenset([i, t])", "got = frozenset([i, got])"),
+    "pairs": ("t = [(i, t)] if i % 2 else (i, t)", "got = [(i, got)] if i % 2 else (i, got)"),
+}
+
+
+@pytest.mark.parametrize(("answers", "expects"), LAYERS.values(), ids=list(LAYERS))
+async def test_answers_may_be_nested_deeply(sandbox: Sandbox, answers: str, expects: str) -> None:
+    source = f"""
+        def f():
+            t = ()
+            for i in range(60):
+                {answers}
+            return t
+    """
+    names: dict[str, object] = {"got": ()}
+    for i in range(60):
+        exec(expects, {"i": i}, names)
+    execution = await sandbox.execute(program(source, CallTest((), names["got"])))
+    assert execution.verdict is Verdict.PASSED, execution
+
+
+async def test_what_a_userdict_holds_may_be_a_dict_of_another_kind(sandbox: Sandbox) -> None:
+    source = """
+        from collections import OrderedDict, UserDict, UserList, defaultdict
+        class Mine(UserDict):
+            pass
+        class Items(list):
+            pass
+        def f(which):
+            made = [Mine(), UserDict(), UserList()][which]
+            made.data = [OrderedDict(a=1), defaultdict(int, {"a": 1}), Items([1])][which]
+            return made
+    """
+    tests = [CallTest((0,), {"a": 1}), CallTest((1,), {"a": 1}), CallTest((2,), [1])]
+    execution = await sandbox.execute(program(source, *tests))
+    assert execution.verdict is Verdict.PASSED, execution

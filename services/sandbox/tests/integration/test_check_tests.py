@@ -214,3 +214,50 @@ async def test_modules_of_a_problem_are_the_tests_own(sandbox: Sandbox, source: 
     test = CheckTest("from helper import want\nassert f(1) == want(1)")
     files = (File("helper.py", b"def want(x): return x + 1"),)
     assert (await sandbox.execute(replace(program(source, test), files=files))).verdict is verdict
+
+
+MOCKED = "from unittest.mock import MagicMock\ndef f(x):\n    return MagicMock()\n"
+BAG = """
+class Bag:
+    def __init__(self):
+        self.items = [1, 2]
+    def __iter__(self):
+        return iter(self.items)
+    def __next__(self):
+        return 0
+def f(x):
+    return Bag()
+"""
+COUNTER = """
+class Counter:
+    def __iter__(self):
+        self.at = 0
+        return self
+    def __next__(self):
+        self.at += 1
+        if self.at > 2:
+            raise StopIteration
+        return self.at
+def f(x):
+    return Counter()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "verdict"),
+    [
+        (MOCKED, "assert 5 in f(1)", Verdict.FAILED),
+        (MOCKED, "assert list(f(1)) == [1, 2]", Verdict.FAILED),
+        (MOCKED, "assert sum(f(1)) == 5", Verdict.FAILED),
+        (BAG, "assert list(f(1)) == [1, 2]\nassert 2 in f(1)\nassert 0 not in f(1)", Verdict.PASSED),
+        (BAG, "it = f(1)\nassert [one for one in it] == [one for one in it] == [1, 2]", Verdict.PASSED),
+        (COUNTER, "assert list(f(1)) == [1, 2]", Verdict.PASSED),
+        (COUNTER, "it = iter(f(1))\nassert next(it) == 1\nassert list(it) == [2]", Verdict.PASSED),
+    ],
+)
+async def test_what_has_next_is_iterated_by_what_iter_gives(
+    sandbox: Sandbox, source: str, code: str, verdict: Verdict
+) -> None:
+    """As in Python. A MagicMock has a `__next__` that gives without end, and an `__iter__` that gives nothing."""
+    execution = await sandbox.execute(program(source, CheckTest(code)))
+    assert execution.verdict is verdict, execution

@@ -34,6 +34,19 @@ async def test_numpy_is_chosen_and_works(sandbox: Sandbox, executor: LanePool) -
     assert (execution.verdict, execution.runtime) == (Verdict.PASSED, "numpy"), execution
 
 
+async def test_what_is_masked_is_numpys_own_constant(sandbox: Sandbox, executor: LanePool) -> None:
+    need(executor, "numpy")
+    source = "import numpy as np\ndef f(place):\n    return np.ma.array([1, 2], mask=[0, 1])[place]\n"
+    right = "import numpy as np\nassert f(0) == 1\nassert f(1) is np.ma.masked"
+    wrong = ("assert f(1) == 2", "import numpy as np\nassert np.allclose(f(1), 2)", "assert f(1)")
+    for code, verdict in ((right, Verdict.PASSED), *((code, Verdict.FAILED) for code in wrong)):
+        execution = await sandbox.execute(Program("p", source, "f", (CheckTest(code),), limits=LIMITS))
+        assert execution.verdict is verdict, (code, execution)
+    for expected in (None, 2, [], 0.0):
+        execution = await sandbox.execute(Program("p", source, "f", (CallTest((1,), expected),), limits=LIMITS))
+        assert execution.verdict is Verdict.FAILED, execution
+
+
 async def test_a_program_without_it_runs_without_it(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     execution = await script(sandbox, "import sys\nprint('numpy' in sys.modules, '/packages' in sys.path)")

@@ -120,7 +120,6 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         policies=ports.policies,
         events=ports.events,
         updates=updates,
-        meter=ports.meter,
         clock=ports.clock,
         code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
         deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
@@ -151,12 +150,12 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
             updates=updates,
             clock=ports.clock,
         ),
-        reports=Reports(ports.store, ports.events, updates, ports.meter, ports.clock),
+        reports=Reports(ports.store, ports.events, updates, ports.clock),
         driver=driver,
         worker=worker,
         background=(
             worker.run,
-            partial(_count_states, ports, settings.reconcile_interval),
+            partial(_count, ports, settings.reconcile_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),
@@ -169,11 +168,12 @@ def _logs(runs_folder: Path) -> Iterator[Path]:
     yield from runs_folder.glob("*/logs/*.log")
 
 
-async def _count_states(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
+async def _count(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
     async def count() -> None:
         ports.meter.states(await ports.store.counts())
+        ports.meter.unfinished(await ports.store.unfinished())
 
-    await every(interval, stop, count, name="count states")
+    await every(interval, stop, count, name="count runs")
 
 
 @asynccontextmanager

@@ -12,7 +12,18 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import console, error_schemas, errors, generate, health, messages, openai, resources, schemas
+from gateway_service.rest import (
+    console,
+    docs,
+    error_schemas,
+    errors,
+    generate,
+    health,
+    messages,
+    openai,
+    resources,
+    schemas,
+)
 from gateway_service.rest.door import Door
 from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
@@ -35,7 +46,7 @@ def build(
     clock: Clock,
 ) -> FastAPI:
     """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory."""
-    app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(title="Ratchet", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     errors.install(app)
     app.include_router(health.build(health.Readiness(check_ready, clock)))
     completions = openai.Completions(completer, clock)
@@ -44,6 +55,7 @@ def build(
     api, shown = resources.build(backends, refresh)
     app.include_router(api)
     console.install(app)
+    docs.install(app)
     _describe(app, shown)
     express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
     app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage, max_body_bytes))

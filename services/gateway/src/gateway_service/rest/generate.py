@@ -7,6 +7,8 @@ from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.keys.key import Scope
+from gateway_service.rest import bodies
+from gateway_service.rest.numbers import Number, Whole
 from gateway_service.rest.openai_requests import MAX_INT32
 from gateway_service.rest.texts import Text
 from ratchet_kit.http_server import while_connected
@@ -22,8 +24,8 @@ class GenerateRequest(BaseModel):
 
     model: str = Field(description='"name", "name@version" or "name:alias".')
     prompt: Text = Field(description="What a user says.")
-    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
-    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: Whole | None = Field(default=None, ge=1, le=MAX_INT32)
+    temperature: Number | None = Field(default=None, ge=0, le=2)
 
 
 class GenerateResponse(BaseModel):
@@ -35,9 +37,12 @@ class GenerateResponse(BaseModel):
 def build(completer: Completer) -> APIRouter:
     api = APIRouter(tags=["generate"], dependencies=[http_auth(Scope.INFERENCE)])
 
-    @api.post(PATH)
-    async def generate(body: GenerateRequest, http: Request) -> GenerateResponse:
+    content = {"application/json": {"schema": GenerateRequest.model_json_schema()}}
+
+    @api.post(PATH, openapi_extra={"requestBody": {"required": True, "content": content}})
+    async def generate(http: Request) -> GenerateResponse:
         """Answers a prompt with a text."""
+        body = await bodies.read_as(http, GenerateRequest)
         prompt = ChatPrompt((Message("user", body.prompt),))
         sampling = Sampling(temperature=body.temperature, max_tokens=body.max_tokens)
         request = CompletionRequest(ModelRef.parse_registered(body.model), prompt, sampling)

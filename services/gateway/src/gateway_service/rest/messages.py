@@ -1,5 +1,6 @@
 """Protobuf messages as JSON: field names as in the protos, unknown fields refused by name."""
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from gateway_service.rest import schemas
+from gateway_service.rest import bodies, numbers, schemas
 from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
 from ratchet_kit.text import clip
 from ratchet_protos.http import Rule
@@ -21,6 +22,8 @@ _WRAPPED = re.compile(r"Failed to parse (?P<field>\w+) field: (?P<rest>.*)", re.
 # ... and sometimes at the end: "Couldn't parse float: x at CreateRunRequest.spec.hyperparameters.learning_rate."
 _AT = re.compile(r"(?P<what>.*) at \w+\.(?P<field>[\w.]+?)\.*", re.DOTALL)
 _UNKNOWN = re.compile(r'.*has no field named "(?P<field>[^"]*)"', re.DOTALL)
+LARGE_BYTES = 64 << 10
+"""Of a body that is read in a thread."""
 _DOT = "__"
 """In place of the dots of a path variable: Starlette allows none there."""
 
@@ -39,10 +42,12 @@ def to_response(message: Message) -> JSONResponse:
 def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
     """Raises InvalidArgument that names the field at fault, by its path."""
     try:
-        return json_format.ParseDict(dict(values), kind())
+        message = json_format.ParseDict(dict(values), kind())
     except json_format.ParseError as error:
         violation = _violation(str(error))
         raise invalid(violation.field, violation.description) from error
+    numbers.check(values, kind.DESCRIPTOR)
+    return message
 
 
 def route_path(rule: Rule) -> str:
@@ -68,7 +73,9 @@ async def from_request(request: Request, rule: Rule, kind: type[Message]) -> Mes
             _put(values, path, _query_value(kind, path, request.query_params.getlist(path)))
     for path in rule.variables:
         _put(values, path, request.path_params[path.replace(".", _DOT)])
-    return from_dict(values, kind)
+    if len(await request.body()) < LARGE_BYTES:
+        return from_dict(values, kind)
+    return await asyncio.to_thread(from_dict, values, kind)
 
 
 def _put(values: dict[str, Any], path: str, value: Any) -> None:
@@ -98,17 +105,10 @@ def _query_value(kind: type[Message], path: str, texts: list[str]) -> Any:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    if not await request.body():
-        return {}
-    try:
-        body = await request.json()
-    except ValueError as error:
-        raise InvalidArgument(f"the body is not JSON: {error}") from error
-    except RecursionError as error:
-        raise InvalidArgument("the body is nested too deeply") from error
-    if not isinstance(body, dict):
+    body = await bodies.read(request)
+    if not isinstance(body, dict | None):
         raise InvalidArgument("the body must be a JSON object")
-    return body
+    return body or {}
 
 
 def _violation(text: str) -> FieldViolation:

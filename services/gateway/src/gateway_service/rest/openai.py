@@ -1,15 +1,14 @@
 """/v1: the API of OpenAI's clients, answered by the models, versions and aliases of the registry."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
@@ -19,12 +18,12 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
+from gateway_service.rest import bodies, sse
 from gateway_service.rest import openai_answers as answers
-from gateway_service.rest import sse
-from gateway_service.rest.errors import invalid_body, openai_error_body
+from gateway_service.rest.errors import openai_error_body
 from gateway_service.rest.express import Track
 from gateway_service.rest.openai_requests import ChatRequest, TextRequest
-from ratchet_kit.errors import InvalidArgument, RatchetError
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
@@ -36,7 +35,6 @@ SCHEMAS = "#/components/schemas/"
 BODIES = (ChatRequest, TextRequest)
 MERGED_PIECES = 64
 """Of several prompts' streams, that wait for a slow reader."""
-B = TypeVar("B", bound=BaseModel)
 
 
 class Completions:
@@ -55,11 +53,11 @@ class Completions:
 
     async def chat(self, http: Request) -> Response:
         """Answers a conversation."""
-        return await self._answer(answers.CHAT, http, await _read(http, ChatRequest))
+        return await self._answer(answers.CHAT, http, await bodies.read_as(http, ChatRequest))
 
     async def text(self, http: Request) -> Response:
         """Continues one text, or several."""
-        return await self._answer(answers.TEXT, http, await _read(http, TextRequest))
+        return await self._answer(answers.TEXT, http, await bodies.read_as(http, TextRequest))
 
     async def _answer(self, shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
         body.refuse_unsupported()
@@ -121,17 +119,6 @@ def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]
             "parameters": [header | {"name": name, "description": text} for name, text in headers.items()],
         },
     }
-
-
-async def _read(http: Request, shape: type[B]) -> B:
-    """The body of a request. Raises InvalidArgument that names the fields at fault."""
-    try:
-        return shape.model_validate(json.loads(await http.body()))
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
-        raise invalid_body([(fault["loc"], fault["msg"]) for fault in faults]) from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"the body is not JSON: {error}") from error
 
 
 async def _complete(completer: Completer, requests: Sequence[CompletionRequest]) -> Sequence[CompletionResponse]:

@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic_core import PydanticCustomError
 
 import ratchet_problems
 from gateway_service.rest.errors import UnsupportedParameter
+from gateway_service.rest.numbers import Number, Whole, WholeKey
 from gateway_service.rest.openai_tools import Call, OfferedTools, ToolChoice, to_tools
 from gateway_service.rest.texts import Text
 from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
@@ -37,37 +39,47 @@ MAX_STOPS = 64
 MAX_MESSAGES = 10_000
 MAX_PARTS = 1_000
 """Of one message."""
+MAX_CALLS = 128
+"""Of one message."""
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
 
-TokenId = Annotated[int, Field(ge=0, le=MAX_INT32)]
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+def _few(value: Any) -> Any:
+    """Before any of it is looked at: pydantic would first find the faults of all."""
+    if isinstance(value, dict) and len(value) > MAX_BIASED:
+        raise PydanticCustomError("too_long", "must have at most {most} tokens", {"most": MAX_BIASED})
+    return value
+
+
+BiasedId = Annotated[WholeKey, Field(le=MAX_INT32)]
+Biases = Annotated[dict[BiasedId, Annotated[Number, Field(ge=-100, le=100)]], BeforeValidator(_few)]
+TokenId = Annotated[int, Field(ge=0, le=MAX_INT32, strict=True)]
+_PROMPTS = Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)
+TokenIds = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
 
 
 class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    include_usage: bool = False
+    include_usage: StrictBool = False
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
-    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
-    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = Field(
-        default=None, max_length=MAX_BIASED
-    )
-    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
-    seed: int | None = Field(default=None, ge=-MAX_INT64 - 1, le=MAX_INT64)
-    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
-    stream: bool | None = None
+    temperature: Number | None = Field(default=None, ge=0, le=2)
+    top_p: Number | None = Field(default=None, gt=0, le=1)
+    top_k: Whole | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
+    n: Whole | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
+    logit_bias: Biases | None = None
+    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS, fail_fast=True)] | None = None
+    seed: Whole | None = Field(default=None, ge=-MAX_INT64 - 1, le=MAX_INT64)
+    max_tokens: Whole | None = Field(default=None, ge=1, le=MAX_INT32)
+    stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     user: Text | None = Field(default=None, description="During a release, one user stays with one version.")
 
@@ -120,9 +132,9 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MAX_PARTS)] | None = None
+    content: Text | Annotated[list[TextPart], Field(max_length=MAX_PARTS, fail_fast=True)] | None = None
     name: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: Annotated[list[Call], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
     tool_call_id: Text | None = None
     # Clients send answers back as they came, or as their own types write them.
     refusal: None = None
@@ -165,7 +177,7 @@ class NamedSchema(BaseModel):
     name: str
     description: str | None = None
     schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
-    strict: bool | None = Field(default=None, description="The schema is always followed.")
+    strict: StrictBool | None = Field(default=None, description="The schema is always followed.")
 
 
 class SchemaFormat(BaseModel):
@@ -180,14 +192,14 @@ class SchemaFormat(BaseModel):
 
 
 class ChatRequest(_Request):
-    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    max_completion_tokens: Whole | None = Field(default=None, ge=1, le=MAX_INT32)
+    logprobs: StrictBool | None = None
+    top_logprobs: Whole | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     response_format: Annotated[TextFormat | SchemaFormat, Field(discriminator="type")] | None = None
     tools: OfferedTools | None = None
     tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = Field(default=None, description="False: at most one call.")
+    parallel_tool_calls: StrictBool | None = Field(default=None, description="False: at most one call.")
 
     def prompts(self) -> Sequence[Prompt]:
         tools = to_tools(self.tools or [], self.tool_choice, self.parallel_tool_calls)
@@ -202,10 +214,10 @@ class ChatRequest(_Request):
 
 
 class TextRequest(_Request):
-    prompt: Text | TokenIds | Annotated[list[Text] | list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS)]
-    max_tokens: int | None = Field(default=None, ge=0, le=MAX_INT32, description="0 is for an echo alone.")
-    logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
-    echo: bool | None = None
+    prompt: Text | TokenIds | Annotated[list[Text], _PROMPTS] | Annotated[list[TokenIds], _PROMPTS]
+    max_tokens: Whole | None = Field(default=None, ge=0, le=MAX_INT32, description="0 is for an echo alone.")
+    logprobs: Whole | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
+    echo: StrictBool | None = None
 
     def prompts(self) -> Sequence[Prompt]:
         return [TextPrompt(one) if isinstance(one, str) else TokenPrompt(tuple(one)) for one in self._each()]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 import ratchet_problems
 from gateway_service.rest.texts import Schema, Text
@@ -39,7 +39,7 @@ class Function(_Strict):
     name: Name
     description: Text | None = None
     parameters: Schema | None = Field(default=None, description="A JSON Schema.")
-    strict: bool | None = None
+    strict: StrictBool | None = None
 
 
 class OfferedTool(_Strict):
@@ -61,7 +61,7 @@ class NamedTool(_Strict):
     function: NamedFunction
 
 
-OfferedTools: TypeAlias = Annotated[list[OfferedTool], Field(max_length=MAX_TOOLS)]
+OfferedTools: TypeAlias = Annotated[list[OfferedTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 ToolChoice: TypeAlias = Literal["none", "auto", "required"] | NamedTool
 
 

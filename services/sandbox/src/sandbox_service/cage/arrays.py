@@ -56,8 +56,10 @@ def form(value: Any, encode: Encode) -> dict[str, Any] | None:
     """`{"l": ["numpy.NAME", part, ...]}`; None for what is no value: a function, a view on a file."""
     numpy: Any = sys.modules["numpy"]
     kind = type(value)
-    if issubclass(kind, numpy.ma.MaskedArray):
-        parts: list[Any] = ["masked", value.data, numpy.ma.getmaskarray(value), value.fill_value]
+    if value is numpy.ma.masked:
+        parts: list[Any] = ["masked", None, True, None]  # there is one, and tests may ask for it by `is`
+    elif issubclass(kind, numpy.ma.MaskedArray):
+        parts = ["masked", value.data, numpy.ma.getmaskarray(value), value.fill_value]
     elif issubclass(kind, numpy.ndarray):
         name = "matrix" if issubclass(kind, numpy.matrix) else "ndarray"
         parts = [name, *_contents(value), _type(value.dtype), value.shape]
@@ -100,7 +102,7 @@ def build(name: str, parts: list[Any]) -> Any:
     if name == "numpy.masked":
         data, mask, fill = parts
         _masked_came[:] = [True]
-        return numpy.ma.MaskedArray(data, mask, fill_value=fill)
+        return numpy.ma.masked if data is None else numpy.ma.MaskedArray(data, mask, fill_value=fill)
     if name == "numpy.dtype":
         return numpy.dtype(*parts)
     if name == "numpy.Generator":

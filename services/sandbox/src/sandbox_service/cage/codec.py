@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_DEPTH = 100
+ROOM = 4
+"""Levels that the parts of a value of the library may take, as the pairs of an OrderedDict do: whole, or not at all."""
 _SAFE_INT = 1 << 53
 _SCALARS = {str, int, float, bool, type(None)}
 

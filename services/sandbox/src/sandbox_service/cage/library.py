@@ -13,6 +13,10 @@ from typing import Any
 Encode = Callable[[Any], Any]
 
 
+class Unfit(Exception):
+    """An object of the library that holds what its kind never does: it has no form."""
+
+
 class Kind:
     """`module`: where its type is, under `name`; empty if it has none there, and `type_` says it."""
 
@@ -66,6 +70,24 @@ def _with_fold(kind: str, *parts: Any) -> Any:
     return _load("datetime", kind)(*parts[:-1], fold=parts[-1])
 
 
+def _fraction(it: Any) -> tuple[int, int]:
+    """A program may write what it likes into one."""
+    numerator, denominator = it.numerator, it.denominator
+    if type(numerator) is not int or type(denominator) is not int or denominator <= 0:
+        raise Unfit
+    return numerator, denominator
+
+
+def _data(it: Any, kind: Any) -> Any:
+    """What a UserDict or a UserList holds, as the plain type that it is to be: its own may be an OrderedDict."""
+    data = it.data
+    if type(data) is kind:
+        return data
+    if issubclass(type(data), kind):
+        return kind(kind.items(data)) if kind is dict else kind.__getitem__(data, slice(None))
+    raise Unfit
+
+
 def _view(of: Any, kind: str) -> Kind:
     return Kind("", type(of).__name__, lambda it: (list(it),), lambda items: _make_view(kind, items), type_=type(of))
 
@@ -94,7 +116,7 @@ _VALUES = [
     *_by_text("pathlib", "PosixPath", "PurePosixPath", "PureWindowsPath"),
     *_by_text("ipaddress", *(f"IPv{v}{kind}" for v in (4, 6) for kind in ("Address", "Network", "Interface"))),
     *_by_text("zoneinfo", "ZoneInfo"),
-    Kind("fractions", "Fraction", lambda it: (it.numerator, it.denominator), _named("fractions", "Fraction")),
+    Kind("fractions", "Fraction", _fraction, _named("fractions", "Fraction")),
     Kind("datetime", "timedelta", lambda it: (it.days, it.seconds, it.microseconds), _named("datetime", "timedelta")),
     Kind("datetime", "timezone", lambda it: it.__getinitargs__(), _named("datetime", "timezone")),
     Kind("datetime", "time", _moment, lambda *parts: _with_fold("time", *parts)),
@@ -164,8 +186,8 @@ _MUTABLES = [
          _named("collections", "OrderedDict"), _set_ordered),
     Kind("collections", "defaultdict", lambda it: ([[k, v] for k, v in dict.items(it)], it.default_factory),
          _named("collections", "defaultdict"), _set_default),
-    Kind("collections", "UserDict", lambda it: (it.data,), _named("collections", "UserDict"), _refill),
-    Kind("collections", "UserList", lambda it: (it.data,), _named("collections", "UserList"), _set_slice),
+    Kind("collections", "UserDict", lambda it: (_data(it, dict),), _named("collections", "UserDict"), _refill),
+    Kind("collections", "UserList", lambda it: (_data(it, list),), _named("collections", "UserList"), _set_slice),
     Kind("types", "SimpleNamespace", lambda it: (it.__dict__,), _named("types", "SimpleNamespace"), _set_dict),
     Kind("io", "StringIO", lambda it: (it.getvalue(), it.tell()), lambda: _load("io", "StringIO")(newline=""),
          _set_text),
@@ -196,7 +218,11 @@ def form(value: Any, encode: Encode) -> dict[str, Any] | None:
     """None: it is of no kind that is known here."""
     kind = kind_of(value)
     if kind is not None:
-        return {"l": [kind.name, *map(encode, kind.parts(value))]}
+        try:
+            parts = kind.parts(value)
+        except Unfit:
+            return None
+        return {"l": [kind.name, *map(encode, parts)]}
     if issubclass(type(value), tuple) and isinstance(fields := getattr(type(value), "_fields", None), tuple):
         return {"l": ["namedtuple", type(value).__name__, encode(fields), encode(tuple(tuple.__iter__(value)))]}
     if value is Ellipsis or value is NotImplemented:

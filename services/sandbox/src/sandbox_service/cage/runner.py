@@ -205,6 +205,9 @@ def encode(value: object) -> object:
 
 
 def _rare(value: object, depth: int) -> object:
+    if depth > codec.MAX_DEPTH - codec.ROOM:
+        return None
+
     def below(part: object) -> object:
         return codec.encode(part, _rare, None, depth + 1)
 

@@ -41,11 +41,14 @@ def checked(form: Form, depth: int = 0) -> Form:
             for pair in body:
                 if not isinstance(pair, list) or len(pair) != 2:
                     raise Malformed("a dict holds pairs")
-                checked(pair, depth + 1)
+                checked(pair[0], depth + 1)
+                checked(pair[1], depth + 1)
         case (("t" | "s" | "f"), list()):
-            checked(body, depth + 1)
+            for item in body:
+                checked(item, depth + 1)
         case "l", [str(), *parts]:
-            checked(parts, depth + 1)
+            for part in parts:
+                checked(part, depth + 1)
             _check_parts(body[0], parts)
         case _:
             raise Malformed(f"no form: {str(tag)[:16]!r}")

@@ -242,5 +242,5 @@ class NoMeter:
     def states(self, counts: Mapping[State, int]) -> None:
         pass
 
-    def progressed(self, run: Run) -> None:
+    def unfinished(self, runs: Sequence[Run]) -> None:
         pass

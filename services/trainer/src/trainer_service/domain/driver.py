@@ -28,7 +28,6 @@ from trainer_service.domain.ports import (
     JobRunner,
     JobState,
     JobStatus,
-    Meter,
     ModelFolders,
     ModelRegistry,
     PolicyHost,
@@ -85,7 +84,6 @@ class Driver:
         policies: PolicyHost,
         events: Events,
         updates: RunUpdates,
-        meter: Meter,
         clock: Clock,
         code_version: str,
         deadlines: Deadlines = Deadlines(),
@@ -98,7 +96,6 @@ class Driver:
         self._policies = policies
         self._events = events
         self._updates = updates
-        self._meter = meter
         self._clock = clock
         self._deadlines = deadlines
 
@@ -281,7 +278,6 @@ class Driver:
 
     async def _changed(self, run: Run) -> None:
         self._updates.announce(run.id)
-        self._meter.progressed(run)
         await self._events.changed(run)
 
 

@@ -293,12 +293,12 @@ class Events(Protocol):
 
 
 class Meter(Protocol):
-    """Counts for operators."""
+    """Counts for operators. Both are told of all there is, now and then: of several replicas each says the same."""
 
     def states(self, counts: Mapping[State, int]) -> None:
         """How many runs are in each state now."""
         ...
 
-    def progressed(self, run: Run) -> None:
-        """A run is at a new step, or over."""
+    def unfinished(self, runs: Sequence[Run]) -> None:
+        """All that go on now; what was said of others no longer holds."""
         ...

@@ -6,7 +6,7 @@ from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
 from trainer_service.domain import guards
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.ports import Events, Meter, RunStore
+from trainer_service.domain.ports import Events, RunStore
 from trainer_service.domain.run import Phase, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.thresholds import FIRST
@@ -23,11 +23,10 @@ class StepReply:
 class Reports:
     """Every method is idempotent. Raises NotFound; FailedPrecondition for a stale attempt or a run that is over."""
 
-    def __init__(self, store: RunStore, events: Events, updates: RunUpdates, meter: Meter, clock: Clock) -> None:
+    def __init__(self, store: RunStore, events: Events, updates: RunUpdates, clock: Clock) -> None:
         self._store = store
         self._events = events
         self._updates = updates
-        self._meter = meter
         self._clock = clock
 
     async def started(self, id: RunId, attempt: int) -> None:
@@ -56,7 +55,6 @@ class Reports:
             await self._announce(guarded)
         else:
             self._updates.announce(id)
-            self._meter.progressed(guarded)
         return StepReply(cancelled=guarded.state.is_final)
 
     async def _guarded(self, run: Run, step: Step) -> Run:
@@ -96,5 +94,4 @@ class Reports:
 
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
-        self._meter.progressed(run)
         await self._events.changed(run)

@@ -1,0 +1,79 @@
+"""Bodies of many values: refused before they are read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway_service.rest import bodies
+from gateway_service.rest.openai_requests import ChatRequest, TextRequest
+
+from ..world import World
+
+MANY = bodies.MAX_VALUES + 1
+
+
+@pytest.fixture
+async def http(world: World):
+    async with world.http() as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/generate", "/api/v1/runs"])
+async def test_too_many_values_are_413_everywhere(http, path: str) -> None:
+    reply = await http.post(path, content=b'{"model": "starter", "prompt": [' + b"1," * MANY + b"1]}")
+    assert reply.status_code == 413
+    assert str(bodies.MAX_VALUES) in reply.json()["error"]["message"]
+
+
+async def test_nothing_of_it_is_read(http, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("the body was read")
+
+    monkeypatch.setattr(bodies.json, "loads", read)
+    for body in (b"1," * 4_000_000, b'"a",' * 3_000_000, b'{"a":1},' * MANY):
+        assert (await http.post("/v1/completions", content=b'{"prompt": [' + body + b"1]}")).status_code == 413
+
+
+@pytest.mark.parametrize("text", ["a,b" * MANY, '",' * MANY, "\\" * 9 + '",' * MANY, ",\\" * MANY])
+def test_texts_are_as_long_as_they_like(text: str) -> None:
+    assert not bodies.has_more_values(json.dumps({"prompt": text, "more": [text, "\\"]}).encode(), MANY)
+
+
+@pytest.mark.parametrize("value", ["1", '"a"', '"\\\\"', '"\\""', "{}", '{"a": "b"}', '","'])
+def test_values_are_counted_to_the_limit(value: str) -> None:
+    def of(count: int) -> bytes:
+        return f"[{','.join([value] * count)}]".encode()
+
+    assert not bodies.has_more_values(of(100), 100)
+    assert bodies.has_more_values(of(101), 100)
+
+
+async def test_json_is_utf_8(http) -> None:
+    """In UTF-16 nothing above would count what there is."""
+    body = json.dumps({"model": "starter", "prompt": "say hi"})
+    assert (await http.post("/v1/completions", content=body.encode("utf-16"))).status_code == 400
+    assert (await http.post("/v1/completions", content=body.encode("utf-8-sig"))).status_code == 200
+
+
+FAULTY = [-1] * 200_000
+MANY_KEYS = {f"x{number}": "y" for number in range(100_000)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "body"),
+    [
+        (TextRequest, {"prompt": FAULTY}),
+        (TextRequest, {"prompt": [FAULTY[:1000]] * 128}),
+        (TextRequest, {"prompt": "a", "stop": FAULTY}),
+        (TextRequest, {"prompt": "a", "logit_bias": MANY_KEYS}),
+        (ChatRequest, {"messages": FAULTY}),
+        (ChatRequest, {"messages": [{"role": "user", "content": FAULTY}]}),
+        (ChatRequest, {"messages": [{"role": "assistant", "tool_calls": FAULTY}]}),
+        (ChatRequest, {"messages": [{"role": "user", "content": "a"}], "tools": FAULTY}),
+    ],
+)
+def test_of_many_faults_few_are_looked_for(shape: Any, body: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="model") as found:
+        shape.model_validate(body)  # and no model
+    assert found.value.error_count() < 10  # type: ignore[attr-defined]

@@ -1,0 +1,44 @@
+"""What each replica's metrics say of runs, whoever of them trains these."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from prometheus_client import REGISTRY
+
+from trainer_service.adapters.meter import PrometheusMeter
+from trainer_service.domain.run import Run
+from trainer_service.main import provision
+from trainer_service.settings import Settings
+
+from ..conftest import Trainer
+from ..driving import until
+
+OF_A_RUN = ("ratchet_trainer_run_step", "ratchet_trainer_run_attempt", "ratchet_trainer_run_platform_faults")
+
+
+def series(run: Run) -> list[float | None]:
+    return [REGISTRY.get_sample_value(name, {"run_id": run.id}) for name in OF_A_RUN]
+
+
+async def test_a_run_that_another_replica_ends_leaves_the_metrics(trainer: Trainer, run: Run) -> None:
+    """This replica only reads the store: it has neither the run's job nor its reports."""
+    ports = replace(trainer.ports, meter=PrometheusMeter())
+    settings = Settings(code_version="v1", reconcile_interval=timedelta(milliseconds=5))
+    stop = asyncio.Event()
+    async with provision(settings, ports=ports) as replica, asyncio.TaskGroup() as tasks:
+        _, count, *_ = replica.background
+        tasks.create_task(count(stop))
+        await until(lambda: series(run) == [0, 0, 0])
+        await trainer.runs.cancel(run.id)
+        await until(lambda: series(run) == [None, None, None])
+        stop.set()
+
+
+async def test_a_run_has_its_series_while_it_goes_on(run: Run) -> None:
+    meter = PrometheusMeter()
+    meter.unfinished([run])
+    meter.unfinished([replace(run, step=2, attempt=1)])
+    assert series(run) == [2, 1, 0]
+    meter.unfinished([])
+    assert series(run) == [None, None, None]
