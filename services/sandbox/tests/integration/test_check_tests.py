@@ -44,6 +44,8 @@ CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candida
         ("f = lambda x: x + 1", CHECK + "check(f)\n", Verdict.PASSED),
         ("f = lambda x: x + 1", "assert f(1) == 2\nassert f(2) == 3", Verdict.PASSED),
         ("f = lambda x: 2", CHECK, Verdict.FAILED),
+        ("f = lambda x: [float('nan')]", "assert f(1) != f(2)", Verdict.PASSED),
+        ("f = lambda x: (float('nan'),)", "assert f(1) == f(2)", Verdict.FAILED),
         ("f = lambda x: 1 / 0", CHECK, Verdict.RUNTIME_ERROR),
         ("def f(x): assert x > 3", CHECK, Verdict.RUNTIME_ERROR),
         (

@@ -409,8 +409,7 @@ async def test_a_limit_that_is_reached_before_the_program_is_read(stub: Stubs, t
     flood = pb.Program(source="print('x' * 10**6)", entry_point="f", tests=[test], limits=limits(0, 1000, None, 1))
     flood.files.add(name="a", content=bytes(8 << 20))
     for _ in range(5):
-        # A quick machine has read it all within the least time that is measured, and found no f.
-        assert await verdicts(stub, flood) <= {"TIME_LIMIT", "OUTPUT_LIMIT", "RUNTIME_ERROR"}
+        assert await verdicts(stub, flood) <= {"TIME_LIMIT", "OUTPUT_LIMIT"}
         assert await verdicts(stub, pb.Program(source=RIGHT, entry_point="f", tests=[test])) == {"PASSED"}
 
 

@@ -154,7 +154,7 @@ def test_a_limit_or_more_answers_than_calls_is_no_pass() -> None:
 
 plain = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.floats(allow_nan=False), st.text(max_size=3),
+        st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.floats(), st.text(max_size=3),
         st.binary(max_size=3), st.complex_numbers(), st.integers(-2, 2), st.sampled_from([0.0, 1.0, True, "", b""]),
     ),
     lambda inner: st.one_of(
@@ -168,9 +168,10 @@ plain = st.recursive(
 
 
 def test_no_nan_is_another() -> None:
-    """JSON's reader gives the same object for each NaN, so that lists of them would be equal by that."""
-    assert not same(codec.encode(float("nan")), float("nan"))
-    assert not same(codec.encode([float("nan")]), [float("nan")])
+    """In a list an object is equal to itself, also where that is NaN: each that crosses is one of its own."""
+    for nan in (float("nan"), [float("nan")]):
+        assert not same(codec.encode(nan), nan)
+        assert codec.loads(codec.dumps(nan)) != codec.loads(codec.dumps(nan))
 
 
 @given(plain, plain)

@@ -15,7 +15,6 @@ Beside codec.py's tags for values, forms hold what only one side has:
 import _socket
 import _thread
 import builtins
-import json
 import sys
 from typing import Any
 
@@ -84,7 +83,7 @@ class Link:
         if not line:
             raise EOFError
         with _DEEPER:
-            message = json.loads(line)
+            message = codec.parse(line)
             if not isinstance(message, dict):
                 raise ValueError("no message")
             for number, form in message.get("changed", ()):

@@ -203,4 +203,4 @@ def _left(limits: Limits, step: Step, outcomes: Sequence[Outcome], reports: Sequ
     """What held-out tests took is not missing where it could be seen: visible tests share the time among themselves."""
     seen = zip(reports, outcomes, strict=True)
     used = sum((report.cpu_time for report, one in seen if step.held_out or not one.held_out), timedelta())
-    return replace(limits, cpu_time=max(limits.cpu_time - used, _LEAST_CPU))
+    return replace(limits, cpu_time=max(limits.cpu_time - used, min(limits.cpu_time, _LEAST_CPU)))
