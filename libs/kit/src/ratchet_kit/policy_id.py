@@ -15,7 +15,7 @@ import hashlib
 import json
 import mmap
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import index
 from pathlib import Path
@@ -24,6 +24,19 @@ from typing import Any, NamedTuple, TypeAlias
 from ratchet_kit.errors import DataLoss
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+WIDTHS: Mapping[str, int] = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+}
+"""Bytes of an element, by the dtypes of weights as safetensors names them."""
 
 HEAD = "lm_head.weight"
 EMBEDDING = "model.embed_tokens.weight"

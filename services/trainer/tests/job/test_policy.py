@@ -12,7 +12,7 @@ from ratchet.common.v1 import failure_pb2, node_pb2
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
-from ratchet_policies import PolicySpec, Sampling, changes
+from ratchet_policies import PolicySpec, Sampling, tensor_changes
 from ratchet_policies.fleet import Fleet
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters
@@ -89,7 +89,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
                 await context.abort(grpc.StatusCode.DATA_LOSS, "changes of something else")
             whole = dict(self.tensors)
         for tensor, data in tensors:
-            new = changes.decode(whole[tensor.name].data, bytes(data), 2) if tensor.changes else bytes(data)
+            new = tensor_changes.decode(whole[tensor.name].data, bytes(data), 2) if tensor.changes else bytes(data)
             whole[tensor.name] = policy_id.Tensor(tensor.name, tensor.dtype, tuple(tensor.shape), new)
         received = policy_id.compute(whole.values())
         assert received == header.policy_id

@@ -16,25 +16,13 @@ from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
-from ratchet_policies import changes as tensor_changes
+from ratchet_policies import tensor_changes
 from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
 SHARD_BYTES = 256 << 20
 """A received shard is written once it has this size. Memory holds at most this and one tensor."""
-
-_DTYPE_BYTES: Mapping[str, int] = {
-    "F64": 8,
-    "F32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I64": 8,
-    "I32": 4,
-    "I16": 2,
-    "I8": 1,
-    "U8": 1,
-}
 
 
 class DiskModelFolders:
@@ -177,7 +165,7 @@ class _Tensor:
     """A tensor that is being received: its bytes, or what changed of those that it had `before`."""
 
     def __init__(self, header: TensorHeader, before: bytes | None) -> None:
-        width = _DTYPE_BYTES.get(header.dtype)
+        width = policy_id.WIDTHS.get(header.dtype)
         if width is None:
             raise _out_of_order(f"tensor {header.name} has the unknown dtype {header.dtype!r}")
         self._header, self._before, self._width = header, before, width

@@ -18,7 +18,7 @@ class TensorHeader:
     sha256: str
     """In hex, of the tensor's bytes: little endian, contiguous."""
     changes: bool = False
-    """What comes is not its bytes but what `ratchet_policies.changes` makes of them and those of the base."""
+    """What comes is not its bytes but what `ratchet_policies.tensor_changes` makes of them and those of the base."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from ratchet_policies import (
     Purpose,
     Sampling,
     TokenPrompt,
-    changes,
     ensure_ready,
+    tensor_changes,
     unload,
 )
 from ratchet_policies.fleet import Fleet
@@ -30,8 +30,6 @@ from trainer_service.job import deadlines
 from trainer_service.job.config import JobConfig
 
 CHUNK_BYTES = 4 << 20
-WIDTHS = {"F32": 4, "BF16": 2, "F16": 2}
-"""Bytes of an element, by dtype as in safetensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +196,9 @@ async def _messages(
         before = base.tensors.get(name) if base is not None else None
         changed = None
         if before is not None and (before.dtype, before.shape) == (tensor.dtype, tensor.shape):
-            changed = await asyncio.to_thread(changes.encode, before.data, tensor.data, WIDTHS[tensor.dtype])
+            changed = await asyncio.to_thread(
+                tensor_changes.encode, before.data, tensor.data, policy_id.WIDTHS[tensor.dtype]
+            )
         yield rollout_pb2.UpdateWeightsRequest(
             tensor=rollout_pb2.TensorHeader(
                 name=name,

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from ratchet_kit.errors import DataLoss
-from ratchet_policies import changes
+from ratchet_policies import tensor_changes
 
 
 def values(count: int, seed: int = 0) -> bytes:
@@ -27,34 +27,34 @@ def test_what_arrives_is_what_was_sent(count: int, share: float) -> None:
     before = values(count)
     positions = [0, count - 1, *random.Random(1).sample(range(count), int(count * share))]
     after = changed(before, sorted(set(positions)))
-    encoded = changes.encode(before, memoryview(after), 2)
+    encoded = tensor_changes.encode(before, memoryview(after), 2)
     if encoded is None:
         assert count < 1000, "too few to gain anything"
     else:
         assert len(encoded) < len(after)
-        assert changes.decode(memoryview(before), encoded, 2) == after
+        assert tensor_changes.decode(memoryview(before), encoded, 2) == after
 
 
 def test_one_value_in_a_hundred_is_a_hundredth_of_the_bytes() -> None:
     before = values(1_000_000)
     after = changed(before, random.Random(1).sample(range(1_000_000), 10_000))
-    encoded = changes.encode(before, after, 2)
+    encoded = tensor_changes.encode(before, after, 2)
     assert encoded is not None
     assert len(encoded) < 0.013 * len(after)
 
 
 def test_what_changed_all_over_is_no_smaller() -> None:
     before, after = values(1000), values(1000, seed=1)
-    assert changes.encode(before, after, 2) is None
-    assert changes.encode(before, values(999), 2) is None, "another size"
+    assert tensor_changes.encode(before, after, 2) is None
+    assert tensor_changes.encode(before, values(999), 2) is None, "another size"
 
 
 def test_signs_of_zero_and_numbers_that_are_none_are_kept() -> None:
     before = struct.pack("<64f", *[0.0] * 64)
     after = struct.pack("<64f", -0.0, float("nan"), *[0.0] * 62)
-    encoded = changes.encode(before, after, 4)
+    encoded = tensor_changes.encode(before, after, 4)
     assert encoded is not None
-    assert changes.decode(before, encoded, 4) == after
+    assert tensor_changes.decode(before, encoded, 4) == after
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_signs_of_zero_and_numbers_that_are_none_are_kept() -> None:
 )
 def test_what_are_no_changes_of_this_tensor_is_data_loss(bad: bytes) -> None:
     with pytest.raises(DataLoss):
-        changes.decode(values(1000), bad, 2)
+        tensor_changes.decode(values(1000), bad, 2)
 
 
 def test_no_change_is_one_too() -> None:
     before = values(1000)
-    encoded = changes.encode(before, before, 2)
+    encoded = tensor_changes.encode(before, before, 2)
     assert encoded is not None
-    assert changes.decode(before, encoded, 2) == before
-    assert changes.decode(b"", zlib.compress(b""), 2) == b""
+    assert tensor_changes.decode(before, encoded, 2) == before
+    assert tensor_changes.decode(b"", zlib.compress(b""), 2) == b""
