@@ -30,7 +30,7 @@ class CoreEngine:
     max_model_len = 64
     has_chat_template = False
     kv_cache_tokens = 4096
-    dead = False
+    dead = loads = False
 
     def __init__(self) -> None:
         self._process: asyncio.Task[asyncio.subprocess.Process] | None = None

@@ -1,4 +1,7 @@
-"""The message of an engine that does not start."""
+"""The message of an engine that does not start, and what one says while it runs."""
+
+import asyncio
+from contextlib import aclosing
 
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
@@ -23,3 +26,25 @@ def test_a_refused_config_is_one_sentence() -> None:
 
 def test_an_error_without_words_is_named() -> None:
     assert engine_main.summary(MemoryError()) == "MemoryError"
+
+
+class SilentEngine:
+    """It answers nobody."""
+
+    loads = False
+
+    async def answer(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_an_engine_that_takes_weights_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was asked before it began to."""
+    monkeypatch.setattr(engine_main, "_BEAT_SECONDS", 0.001)
+    engine = SilentEngine()
+    async with aclosing(engine_main._beats(engine)) as beats:  # type: ignore[arg-type]
+        said = [(await anext(beats)).answers]
+        engine.loads = True
+        said.append((await anext(beats)).answers)
+        engine.loads = False
+        said.append((await anext(beats)).answers)
+    assert said == [False, True, False]

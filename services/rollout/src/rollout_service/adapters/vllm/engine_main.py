@@ -88,7 +88,7 @@ async def _beats(engine: VllmEngine) -> AsyncGenerator[wire.Beat, None]:
                 await look
                 await asyncio.sleep(_BEAT_SECONDS)
                 look = asyncio.create_task(engine.answer())
-            yield wire.Beat(answers)
+            yield wire.Beat(answers or engine.loads)  # what was asked before it loads is answered after it
     finally:
         look.cancel()
 

@@ -63,7 +63,8 @@ class VllmEngine:
         self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
-        self._loads = False
+        self.loads = False
+        """It takes new weights: it answers nothing meanwhile, and there is a limit for that."""
 
     @classmethod
     def start(cls, spec: wire.EngineSpec) -> "VllmEngine":
@@ -90,10 +91,9 @@ class VllmEngine:
             await asyncio.sleep(_DEATH_POLL_SECONDS)
 
     async def answer(self) -> None:
-        """Returns when the process that computes has answered, between two passes; at once while it loads weights,
-        which has a limit of its own. Raises what vLLM raises when it is dead."""
-        if not self._loads:
-            await self._llm.is_sleeping()  # the lightest question that goes there: AsyncLLM.check_health asks nobody
+        """Returns when the process that computes has answered, between two passes. Raises what vLLM raises when it is
+        dead."""
+        await self._llm.is_sleeping()  # the lightest question that goes there: AsyncLLM.check_health asks nobody
 
     def stop(self) -> None:
         self._llm.shutdown(timeout=0)
@@ -103,11 +103,11 @@ class VllmEngine:
 
         Raises WeightsRefused.
         """
-        self._loads = True
+        self.loads = True
         try:
             return await self._load_weights(folder)
         finally:
-            self._loads = False
+            self.loads = False
 
     async def _load_weights(self, folder: Path) -> float:
         await self._llm.pause_generation(mode="wait", clear_cache=True)

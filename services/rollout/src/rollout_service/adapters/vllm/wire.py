@@ -88,7 +88,7 @@ class Beat(msgspec.Struct, tag="beat", frozen=True):
     """The engine's process runs."""
 
     answers: bool
-    """So does the one in which vLLM computes: it has answered since the beat before."""
+    """So does the one in which vLLM computes: it has answered since the beat before, or takes new weights."""
 
 
 class Output(msgspec.Struct, tag="output", frozen=True):
