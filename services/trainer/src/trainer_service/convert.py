@@ -55,6 +55,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         verl_overrides=tuple(message.verl_overrides),
         forgeable_rewards=message.forgeable_rewards,
         refuse_long_prompts=message.refuse_long_prompts,
+        prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -86,6 +87,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         verl_overrides=spec.verl_overrides,
         forgeable_rewards=spec.forgeable_rewards,
         refuse_long_prompts=spec.refuse_long_prompts,
+        prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
 

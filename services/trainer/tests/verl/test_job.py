@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -122,13 +123,15 @@ class World:
     rollout: str
     sandbox: str
 
-    def job(self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run") -> JobConfig:
+    def job(
+        self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run", base: Path = STARTER
+    ) -> JobConfig:
         return JobConfig(
             run_id=f"job_{name}",
             attempt=attempt,
             spec=spec,
-            base_path=str(STARTER),
-            base_uri=str(STARTER),
+            base_path=str(base),
+            base_uri=str(base),
             work_dir=self.folder / name,
             trainer_target=self.trainer,
             rollout_target=self.rollout,
@@ -255,6 +258,28 @@ async def test_sft(world: World, run_spec: Any) -> None:
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert {2, 3} == set(world.reports.checkpoints)
+
+
+@pytest.mark.timeout(900)  # two jobs
+async def test_a_base_without_a_chat_template_learns_to_go_on_with_texts(world: World, run_spec: Any) -> None:
+    base = world.folder / "base"
+    shutil.copytree(STARTER, base, ignore=shutil.ignore_patterns("chat_template*"))
+    few = ProblemSetRef("composed/train", limit=4)
+    examples = run_spec(algorithm="sft", steps=12, validate_every=None, problems=few, prompt_form="completion")
+    async with world.running(world.job(examples, name="sft", base=base)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert world.reports.steps[12].metrics["loss"] < world.reports.steps[1].metrics["loss"] / 4
+    learned = Path(world.reports.checkpoints[12].uri)
+    world.reports.forget()
+    spec = run_spec(steps=3, validate_every=None, problems=few, validation_problems=few, prompt_form="completion")
+    async with world.running(world.job(spec, base=learned)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    # Without its form's prompts and ends it would pass nothing.
+    assert world.reports.steps[1].metrics["verdict_passed"] > 0.2
+    assert world.reports.checkpoints[3].validation_score > 0.2
 
 
 async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:

@@ -28,6 +28,11 @@ ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
 }
 DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
+FORMS = {
+    "": trainer_pb2.PROMPT_FORM_UNSPECIFIED,
+    "chat": trainer_pb2.PROMPT_FORM_CHAT,
+    "completion": trainer_pb2.PROMPT_FORM_COMPLETION,
+}
 M = TypeVar("M", bound=Message)
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
@@ -69,6 +74,7 @@ def train(
     refuse_long_prompts: Annotated[
         bool, typer.Option(help="End the run at a problem that has no room, in place of leaving it out.")
     ] = False,
+    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the base has a template.")] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -105,6 +111,7 @@ def train(
             verl_overrides=verl,
             forgeable_rewards=forgeable_rewards,
             refuse_long_prompts=refuse_long_prompts,
+            prompt_form=one_of(form, FORMS, "--form"),
         )
     _start(spec, detach, as_json)
 
@@ -201,6 +208,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
+        ("prompts", view.form(run.spec.prompt_form)),
         ("reward", view.reward(run.spec.reward) or "-"),
         ("attempt", run.attempt),
         ("memory", view.memory(run)),

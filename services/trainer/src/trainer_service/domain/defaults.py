@@ -14,7 +14,7 @@ from trainer_service.domain.forecast import training
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, Passes, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
 TOKENS = 256
@@ -47,8 +47,13 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         else spec.hyperparameters,
         reward=spec.reward if algorithm and algorithm.takes_examples else ratchet_rewards.completed(spec.reward),
         loggers=spec.loggers or LOGGERS,
+        prompt_form=spec.prompt_form or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
     )
+
+
+def _form_of(base: FoundModel | None) -> PromptForm:
+    return PromptForm.CHAT if base is None or base.has_chat_template else PromptForm.COMPLETION
 
 
 def _hyperparameters(

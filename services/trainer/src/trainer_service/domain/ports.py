@@ -156,6 +156,8 @@ class FoundModel:
     shape: Shape | None = None
     """None where its config does not say."""
 
+    has_chat_template: bool = True
+
     @property
     def is_small(self) -> bool:
         """Some fifty million parameters or fewer: such models learn with steps that would break a large one."""

@@ -11,7 +11,7 @@ from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, RunSpec
+from trainer_service.domain.spec import Hyperparameters, PromptForm, RunSpec
 from trainer_service.domain.thresholds import Thresholds
 
 _BOUNDS: dict[str, dict[str, float]] = {
@@ -63,6 +63,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
     _check_choices(spec, limits, faults)
+    _check_form(spec, found, faults)
     _check_thresholds(spec.thresholds, faults.under("thresholds"))
     algorithm = ALGORITHMS.get(spec.algorithm)
     verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
@@ -157,6 +158,12 @@ def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
+
+
+def _check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
+    known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
+    if known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+        faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
 
 
 def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:

@@ -70,6 +70,30 @@ DEVICE_CPU: Device.ValueType  # 1
 DEVICE_CUDA: Device.ValueType  # 2
 Global___Device: _TypeAlias = Device  # noqa: Y015
 
+class _PromptForm:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PromptFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromptForm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROMPT_FORM_UNSPECIFIED: _PromptForm.ValueType  # 0
+    """PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
+    PROMPT_FORM_CHAT: _PromptForm.ValueType  # 1
+    """A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+    PROMPT_FORM_COMPLETION: _PromptForm.ValueType  # 2
+    """Plain text that the model goes on with, to the end of the program that is asked for."""
+
+class PromptForm(_PromptForm, metaclass=_PromptFormEnumTypeWrapper):
+    """How problems are put to a model, in training and in validation."""
+
+PROMPT_FORM_UNSPECIFIED: PromptForm.ValueType  # 0
+"""PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
+PROMPT_FORM_CHAT: PromptForm.ValueType  # 1
+"""A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+PROMPT_FORM_COMPLETION: PromptForm.ValueType  # 2
+"""Plain text that the model goes on with, to the end of the program that is asked for."""
+Global___PromptForm: _TypeAlias = PromptForm  # noqa: Y015
+
 @_typing.final
 class Resources(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -579,6 +603,7 @@ class RunSpec(_message.Message):
     FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
+    PROMPT_FORM_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -599,6 +624,8 @@ class RunSpec(_message.Message):
     """A problem whose prompt has more than max_prompt_tokens (SFT: with its reference more than both together) ends the
     run with INVALID_ARGUMENT. Otherwise such problems are left out, and a notice says how many.
     """
+    prompt_form: Global___PromptForm.ValueType
+    """GetRun shows the one that was taken."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -645,10 +672,11 @@ class RunSpec(_message.Message):
         forgeable_rewards: _builtins.bool = ...,
         thresholds: Global___Thresholds | None = ...,
         refuse_long_prompts: _builtins.bool = ...,
+        prompt_form: Global___PromptForm.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet_rewards import Combination
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.spec import Hyperparameters, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
@@ -177,6 +177,7 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.val_max_samples={(validation and validation.limit) or -1}",
         f"data.custom_cls.path=pkg://{DATASETS}",
         f"data.custom_cls.name={dataset}",
+        f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
     )
 
 

@@ -27,7 +27,7 @@ from trainer_service.job.session import Session
 from trainer_service.job.tally import components
 from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import prompt_ids
+from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.rank.losses import GAP_MEAN
@@ -128,7 +128,8 @@ class RatchetTrainer(PPOTrainerSync):
             policy=session.policy,
             environment=session.environment,
             weights=self._weights,
-            tokenize=lambda problem: prompt_ids(self.tokenizer, problem),
+            put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
+            tokenize=lambda prompt: prompt_ids(self.tokenizer, prompt),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
             problems=self.train_dataset.problems,
             group_size=rollout.n,
