@@ -4,7 +4,7 @@ import pytest
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
-from trainer_service.adapters.memory import MemoryFolders, MemoryProblems, MemoryRegistry
+from trainer_service.adapters.memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found, References
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
@@ -18,7 +18,7 @@ def references() -> References:
     version = FoundModel(STARTER_1, STARTER.uri)
     registry = MemoryRegistry(dict.fromkeys(("starter@1", "starter:champion", "starter"), version))
     sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
-    return References(registry, MemoryFolders({STARTER.uri: STARTER}), MemoryProblems(sets))
+    return References(registry, MemoryFolders({STARTER.uri: STARTER}), MemoryProblems(sets), MemoryPlugins())
 
 
 async def find(references: References, spec: RunSpec) -> tuple[Found, set[str]]:

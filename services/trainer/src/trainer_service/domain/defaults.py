@@ -12,6 +12,7 @@ from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.footprint import LEAST_TOKENS, fitting
 from trainer_service.domain.forecast import training
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import pinned
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, Passes, PromptForm, Resources, RunSpec
@@ -47,6 +48,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         else spec.hyperparameters,
         reward=spec.reward if algorithm and algorithm.takes_examples else ratchet_rewards.completed(spec.reward),
         loggers=spec.loggers or LOGGERS,
+        plugins=pinned(spec.plugins, found.plugins),
         prompt_form=spec.prompt_form or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
     )

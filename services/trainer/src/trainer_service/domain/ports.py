@@ -12,6 +12,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
+from trainer_service.domain.plugins import Installed
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -277,6 +278,12 @@ class ProblemSets(Protocol):
             NotFound: there is no such set or file.
             InvalidArgument: it is no problem set, or empty; the text says where.
         """
+        ...
+
+
+class Plugins(Protocol):
+    async def installed(self) -> Sequence[Installed]:
+        """Plug-ins that jobs can import, each with whether the operator allows it."""
         ...
 
 

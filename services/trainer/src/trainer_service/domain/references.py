@@ -1,11 +1,13 @@
 """What the references of a spec lead to: its base, and its sets of problems."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
-from trainer_service.domain.ports import FoundModel, FoundSet, ModelFolders, ModelRegistry, ProblemSets
+from trainer_service.domain.plugins import Installed
+from trainer_service.domain.ports import FoundModel, FoundSet, ModelFolders, ModelRegistry, Plugins, ProblemSets
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
 
@@ -16,15 +18,18 @@ class Found:
     base: FoundModel | None = None
     problems: FoundSet | None = None
     validation_problems: FoundSet | None = None
+    plugins: Sequence[Installed] = ()
+    """All there are; none is looked for where the spec names none."""
 
 
 class References:
     """Looks up what specs name."""
 
-    def __init__(self, registry: ModelRegistry, folders: ModelFolders, problems: ProblemSets) -> None:
+    def __init__(self, registry: ModelRegistry, folders: ModelFolders, problems: ProblemSets, plugins: Plugins) -> None:
         self._registry = registry
         self._folders = folders
         self._problems = problems
+        self._plugins = plugins
 
     async def find(self, spec: RunSpec, faults: Faults) -> Found:
         """What leads nowhere is added to `faults`.
@@ -37,7 +42,7 @@ class References:
             validated = await self._set("validation_problems", spec.validation_problems, faults)
         else:
             validated = await self._validation_split(spec.problems)
-        return Found(base, problems, validated)
+        return Found(base, problems, validated, await self._plugins.installed() if spec.plugins else ())
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
+from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.thresholds import Thresholds
 
 
@@ -151,5 +152,6 @@ class RunSpec:
     """Whether a problem that has no room ends the run; else it is left out, and counted."""
     prompt_form: str = ""
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
+    plugins: tuple[Plugin, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""

@@ -94,6 +94,31 @@ PROMPT_FORM_COMPLETION: PromptForm.ValueType  # 2
 """Plain text that the model goes on with, to the end of the program that is asked for."""
 Global___PromptForm: _TypeAlias = PromptForm  # noqa: Y015
 
+class _PluginKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PluginKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PluginKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLUGIN_KIND_UNSPECIFIED: _PluginKind.ValueType  # 0
+    PLUGIN_KIND_SAMPLER: _PluginKind.ValueType  # 1
+    """Which problems a step draws."""
+    PLUGIN_KIND_LOSS: _PluginKind.ValueType  # 2
+    """The loss of the policy."""
+    PLUGIN_KIND_ADVANTAGE: _PluginKind.ValueType  # 3
+    """How advantages are made of rewards."""
+
+class PluginKind(_PluginKind, metaclass=_PluginKindEnumTypeWrapper): ...
+
+PLUGIN_KIND_UNSPECIFIED: PluginKind.ValueType  # 0
+PLUGIN_KIND_SAMPLER: PluginKind.ValueType  # 1
+"""Which problems a step draws."""
+PLUGIN_KIND_LOSS: PluginKind.ValueType  # 2
+"""The loss of the policy."""
+PLUGIN_KIND_ADVANTAGE: PluginKind.ValueType  # 3
+"""How advantages are made of rewards."""
+Global___PluginKind: _TypeAlias = PluginKind  # noqa: Y015
+
 @_typing.final
 class Resources(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -581,6 +606,41 @@ class WeightPoint(_message.Message):
 Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
+class Plugin(_message.Message):
+    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PACKAGE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    kind: Global___PluginKind.ValueType
+    name: _builtins.str
+    """Of the entry point in its group, "ratchet.sampler" say."""
+    package: _builtins.str
+    """Output only. The package that has it, its version, and the hash of its code, "sha256:<hex>"."""
+    version: _builtins.str
+    digest: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: Global___PluginKind.ValueType = ...,
+        name: _builtins.str = ...,
+        package: _builtins.str = ...,
+        version: _builtins.str = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "kind", b"kind", "name", b"name", "package", b"package", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Plugin: _TypeAlias = Plugin  # noqa: Y015
+
+@_typing.final
 class RunSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -604,6 +664,7 @@ class RunSpec(_message.Message):
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
     PROMPT_FORM_FIELD_NUMBER: _builtins.int
+    PLUGINS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -650,6 +711,10 @@ class RunSpec(_message.Message):
     def thresholds(self) -> Global___Thresholds:
         """Where its guards act."""
 
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Plugin]:
+        """At most one of each kind. INVALID_ARGUMENT for one that is not installed beside the trainer, or not allowed there."""
+
     def __init__(
         self,
         *,
@@ -673,10 +738,11 @@ class RunSpec(_message.Message):
         thresholds: Global___Thresholds | None = ...,
         refuse_long_prompts: _builtins.bool = ...,
         prompt_form: Global___PromptForm.ValueType = ...,
+        plugins: _abc.Iterable[Global___Plugin] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
