@@ -38,6 +38,7 @@ def plugin(
     name = f"my_{request.param}"
     site = install_plugin(request.param, name)
     monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, name, raising=False)  # of another test
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:ratchet", "-p", "no:cacheprovider", f"test_{name}.py"]
     subprocess.run(
         command, cwd=site.parent / "made" / name, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=True
