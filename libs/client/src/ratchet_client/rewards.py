@@ -54,7 +54,8 @@ class Rewards(Resource[S]):
 def reward(text: str, combination: str = "") -> pb.RewardSpec:
     """Parts with commas between them, each `NAME`, `NAME=WEIGHT` or `NAME=veto:VALUE`: no weight, and whatever is below
     the value earns the least there is. A name that ends in .py is the file of a reward of one's own, which is called
-    like it; one of the registry is `brevity@2`, or `brevity` for its newest version. One name alone may be a preset. `combination`: of COMBINATIONS; empty: a weighted sum, or the preset's.
+    like it; one of the registry is `brevity@2`, or `brevity` for its newest version. One name alone may be a preset.
+    `combination`: of COMBINATIONS; empty: a weighted sum, or the preset's.
 
     Raises ValueError, with one sentence, and OSError for a file that cannot be read.
     """

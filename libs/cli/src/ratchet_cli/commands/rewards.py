@@ -23,7 +23,10 @@ new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
 TASKS = ("code",)
 REGISTERED = "name@number; name alone is its newest version."
-REWARD = "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5; brevity@2 is of the registry. Or a .yaml."
+REWARD = (
+    "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. One of the "
+    "registry: brevity@2. Or a .yaml."
+)
 
 
 @app.callback()
@@ -74,7 +77,7 @@ def new_reward(
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
-    say(f"Test it: pytest {folder / f'test_{name}.py'}. Register it: ratchet reward add {folder / f'{name}.py'}")
+    say(f"Test it: pytest {folder / f'test_{name}.py'}. Train on it: ratchet train --reward tests=0.9,{name}.py=0.1")
 
 
 @app.command("add")

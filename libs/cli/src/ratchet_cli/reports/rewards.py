@@ -49,9 +49,9 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
     Raises CommandError for a file or a set that cannot be read, InvalidArgument for a reward at fault or one that
     fails, Unavailable when the sandbox failed.
     """
-    asked = from_proto(spec)
-    lookup = asyncio.run(ratchet_rewards.look_up(asked, _registered))
-    reward = ratchet_rewards.completed(asked, lookup)
+    wanted = from_proto(spec)
+    lookup = asyncio.run(ratchet_rewards.look_up(wanted, _registered))
+    reward = ratchet_rewards.completed(wanted, lookup)
     faults = Faults().under("reward")
     ratchet_rewards.check(reward, faults, lookup)
     faults.raise_if_any()

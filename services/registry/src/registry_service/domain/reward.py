@@ -69,7 +69,7 @@ def not_there(ref: RewardRef, numbers: Sequence[int], names: Sequence[str]) -> N
     """With what there is. `numbers`: of the name, where it has any; else `names`: of all rewards."""
     if numbers:
         return NotFound(f"reward {ref.name} has no version {ref.number}; it has {_listed(numbers)}")
-    there_are = f"there are {_listed(names)}" if names else "there is none yet"
+    there_are = f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}" if names else "there is none yet"
     return NotFound(f"there is no reward {ref.name[:80]!r}; {there_are}")
 
 

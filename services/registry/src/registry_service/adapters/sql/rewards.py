@@ -24,7 +24,7 @@ class SqlRewardStore:
     async def create(self, spec: RewardSpec, actor: str, now: datetime, request: Request) -> Reward:
         try:
             async with self._database.writing() as connection:
-                row = {
+                row: dict[str, Any] = {
                     "name": spec.name,
                     "number": await _next_number(connection, spec.name),
                     "source": spec.source,
