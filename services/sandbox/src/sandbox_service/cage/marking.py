@@ -38,9 +38,9 @@ def rewrite(body: list[Any], code: str) -> None:
 
 def is_every(node: Any) -> bool:
     """`all(...)` of what is iterated there and then."""
-    is_all = isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) and node.func.id == elements.EVERY
-    if not is_all:
-        return False
+    name = node.func.id if isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) else ""
+    if name != elements.EVERY:
+        return name == elements.ALL
     return isinstance(node.args[1], _ast.GeneratorExp | _ast.ListComp) or comparisons.called(node.args[1]) in _MAPS
 
 
@@ -236,6 +236,10 @@ def _changed(node: Any, look: _Look, of_numpy: bool) -> Any:
         return _call(node, elements.EVERY, node.func, _paired(node.args[0]))
     if not of_numpy:
         return node
+    if name == "all" and isinstance(node.func, _ast.Attribute) and not node.keywords:
+        if _is_numpy(node.func.value) and len(node.args) == 1:
+            return _call(node, elements.ALL, node.args[0], node.func)
+        return node if node.args else _call(node, elements.ALL, node.func.value)
     if name in elements.COMPARE:
         marked = elements.ASSERTED if name.startswith("assert") else elements.COMPARED
         return _call(node, marked, node.func, *node.args, keywords=node.keywords)
@@ -244,6 +248,10 @@ def _changed(node: Any, look: _Look, of_numpy: bool) -> Any:
     if isinstance(node, _ast.BinOp):
         return _operated(node, type(node.op).__name__, look, node.left, node.right)
     return node
+
+
+def _is_numpy(node: Any) -> bool:
+    return isinstance(node, _ast.Name) and node.id in ("np", "numpy")
 
 
 def _operated(node: Any, operation: str, look: _Look, left: Any, right: Any) -> Any:
