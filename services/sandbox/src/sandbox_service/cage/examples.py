@@ -34,7 +34,7 @@ def run(module: types.ModuleType, count: counting.Count, names: Mapping[str, Any
 def _compares(example: Any) -> bool:
     """With ELLIPSIS an output of `...` alone may be any."""
     if example.want:
-        return example.want.strip() != "..."
+        return bool(example.want.strip() != "...")
     return any(map(comparisons.compares, _statements(example.source)))
 
 

@@ -15,6 +15,7 @@ import elements
 
 _BUILTINS = frozenset(vars(builtins))
 _AS_THEY_ARE = {"enumerate", "list", "tuple", "reversed", "iter", "sorted"}
+_PASS_ON = {"filter", "filterfalse", "starmap", "reduce", "takewhile", "dropwhile", "map"}
 _SUMMARIES = {"all", "any", "sum", "max", "min"}
 _ONE_NUMBER = _SUMMARIES | {"norm", "mean", "amax", "count_nonzero", "flatnonzero", "argwhere", "nonzero", "where"}
 _COMPREHENSIONS = (_ast.GeneratorExp, _ast.ListComp, _ast.SetComp, _ast.DictComp)
@@ -85,6 +86,8 @@ def _pair_within(node: Any, known: frozenset[str], in_comparison: bool) -> None:
                 _pair_generators(part.args[0], known)
             elif _comes_from_a_call(part.args[0], known):
                 part.args[0] = _paired(part.args[0])
+        elif in_comparison and comparisons.called(part) in _PASS_ON:
+            part.args[:] = [_paired(one) if _comes_from_a_call(one, known) else one for one in part.args]
 
 
 def _pair_generators(comprehension: Any, known: frozenset[str]) -> None:
