@@ -195,8 +195,8 @@ def _end(
         return ("gone",)
     except proxies.Garbled:
         return ("garbled",)
-    except series.TooSlow as slow:
-        return ("slow", str(slow))
+    except series.TooSlow as error:
+        return ("slow", str(error))
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
