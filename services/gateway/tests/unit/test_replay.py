@@ -102,6 +102,25 @@ async def test_both_arms_answer_and_it_concludes_itself_in_words(world: World, h
     assert list(await world.experiments.prompts(id, 0, 10)) == []
 
 
+async def test_what_prompts_do_to_every_answer_is_taken_out(world: World, http: httpx.AsyncClient) -> None:
+    """Answers of 1 to 60 words, by the prompt, and one word more by the second version."""
+
+    def longer(name: str, made: Generation) -> Generation:
+        words = seen[name] + (name == "starter@2")
+        seen[name] += 1
+        return replace(made, completions=tuple(replace(one, token_ids=[1] * words) for one in made.completions))
+
+    seen = Counter({"starter@1": 1, "starter@2": 1})
+    world.settings = world.settings.model_copy(update={"replay_concurrency": 1})
+    answering(world, longer)
+    id = await started(http, prompts(60))
+    await world.gateway.replayer.tick()
+    comparison = (await show(http, id))["report"]["comparisons"][0]
+    assert comparison["difference"]["value"] == 1
+    assert comparison["standing"] == "STANDING_WORSE"
+    assert comparison["difference"]["low"] > 0.9  # as if the prompts were others: -8
+
+
 async def test_how_answers_are_sampled(world: World, http: httpx.AsyncClient) -> None:
     sampling = {"temperature": 0.0, "max_tokens": 7, "n": 2}
     id = await started(http, prompts(1), replay={"sampling": sampling})

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
@@ -107,6 +107,27 @@ def moments(
         if of_variant:
             means = [sum(before[unit]) / len(before[unit]) if unit in before else float("nan") for unit in of_variant]
             found[variant] = _moments(of_variant, means)
+    return found
+
+
+def products(records: Records, experiment_id: str, quantity: Quantity, first: str) -> Mapping[str, Products]:
+    own = [record for record in records if record.experiment_id == experiment_id]
+    by_variant = {
+        variant: _by_unit([one for one in own if one.variant == variant], quantity, lambda one: one.unit)
+        for variant in {record.variant for record in own}
+    }
+    of_first = by_variant.pop(first, {})
+    found = {}
+    for variant, of_variant in by_variant.items():
+        both = [(of_variant[unit], of_first[unit]) for unit in of_variant.keys() & of_first.keys()]
+        if both:
+            found[variant] = Products(
+                len(both),
+                sum(float(len(one) * len(other)) for one, other in both),
+                sum(len(one) * sum(other) for one, other in both),
+                sum(sum(one) * len(other) for one, other in both),
+                sum(sum(one) * sum(other) for one, other in both),
+            )
     return found
 
 

@@ -45,7 +45,9 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
         if algorithm
         else spec.hyperparameters,
-        reward=spec.reward if algorithm and algorithm.takes_examples else ratchet_rewards.completed(spec.reward),
+        reward=spec.reward
+        if algorithm and algorithm.takes_examples
+        else ratchet_rewards.completed(spec.reward, found.rewards),
         loggers=spec.loggers or LOGGERS,
         priority=spec.priority or Priority.NORMAL,
     )

@@ -213,17 +213,23 @@ class Experiments:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
         spec = experiment.spec
+        means = [metric for metric in spec.metrics if metric.measure is not Measure.LATENCY_P95]
+        first = spec.variants[0].name
         return Evidence(
             counts=await self._traffic.experiment_units(experiment.id, until),
             moments={
                 metric: await self._traffic.experiment_moments(experiment.id, spec.quantity(metric), past, until)
-                for metric in spec.metrics
-                if metric.measure is not Measure.LATENCY_P95
+                for metric in means
             },
             quantiles={
                 metric: await self._latency_quantiles(experiment, until)
                 for metric in spec.metrics
                 if metric.measure is Measure.LATENCY_P95
+            },
+            shared={
+                metric: await self._traffic.experiment_products(experiment.id, spec.quantity(metric), first, until)
+                for metric in means
+                if spec.replay is not None
             },
         )
 
