@@ -47,6 +47,18 @@ async def test_what_is_masked_is_numpys_own_constant(sandbox: Sandbox, executor:
         assert execution.verdict is Verdict.FAILED, execution
 
 
+@pytest.mark.parametrize(
+    "held", ["(np.array(f(1)) == 5).all()", "np.isin(f(1), [5]).all()", "np.all(np.array(f(1)) > 4)"]
+)
+async def test_an_all_over_nothing_is_no_comparison(sandbox: Sandbox, executor: LanePool, held: str) -> None:
+    need(executor, "numpy")
+    for answer, verdict in (("[]", Verdict.FAILED), ("[5]", Verdict.PASSED)):
+        test = CheckTest(f"import numpy as np\nassert {held}")
+        source = f"def f(x):\n    return {answer}"
+        execution = await sandbox.execute(Program("p", source, "f", (test,), limits=LIMITS))
+        assert execution.verdict is verdict, execution
+
+
 async def test_a_program_without_it_runs_without_it(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     execution = await script(sandbox, "import sys\nprint('numpy' in sys.modules, '/packages' in sys.path)")
