@@ -169,12 +169,14 @@ def test_a_reward_is_added_listed_shown_and_removed(
     assert "3, run_9 the last" in shown
 
     gateway.answers({})
-    assert ratchet("reward", "rm", "brevity@2", "--force").stdout == "brevity@2 is deleted.\n"
+    assert ratchet("reward", "delete", "brevity@2", "--force").stdout == "brevity@2 is deleted.\n"
     deleted = gateway.received[-1]
     assert (deleted.verb, deleted.path) == ("DELETE", "/api/v1/rewards/brevity/versions/2")
     assert deleted.query == {"force": "true"}
 
 
-@pytest.mark.parametrize("arguments", [("rm", "brevity"), ("rm", "brevity@0"), ("show", "Brevity"), ("add", "away.py")])
+@pytest.mark.parametrize(
+    "arguments", [("delete", "brevity"), ("delete", "brevity@0"), ("show", "Brevity"), ("add", "away.py")]
+)
 def test_what_names_no_version_is_refused_here(ratchet: Any, arguments: tuple[str, ...]) -> None:
     assert ratchet("reward", *arguments).returncode == 2

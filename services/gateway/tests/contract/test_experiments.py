@@ -54,6 +54,22 @@ class TestExperimentStore:
         assert (ended.revision, ended.report) == (2, report)
         assert await stores.experiments.get("exp_1") == ended
 
+    async def test_deleted_with_its_prompts(self, stores: Stores) -> None:
+        store, one = stores.experiments, ReplayPrompt(TextPrompt("a"))
+        made = await store.create(experiment(), request(), [one])
+        other = await store.create(experiment(2), request(2), [one])
+        with pytest.raises(Aborted):
+            await store.delete(replace(made, revision=7))
+        assert await store.prompts("exp_1", 0, 10) == [one]
+        await store.delete(made)
+        with pytest.raises(NotFound):
+            await store.get("exp_1")
+        assert list(await store.prompts("exp_1", 0, 10)) == []
+        assert await store.find(request()) is None
+        assert (await store.get("exp_2"), await store.prompts("exp_2", 0, 10)) == (other, [one])
+        with pytest.raises(Aborted):
+            await store.delete(made)
+
     async def test_with_a_named_metric_and_a_price(self, stores: Stores) -> None:
         named = Metric(Measure.NAMED, 5.0, "accepted_chars", Direction.MORE_IS_BETTER)
         spec = replace(experiment().spec, guardrails=(named, Metric(Measure.COST)), price=TokenPrice(0.5, 2.0))

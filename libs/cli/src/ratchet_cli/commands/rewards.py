@@ -17,7 +17,7 @@ from ratchet_client.rewards import COMBINATIONS, reward
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import RewardRef
 
-app = typer.Typer(help="Rewards of your own: try, add, list, show, rm.", no_args_is_help=True)
+app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_args_is_help=True)
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 
 CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
@@ -147,7 +147,7 @@ def show_reward(reward: Annotated[str, typer.Argument(help=REGISTERED)], as_json
     say(found.source.rstrip("\n"))
 
 
-@app.command("rm")
+@app.command("delete")
 def remove_reward(
     reward: Annotated[str, typer.Argument(help="name@number.")],
     force: Annotated[

@@ -68,9 +68,7 @@ class MemoryExperimentStore:
         return [one for one in found if after is None or one.id < after][:limit]
 
     async def save(self, experiment: Experiment) -> Experiment:
-        stored = self._experiments.get(experiment.id)
-        if stored is None or stored.revision != experiment.revision:
-            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+        self._check(experiment)
         saved = replace(experiment, revision=experiment.revision + 1)
         self._experiments[experiment.id] = saved
         if saved.state in (State.CONCLUDED, State.STOPPED):
@@ -78,6 +76,17 @@ class MemoryExperimentStore:
         if event := event_of_experiment(saved):
             self._webhooks.announce_now([event], event.create_time)
         return saved
+
+    async def delete(self, experiment: Experiment) -> None:
+        self._check(experiment)
+        del self._experiments[experiment.id]
+        self._prompts.pop(experiment.id, None)
+        self._made.remove({experiment.id})
+
+    def _check(self, experiment: Experiment) -> None:
+        stored = self._experiments.get(experiment.id)
+        if stored is None or stored.revision != experiment.revision:
+            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
 
 
 Records = Iterable[CompletionRecord]
