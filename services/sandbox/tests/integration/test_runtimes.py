@@ -116,6 +116,33 @@ async def test_processes_with_packages(sandbox: Sandbox, executor: LanePool) -> 
     assert execution.stdout.split() == ["[np.float64(2.0),", "np.float64(3.0)]", "3.0"]
 
 
+@pytest.mark.parametrize("processes", [False, True], ids=["plain", "processes"])
+async def test_its_own_words_and_nothing_else_of_proc(sandbox: Sandbox, executor: LanePool, processes: bool) -> None:
+    """What libraries read of the process that they are in, TensorFlow for one: /proc/self/cmdline."""
+    need(executor, "numpy")
+    if processes and not executor.capabilities.processes:
+        pytest.skip("programs can't start processes here: that takes namespaces")
+    source = """
+        import numpy, os, sys
+        def opened(path, flags):
+            try: return not os.close(os.open(path, flags))
+            except OSError: return False
+        names = "mem maps environ status fd auxv stat mountinfo task oom_score_adj root/etc/passwd".split()
+        paths = [f"/proc/{pid}/{name}" for pid in ("self", "thread-self", 1, os.getpid()) for name in names]
+        paths += [f"/proc/{pid}/cmdline" for pid in range(64) if pid != os.getpid()]
+        paths += ["/proc", "/proc/self", "/proc/self/task/1/cmdline", "/proc/thread-self/cmdline", "/proc/meminfo"]
+        found = [path for path in paths for flags in (os.O_RDONLY, os.O_WRONLY) if opened(path, flags)]
+        words = open("/proc/self/cmdline").read().split(chr(0))[:-1]
+        print(words == sys.orig_argv, opened("/proc/self/cmdline", os.O_WRONLY), found, flush=True)
+        """
+    source = source.replace("\n        ", "\n")
+    if processes:
+        source += "if os.fork() == 0: os._exit(opened('/proc/self/cmdline', os.O_RDONLY))\nprint(os.wait()[1])\n"
+    execution = await script(sandbox, source, processes=processes)
+    assert (execution.verdict, execution.runtime) == (Verdict.PASSED, "numpy"), execution
+    assert execution.stdout == "True False []\n" + "0\n" * processes
+
+
 async def test_science(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "science")
     source = """
