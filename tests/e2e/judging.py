@@ -1,10 +1,11 @@
-"""The services that judge samples which were made elsewhere, each a process: gateway, eval and sandbox; no model."""
+"""The services that judge samples which were made elsewhere, each a process: gateway, eval and sandbox; no model. And
+others that need no engine, by name."""
 
 import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from ratchet_testing.redis_server import redis_server
 from ratchet_testing.replicas import Replica
 
 KEY = "rk_of_the_tests_of_imported_samples"
+TOKEN = "a-token-of-the-tests-of-imported-samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Judges:
     folder: Path
     pids: Mapping[str, int]
     """Of the processes, by their services' names."""
+    targets: Mapping[str, str]
+    """host:port of each, of gRPC."""
 
     def client(self) -> Client:
         return Client(self.url, KEY, timeout_s=120)
@@ -31,6 +35,7 @@ class Judges:
         """Runs the `ratchet` command against these services."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
         environment |= {"RATCHET_URL": self.url, "RATCHET_API_KEY": KEY, "RATCHET_HOME": str(self.folder)}
+        environment["RATCHET_SERVICE_TOKEN"] = TOKEN
         return subprocess.run(
             [sys.executable, "-m", "ratchet_cli.main", *arguments],
             env=environment | {"COLUMNS": "200"},
@@ -41,8 +46,10 @@ class Judges:
 
 
 @contextmanager
-def judges(folder: Path, data: Path) -> Iterator[Judges]:
-    """`data`: where benchmarks lie (RATCHET_DATA)."""
+def judges(
+    folder: Path, data: Path, services: Sequence[str] = ("sandbox", "eval", "gateway"), **settings: str
+) -> Iterator[Judges]:
+    """`data`: where benchmarks lie (RATCHET_DATA). `settings`: more variables of all services."""
     http_port = free_port()
     nowhere = f"127.0.0.1:{free_port()}"
     with ExitStack() as stack:
@@ -53,18 +60,20 @@ def judges(folder: Path, data: Path) -> Iterator[Judges]:
             "RATCHET_DATA": str(data),
             "RATCHET_GATEWAY_HTTP_PORT": str(http_port),
             "RATCHET_GATEWAY_ADMIN_KEY": KEY,
-            "RATCHET_SERVICE_TOKEN": "a-token-of-the-tests-of-imported-samples",
+            "RATCHET_SERVICE_TOKEN": TOKEN,
         }
-        replicas = {name: Replica(name, {}, folder / f"{name}.log") for name in ("sandbox", "eval", "gateway")}
+        replicas = {name: Replica(name, {}, folder / f"{name}.log") for name in services}
         for name, replica in replicas.items():
             prefix = f"RATCHET_{name.upper()}_"
             own = {"DATABASE_URL": f"sqlite:///{folder}/{name}.db"}
             for peer in ("trainer", "rollout", "registry", "eval", "sandbox"):
                 own[f"{prefix}{peer.upper()}_TARGET"] = replicas[peer].target if peer in replicas else nowhere
-            replica.environment = common | own
+            replica.environment = common | own | settings
             replica.start()
             stack.callback(replica.end)
         for replica in replicas.values():
             asyncio.run(replica.is_up())
         pids = {name: replica.process.pid for name, replica in replicas.items() if replica.process}
-        yield Judges(f"http://127.0.0.1:{http_port}", folder, pids)
+        yield Judges(
+            f"http://127.0.0.1:{http_port}", folder, pids, {name: replica.target for name, replica in replicas.items()}
+        )

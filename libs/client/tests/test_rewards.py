@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_client import Client
 from ratchet_client.rewards import COMBINATIONS, own, reward
+from ratchet_testing.gateway import ScriptedGateway
 
 
 def test_one_name_is_a_component_or_a_preset() -> None:
@@ -47,3 +49,23 @@ def test_what_is_no_reward_is_refused(text: str) -> None:
 
 def test_every_combination_has_a_name() -> None:
     assert list(COMBINATIONS) == ["weighted_sum", "gdpo", "lexicographic"]
+
+
+def test_one_of_the_registry_is_named_as_it_is_written() -> None:
+    assert reward("brevity@2") == pb.RewardSpec(name="brevity@2")
+    assert [one.name for one in reward("tests=0.9,brevity@2=0.1").components] == ["tests_passed", "brevity@2"]
+
+
+def test_rewards_are_made_read_and_deleted(gateway: ScriptedGateway) -> None:
+    made = {"reward": {"name": "brevity", "number": 2}}
+    gateway.answers(made, made, {"rewards": [made["reward"]]}, {})
+    with Client(gateway.url, "rk_key") as client:
+        assert client.rewards.create("brevity", "print([])", "short", request_id="mine").number == 2
+        assert client.rewards.get("brevity", 2).name == "brevity"
+        assert [one.number for one in client.rewards.list("brevity")] == [2]
+        client.rewards.delete("brevity", 2, force=True)
+    post, get, _, delete = gateway.received
+    assert (post.verb, post.path) == ("POST", "/api/v1/rewards")
+    assert post.body == {"request_id": "mine", "name": "brevity", "source": "print([])", "description": "short"}
+    assert (get.path, get.query) == ("/api/v1/rewards/brevity", {"number": "2"})
+    assert (delete.path, delete.query) == ("/api/v1/rewards/brevity/versions/2", {"force": "true"})

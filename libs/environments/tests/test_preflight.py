@@ -13,6 +13,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.preflight import Preflight, in_kinds, preflight_all
 from ratchet_environments.sandbox import Sandbox
 from ratchet_environments.task import Limits, Task
+from ratchet_kit.times import duration_to_proto
 from ratchet_problems import CallTest, CheckTest, Problem
 
 APART, BESIDE, NEVER = CheckTest("assert f(1) == 2"), CheckTest("assert f(1).pop() == 2"), CheckTest("assert f(1) == 3")
@@ -38,7 +39,7 @@ def _execution(test: problem_pb2.Test) -> pb.Execution:
     shared = test.check.grading == problem_pb2.CheckTest.GRADING_SHARED
     if test.check.code == NEVER.code or (test.check.code == BESIDE.code and not shared):
         return pb.Execution(verdict=verdict_pb2.VERDICT_RUNTIME_ERROR, detail="a method of an object of the program")
-    return pb.Execution(verdict=verdict_pb2.VERDICT_PASSED)
+    return pb.Execution(verdict=verdict_pb2.VERDICT_PASSED, cpu_time=duration_to_proto(timedelta(seconds=2)))
 
 
 def problem(*tests: CallTest | CheckTest, references: tuple[str, ...] = ("f = 1",)) -> Problem:
@@ -58,7 +59,7 @@ async def found(
 
 async def test_what_passes_apart_stays_apart() -> None:
     (one,) = await found(problem(CallTest("[1]", "2"), APART))
-    assert one == Preflight(problem(CallTest("[1]", "2"), APART))
+    assert one == Preflight(problem(CallTest("[1]", "2"), APART), cpu_time=timedelta(seconds=2))
 
 
 async def test_what_must_shares_the_process_and_says_why() -> None:

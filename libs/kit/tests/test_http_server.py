@@ -242,3 +242,28 @@ async def test_who_is_waited_for_is_not_left(monkeypatch):
             await reader.readuntil(b"\r\n\r\n")
             assert await reader.readexactly(len(body)) == body
         writer.close()
+
+
+async def test_who_leaves_is_heard_of_also_where_a_next_request_waits():
+    asked, heard = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        asked.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        heard.set()
+
+    port, stop = free_port(), asyncio.Event()
+    server = HttpServer(app, "127.0.0.1", port, timedelta(seconds=1))
+    serving = asyncio.create_task(server.run(stop))
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 3)
+    await asked.wait()
+    writer.close()
+    try:
+        async with asyncio.timeout(5):
+            await heard.wait()
+    finally:
+        stop.set()
+        await serving

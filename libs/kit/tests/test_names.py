@@ -2,7 +2,7 @@ import pytest
 
 from ratchet_kit import names
 from ratchet_kit.errors import InvalidArgument
-from ratchet_kit.names import AliasRef, BareModel, Location, ModelRef, VersionRef, policy_name
+from ratchet_kit.names import AliasRef, BareModel, Location, ModelRef, RewardRef, VersionRef, policy_name
 
 LONGEST = "m" * 63
 
@@ -116,3 +116,18 @@ def test_a_location_is_a_folder_or_a_url():
 
 def test_the_policy_of_an_attempt_has_a_name():
     assert policy_name("run_01", 2) == "run-run_01-2"
+
+
+@pytest.mark.parametrize("ref", [RewardRef("brevity"), RewardRef("b_2", 7), RewardRef("b" * 40, 999_999_999)])
+def test_rewards_are_read_as_they_are_written(ref: RewardRef) -> None:
+    assert RewardRef.parse(str(ref)) == ref
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "2b", "_b", "Brevity", "b-c", "b.py", "b" * 41, "b\n", "b@", "b@0", "b@01", "b@1000000000", "b@1@2", "@1"],
+)
+def test_what_is_no_reward(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        RewardRef.parse(text, "reward")
+    assert [fault.field for fault in refused.value.violations] == ["reward"]

@@ -120,6 +120,12 @@ def test_only_files_are_read(places: Places, own: Path) -> None:
     assert places.file(str(own / "none.jsonl")) == own / "none.jsonl"
 
 
+@pytest.mark.parametrize("name", ["a" * 300 + ".jsonl", "a/" * 3000 + ".jsonl"])
+def test_a_name_that_no_disk_takes(places: Places, own: Path, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="cannot be read: File name too long"):
+        places.file(f"{own}/{name}")
+
+
 def test_a_file_of_problems_has_a_size(places: Places, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ratchet_kit.places.MAX_SET_BYTES", 3)
     (own / "set.jsonl").write_text("1234")

@@ -56,6 +56,16 @@ async def test_a_value_that_sqlite_cannot_hold_is_the_records(sqlite_url):
     await database.dispose()
 
 
+async def test_an_error_shows_no_values(sqlite_url):
+    database = await made(sqlite_url)
+    await insert(database, 1, "mine")
+    with pytest.raises(exc.IntegrityError) as caught:
+        async with database.writing() as connection:
+            await connection.execute(things.insert().values(id=1, name="plum"))
+    assert "plum" not in str(caught.value)
+    await database.dispose()
+
+
 async def test_what_belongs_to_a_row_that_was_deleted_meanwhile(sqlite_url):
     database = await made(sqlite_url)
     await insert(database, 1)

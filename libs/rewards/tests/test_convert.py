@@ -20,6 +20,12 @@ def test_there_and_back() -> None:
     assert completed(from_proto(message)) == completed(WHOLE)
 
 
+def test_a_version_of_the_registry_is_kept() -> None:
+    whole = Reward(components=(Component("brevity", 0.1, program="print([])", version=2),))
+    assert from_proto(to_proto(whole)) == Reward(components=whole.components)
+    assert to_proto(whole).components[0].version == 2
+
+
 def test_a_name_is_kept_until_the_reward_is_complete() -> None:
     assert to_proto(Reward("style")) == pb.RewardSpec(name="style")
     assert to_proto(Reward()) == pb.RewardSpec()

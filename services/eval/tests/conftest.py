@@ -164,6 +164,8 @@ class MemoryEnvironment:
         """Problems."""
         self.must_share: set[str] = set()
         """Test code that no program passes apart from it."""
+        self.cpu_times: dict[str, timedelta] = {}
+        """Of programs, by problem."""
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -181,7 +183,9 @@ class MemoryEnvironment:
         problem = episode.task.problem
         codes = {test.code for test in problem.tests if isinstance(test, CheckTest) and not test.shared}
         passed = passed and not codes & self.must_share
-        grade = Grade("PASSED" if passed else "FAILED", int(passed), 1, forgeable=problem.forgeable)
+        grade = Grade(
+            "PASSED" if passed else "FAILED", int(passed), 1, "", problem.forgeable, self.cpu_times.get(problem.id)
+        )
         return episode.end(answer, Outcome(grade))
 
 

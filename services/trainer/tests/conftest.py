@@ -23,6 +23,7 @@ from trainer_service.adapters.memory import (
     MemoryPolicies,
     MemoryProblems,
     MemoryRegistry,
+    MemoryRewards,
     MemoryRunStore,
     NoMeter,
 )
@@ -102,6 +103,7 @@ class Trainer:
     queue: MemoryQueue
     jobs: MemoryJobs
     registry: MemoryRegistry
+    rewards: MemoryRewards
     folders: MemoryFolders
     policies: MemoryPolicies
     events: MemoryEvents
@@ -123,12 +125,13 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     folders = MemoryFolders({uri: FoundModel(Location(uri), uri, 7_000_000, max_tokens=256) for uri in uris})
     sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
-    policies, events = MemoryPolicies(), MemoryEvents()
+    policies, events, rewards = MemoryPolicies(), MemoryEvents(), MemoryRewards()
     ports = Ports(
         store=store,
         queue=queue,
         jobs=jobs,
         registry=registry,
+        rewards=rewards,
         folders=folders,
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS),
@@ -141,7 +144,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
     async with provision(Settings(code_version="v1"), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
-            ports, store, queue, jobs, registry, folders, policies, events, clock,
+            ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
         )  # fmt: skip
 

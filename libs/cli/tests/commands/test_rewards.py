@@ -14,6 +14,7 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_problems import load
+from ratchet_testing.gateway import ScriptedGateway
 
 PROBLEM = load("basics")[0]
 
@@ -124,3 +125,58 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
     poem = ratchet("new", "reward", "rhyme", "--task", "poems", "--folder", str(tmp_path))
     assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code.\n")
     assert not (tmp_path / "rhyme.py").exists()
+
+
+BREVITY = {"name": "brevity", "number": 2, "source": "the program\n", "digest": "sha256:" + "ab" * 32}
+
+
+def test_a_reward_of_the_registry_is_tried(
+    ratchet: Any, target: str, samples: Path, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+    for reward, query in (("tests=0.5,brevity=0.5", {}), ("tests=0.5,brevity@2=0.5", {"number": "2"})):
+        gateway.answers({"reward": BREVITY})
+        done = ratchet(
+            "reward", "try", reward, "--samples", str(samples), "--problems", "basics", "--target", target, "--json"
+        )
+        assert done.returncode == 0, done.stderr
+        right, _ = json.loads(done.stdout)["samples"]
+        assert right["values"] == {"tests_passed": 1.0, "brevity": 0.5}
+        assert (gateway.received[-1].path, gateway.received[-1].query) == ("/api/v1/rewards/brevity", query)
+
+
+def test_a_reward_is_added_listed_shown_and_removed(
+    ratchet: Any, tmp_path: Path, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+    file = tmp_path / "brevity.py"
+    file.write_text("the program\n")
+    gateway.answers({"reward": BREVITY})
+    added = ratchet("reward", "add", str(file), "--description", "short answers")
+    assert added.stdout == f"brevity@2  {BREVITY['digest']}\n"
+    body = gateway.received[-1].body
+    assert body.pop("request_id")
+    assert body == {"name": "brevity", "source": "the program\n", "description": "short answers"}
+
+    gateway.answers({"rewards": [{**BREVITY, "runs": 3}]})
+    listed = ratchet("reward", "list", "brevity")
+    assert listed.stdout.splitlines()[1].split()[:4] == ["brevity@2", "abababababab", "0", "3"]
+    assert (gateway.received[-1].path, gateway.received[-1].query["name"]) == ("/api/v1/rewards", "brevity")
+
+    gateway.answers({"reward": {**BREVITY, "runs": 3, "last_run_id": "run_9"}})
+    shown = ratchet("reward", "show", "brevity").stdout
+    assert shown.endswith("\n\nthe program\n")
+    assert "3, run_9 the last" in shown
+
+    gateway.answers({})
+    assert ratchet("reward", "delete", "brevity@2", "--force").stdout == "brevity@2 is deleted.\n"
+    deleted = gateway.received[-1]
+    assert (deleted.verb, deleted.path) == ("DELETE", "/api/v1/rewards/brevity/versions/2")
+    assert deleted.query == {"force": "true"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("delete", "brevity"), ("delete", "brevity@0"), ("show", "Brevity"), ("add", "away.py")]
+)
+def test_what_names_no_version_is_refused_here(ratchet: Any, arguments: tuple[str, ...]) -> None:
+    assert ratchet("reward", *arguments).returncode == 2

@@ -15,6 +15,7 @@ from ratchet_client.platform import Platform
 from ratchet_client.preferences import Preferences
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
+from ratchet_client.rewards import Rewards
 from ratchet_client.runs import Runs
 from ratchet_client.traffic import Traffic
 from ratchet_client.transport import AsyncTransport, SyncTransport
@@ -31,6 +32,7 @@ class _Resources(Chat[S]):
         self.evaluations = Evaluations(transport)
         self.preferences = Preferences(transport)
         self.models = Models(transport)
+        self.rewards = Rewards(transport)
         self.releases = Releases(transport)
         self.experiments = Experiments(transport)
         self.keys = Keys(transport)

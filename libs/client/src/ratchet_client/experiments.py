@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ratchet.gateway.v1 import experiment_pb2 as pb
-from ratchet_client.calls import Call, Listing, call, listing, new_request_id
+from ratchet_client.calls import Call, Listing, call, listing, new_request_id, nothing
 from ratchet_client.resource import Resource, S, listed, unary
 
 
@@ -57,3 +57,8 @@ class Experiments(Resource[S]):
         """Ends it and keeps its report. `early`: before its minimum of time and units."""
         request = pb.ConcludeExperimentRequest(id=experiment_id, reason=reason, early=early)
         return call(request, pb.ConcludeExperimentResponse, lambda reply: reply.experiment)
+
+    @unary
+    def delete(self, experiment_id: str) -> Call[None]:
+        """Of one that is not under way."""
+        return nothing(pb.DeleteExperimentRequest(id=experiment_id), pb.DeleteExperimentResponse)

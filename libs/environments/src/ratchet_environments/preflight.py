@@ -11,6 +11,7 @@ with their tests, which may use what those import or patch, whatever the referen
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from ratchet_environments.environment import Environment, judge
 from ratchet_environments.task import Task
@@ -31,6 +32,8 @@ class Preflight:
     say so."""
     fault: str = ""
     """Why it can't be used: its reference does not pass, or it has none."""
+    cpu_time: timedelta = timedelta()
+    """Of its reference, with all tests; 0 where that is not known."""
 
 
 def in_kinds(problem: Problem, shared: Collection[int]) -> Problem:
@@ -47,22 +50,22 @@ async def preflight(environment: Environment, task: Task) -> Preflight:
         return Preflight(problem, fault="has no reference to try it with")
     declared = (place for place, test in enumerate(problem.tests) if isinstance(test, CheckTest) and test.shared)
     shared = dict.fromkeys(declared, "its test says so")
-    wrong_together = await _wrong(environment, task, *problem.tests)
+    wrong_together, cpu_time = await _wrong(environment, task, *problem.tests)
     if not wrong_together:
-        return Preflight(problem, shared)
+        return Preflight(problem, shared, cpu_time=cpu_time)
     for place, test in enumerate(problem.tests):
-        wrong = await _wrong(environment, task, test) if len(problem.tests) > 1 else wrong_together
+        wrong = (await _wrong(environment, task, test))[0] if len(problem.tests) > 1 else wrong_together
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
         elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
-            wrong_beside = await _wrong(environment, task, _as(test, True))
+            wrong_beside, _ = await _wrong(environment, task, _as(test, True))
             if not wrong_beside:
                 shared[place] = wrong
                 continue
             wrong = f"{wrong}; and beside the program: {wrong_beside}"
         if wrong:
             return Preflight(problem, fault=f"tests[{place}]: its reference does not pass: {wrong}")
-    return Preflight(in_kinds(problem, shared), shared)
+    return Preflight(in_kinds(problem, shared), shared, cpu_time=cpu_time)
 
 
 async def preflight_all(
@@ -100,11 +103,12 @@ def _as(test: TestCase, shared: bool) -> TestCase:
     return replace(test, shared=shared) if isinstance(test, CheckTest) else test
 
 
-async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> str:
-    """Empty where the reference passes."""
+async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> tuple[str, timedelta]:
+    """What is wrong, empty where the reference passes; and its CPU time."""
     tried = replace(task, problem=replace(task.problem, tests=tests), is_program=True)
     try:
         grade = (await judge(environment, tried, task.problem.references[0])).grade
     except InvalidArgument as error:
-        return error.message
-    return "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
+        return error.message, timedelta()
+    wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
+    return wrong, grade.cpu_time or timedelta()

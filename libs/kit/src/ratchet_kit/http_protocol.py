@@ -8,7 +8,7 @@ an answer that nobody reads, keeps its connection.
 from asyncio import BaseTransport, TimerHandle
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MAX_HEAD_BYTES = 64 << 10
 """Of a request's line and headers. Also of what comes beside the bytes of its body: trailers, extensions of chunks."""
@@ -33,6 +33,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._timer: TimerHandle | None = None
         self._stalled: TimerHandle | None = None
+        self._cycles: list[RequestResponseCycle] = []
+        """Of requests without their whole answer."""
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
@@ -41,6 +43,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._go_on()
         self._flows()
+        # uvicorn tells the newest alone: an earlier one would go on, and write to what is closed.
+        for cycle in self._cycles:
+            cycle.disconnected = not cycle.response_complete
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -64,6 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._beside_body = 0
         self._wait_for_body()
         super().on_headers_complete()
+        if self.cycle is not None and self.cycle not in self._cycles:
+            self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete] + [self.cycle]
 
     def on_body(self, body: bytes) -> None:
         self._beside_body = 0

@@ -1,9 +1,10 @@
-"""The one grammar of names: models, aliases, versions, and what a person writes for a model.
+"""The one grammar of names: models, aliases, versions, what a person writes for a model, and rewards of one's own.
 
     starter             a model: what is in production of it, its champion
     starter@2           a version
     starter:candidate   an alias
     ./folder, s3://...  a folder or an fsspec URL: it starts with "." or "~", or holds "/"
+    brevity, brevity@2  a reward of one's own: its newest version, or that one
 
 The registry stores these names; whoever takes one from a caller reads it here, so that all accept the same.
 """
@@ -22,6 +23,7 @@ MAX_NUMBER: Final = 999_999_999
 _REST = r"[a-z0-9._-]{0,62}"
 _MODEL = re.compile(rf"[a-z0-9]{_REST}")
 _ALIAS = re.compile(rf"[a-z]{_REST}")
+_REWARD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
 
@@ -38,6 +40,14 @@ def check_alias_name(text: str, field: str = "alias") -> str:
     """`text` when it may name an alias."""
     if not _ALIAS.fullmatch(text):
         raise _invalid(field, f"must name an alias, which must start with a letter {_RULE}", text)
+    return text
+
+
+def check_reward_name(text: str, field: str = "name") -> str:
+    """`text` when it may name a reward of one's own, which is part of the names of metrics and of Python files."""
+    if not _REWARD.fullmatch(text):
+        rule = "must name a reward, which must start with a letter and hold at most 40 of a-z, 0-9, '_'"
+        raise _invalid(field, rule, text)
     return text
 
 
@@ -137,6 +147,25 @@ class ModelRef:
             forms = "must be a model (starter), a version (starter@2) or an alias (starter:champion)"
             raise _invalid(field, forms, text)
         return BareModel(check_model_name(text, field))
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRef:
+    """A reward of one's own in the registry, written "brevity@2", or "brevity" for its newest version."""
+
+    name: str
+    number: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, field: str = "reward") -> "RewardRef":
+        name, separator, number = text.partition("@")
+        if separator and not _NUMBER.fullmatch(number):
+            rule = "must be <reward>@<number>, such as brevity@2: a whole number from 1 on, without leading zeros"
+            raise _invalid(field, rule, text)
+        return cls(check_reward_name(name, field), int(number) if separator else None)
+
+    def __str__(self) -> str:
+        return self.name if self.number is None else f"{self.name}@{self.number}"
 
 
 def policy_name(run_id: str, attempt: int) -> str:

@@ -75,11 +75,14 @@ class Places:
         if path is None:
             raise InvalidArgument(f"{_shown(uri)} must be a file on the service's machine")
         self._require(path, uri)
-        if path.exists():
-            if not path.is_file():
-                raise InvalidArgument(f"{_shown(uri)} is no file")
-            if path.stat().st_size > MAX_SET_BYTES:
-                raise InvalidArgument(f"{_shown(uri)} has more than {MAX_SET_BYTES >> 20} MiB")
+        try:
+            if path.exists():
+                if not path.is_file():
+                    raise InvalidArgument(f"{_shown(uri)} is no file")
+                if path.stat().st_size > MAX_SET_BYTES:
+                    raise InvalidArgument(f"{_shown(uri)} has more than {MAX_SET_BYTES >> 20} MiB")
+        except OSError as error:  # a name that no disk takes, a folder that is not ours to look into
+            raise InvalidArgument(f"{_shown(uri)} cannot be read: {error.strerror}") from error
         return path
 
     def _require(self, path: Path, uri: str) -> None:

@@ -42,7 +42,10 @@ def create_engine(url: str | URL, **options: Any) -> AsyncEngine:
     lock at its start and waits for it: one that begins by reading could otherwise fail with "database is locked" at
     its first write (https://www.sqlite.org/isolation.html). A connection with the execution option
     `read_only=True` does not take it.
+
+    What it raises, which the logs have, shows no values: prompts and secrets are among them.
     """
+    options = {"hide_parameters": True} | options
     parsed = async_url(url)
     if parsed.get_backend_name() != "sqlite":
         limits = {name: value for name, value in _POSTGRES_LIMITS.items() if name not in parsed.query}

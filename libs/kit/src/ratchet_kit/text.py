@@ -1,10 +1,22 @@
 """Text that goes to people, and text from elsewhere: JSON and models can write halves of surrogate pairs and NUL."""
 
+import re
+
+# How gRPC and libpq go on when they name the machine that they could not reach, and its users.
+_MACHINES = re.compile(
+    r"[\s:;(]*(?:last error: |connection failed: |connection to server |(?:ipv[46]|unix|dns):\S).*", re.DOTALL
+)
+
 
 def clip(text: str, most_bytes: int) -> str:
     """Valid UTF-8 of at most `most_bytes` bytes; "..." at its end says that it was longer."""
     data = text[: most_bytes + 1].encode("utf-8", "replace")
     return data.decode() if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "..."
+
+
+def without_machines(text: str) -> str:
+    """An error's text up to where gRPC's or PostgreSQL's client names hosts, ports and users: for strangers' eyes."""
+    return _MACHINES.sub("", text) or "a part of the platform cannot be reached"
 
 
 def encodable(text: str) -> str:

@@ -53,17 +53,3 @@ PRESETS: Mapping[str, Reward] = {
 def kind(component: Component) -> Kind:
     """Raises KeyError for a component that there is not."""
     return OWN if component.program else COMPONENTS[component.name]
-
-
-def completed(reward: Reward) -> Reward:
-    """With its name resolved, every choice made and programs pinned. A name that there is not stays as it is."""
-    if not reward.components:
-        name = reward.name or DEFAULT
-        if name in PRESETS:
-            preset = PRESETS[name]
-            return Reward(components=preset.components, combination=reward.combination or preset.combination)
-        if name not in COMPONENTS:
-            return reward
-        reward = Reward(components=(Component(name),), combination=reward.combination)
-    components = tuple(component.pinned() for component in reward.components)
-    return Reward(reward.name, components, reward.combination or Combination.WEIGHTED_SUM)

@@ -3,21 +3,29 @@
 import difflib
 
 from ratchet_kit.faults import Faults
+from ratchet_kit.names import check_reward_name
 from ratchet_rewards.catalogue import COMPONENTS, PRESETS, kind
+from ratchet_rewards.registered import MOST, Lookup, ref_of
 from ratchet_rewards.reward import Combination, Component, Reward
 
-MOST = 16
-"""Components of a reward."""
 MAX_PROGRAM_BYTES = 32 << 10
 """Of all programs together: they are part of what a job is started with."""
 MAX_WEIGHT = 1e6
+SHORT = "tests"
+"""What the short form of a reward has for `tests_passed`."""
+TEXT = "must be the text of a program, without control characters"
 
 
-def check(reward: Reward, faults: Faults) -> None:
-    """Adds every fault of a reward that `completed` has made."""
+def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
+    """Adds every fault of a reward that `completed` has made with the same `lookup`."""
+    known_there = lookup or Lookup()
     if reward.name:
+        missing = known_there.reason(ref_of(Component(reward.name)))
         if reward.components:
             faults.add("name", "must be empty where there are components")
+        elif missing:
+            there_are = ", ".join([*COMPONENTS, *PRESETS])
+            faults.add("name", f"must be one of {there_are}, or of the registry: {missing}")
         else:
             faults.one_of("name", reward.name, [*COMPONENTS, *PRESETS])
     faults.one_of("combination", reward.combination or Combination.WEIGHTED_SUM, list(Combination))
@@ -28,7 +36,7 @@ def check(reward: Reward, faults: Faults) -> None:
     in_order = reward.combination == Combination.LEXICOGRAPHIC
     for place, component in enumerate(reward.components[:MOST]):
         own = faults.under(f"components[{place}]")
-        _check_name(component, [one.name for one in reward.components[:place]], own)
+        _check_name(component, [one.name for one in reward.components[:place]], known_there, own)
         _check_weights(component, in_order, own)
         known = kind(component) if component.program or component.name in COMPONENTS else None
         if known is None:
@@ -47,24 +55,58 @@ def check(reward: Reward, faults: Faults) -> None:
     _check_sum(reward, faults)
 
 
-def _check_name(component: Component, before: list[str], faults: Faults) -> None:
+def check_own(name: str, program: str, faults: Faults) -> None:
+    """Adds the faults of a reward of one's own that is to stand in the registry."""
+    faults.read("name", check_reward_name, name)
+    taken = _is_ratchets(name) or name == SHORT
+    faults.unless(not taken, "name", f"must not be {name}, which is one of Ratchet's own")
+    size = len(program.encode("utf-8", "replace"))
+    if faults.required("source", program.strip()):
+        longest = f"must have at most {MAX_PROGRAM_BYTES >> 10} KiB, not {size} bytes"
+        faults.unless(size <= MAX_PROGRAM_BYTES, "source", longest)
+        faults.unless(_is_text(program), "source", TEXT)
+
+
+def _check_name(component: Component, before: list[str], lookup: Lookup, faults: Faults) -> None:
     name = component.name
-    if component.program:
-        taken = name in COMPONENTS or name in PRESETS
+    if component.version:
+        _check_registered(component, lookup, faults)
+    elif component.program:
         faults.unless(
             name.isidentifier() and name.isascii() and len(name) <= 40,
             "name",
             "must be a name of letters, digits and _",
         )
-        faults.unless(not taken, "name", f"must not be {name}, which is one of Ratchet's own")
-        strange = [letter for letter in component.program if ord(letter) < 32 and letter not in "\t\n\r\f"]
-        faults.unless(not strange, "program", "must be the text of a program, without control characters")
+        faults.unless(not _is_ratchets(name), "name", f"must not be {name}, which is one of Ratchet's own")
+        faults.unless(_is_text(component.program), "program", TEXT)
     elif name not in COMPONENTS:
-        near = difflib.get_close_matches(name, COMPONENTS, 1, cutoff=0.4)
-        hint = f"did you mean {near[0]}? " if near else ""
-        there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program"
-        faults.add("name", f"is no component: {name[:80]!r}; {hint}{there_are}")
+        missing = lookup.reason(ref_of(component))
+        if missing and "@" in name:
+            faults.add("name", f"leads nowhere: {missing}")
+        else:
+            near = difflib.get_close_matches(name, COMPONENTS, 1, cutoff=0.4)
+            hint = f"did you mean {near[0]}? " if near else ""
+            there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program"
+            registered = f", or in the registry: {missing}" if missing else ""
+            faults.add("name", f"is no component: {name[:80]!r}; {hint}{there_are}{registered}")
     faults.unless(name not in before, "name", f"must not be {name[:80]} twice")
+
+
+def _check_registered(component: Component, lookup: Lookup, faults: Faults) -> None:
+    ref = ref_of(component)
+    one = lookup.found.get(ref) if ref else None
+    if ref is None or one is None:
+        faults.add("version", lookup.reason(ref) or "must be the number of a reward of the registry that `name` names")
+    elif component.program != one.program:
+        faults.add("program", f"must be absent, or the source of {ref}")
+
+
+def _is_ratchets(name: str) -> bool:
+    return name in COMPONENTS or name in PRESETS
+
+
+def _is_text(program: str) -> bool:
+    return all(ord(letter) >= 32 or letter in "\t\n\r\f" for letter in program)
 
 
 def _check_weights(component: Component, in_order: bool, faults: Faults) -> None:

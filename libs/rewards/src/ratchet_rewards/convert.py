@@ -18,6 +18,7 @@ def from_proto(message: pb.RewardSpec) -> Reward:
                 passing_only=component.passing_only,
                 schedule=tuple(Point(point.step, point.weight) for point in component.schedule),
                 program=component.program,
+                version=component.version,
             )
             for component in message.components
         ),
@@ -40,6 +41,7 @@ def to_proto(reward: Reward) -> pb.RewardSpec:
                 schedule=[pb.WeightPoint(step=point.step, weight=point.weight) for point in component.schedule],
                 program=component.program,
                 digest=component.digest,
+                version=component.version,
             )
             for component in reward.components
         ],

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
+def digest(program: str) -> str:
+    """ "sha256:<hex>" of the source of a reward of one's own."""
+    return f"sha256:{hashlib.sha256(program.encode('utf-8', 'replace')).hexdigest()}"
+
+
 class Combination(StrEnum):
     WEIGHTED_SUM = "weighted_sum"
     GDPO = "gdpo"
@@ -39,6 +44,8 @@ class Component:
     """Source of a reward of one's own."""
     digest: str = ""
     """Of the program, "sha256:<hex>"."""
+    version: int = 0
+    """Of a reward of the registry, whose source is the program; 0 for any other."""
 
     def weight_at(self, step: int) -> float:
         """Before the first point that of the first, after the last one that of the last."""
@@ -56,8 +63,7 @@ class Component:
 
     def pinned(self) -> "Component":
         """With the digest of its program."""
-        text = self.program.encode("utf-8", "replace")
-        return replace(self, digest=f"sha256:{hashlib.sha256(text).hexdigest()}" if self.program else "")
+        return replace(self, digest=digest(self.program) if self.program else "")
 
 
 @dataclass(frozen=True, slots=True)

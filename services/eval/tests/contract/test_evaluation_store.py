@@ -12,7 +12,7 @@ from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
-from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
+from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter, Sound
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
@@ -242,10 +242,11 @@ async def test_facts_of_problems(store: EvaluationStore) -> None:
 
 
 async def test_what_is_sound_is_remembered(store: EvaluationStore) -> None:
-    await store.add_sound({"a": (), "b": (0, 2)})
-    await store.add_sound({"b": ()})
+    found = {"a": Sound(), "b": Sound((0, 2), timedelta(seconds=1.5))}
+    await store.add_sound(found)
+    await store.add_sound({"b": Sound()})
     await store.add_sound({})
-    assert await store.sound(["a", "b", "c"]) == {"a": (), "b": (0, 2)}
+    assert await store.sound(["a", "b", "c"]) == found
     assert await store.sound([]) == {}
 
 

@@ -357,6 +357,23 @@ async def test_references_that_passed_are_not_tried_again(world: Any) -> None:
     assert world.environment.judged.count("pass") == 6
 
 
+@pytest.mark.parametrize("is_imported", [True, False])
+async def test_what_takes_long_is_judged_first(world: Any, is_imported: bool) -> None:
+    with_references(world, *["pass"] * 6)
+    world.environment.cpu_times = {
+        "p03": timedelta(seconds=9),
+        "p05": timedelta(seconds=2),
+        "p01": timedelta(seconds=0.5),
+    }
+    if is_imported:
+        await world.measurer.run(await imported(world, ["pass 0", "pass 1"]), "me")
+    else:
+        await world.measurer.run(await claimed(world), "me")
+    judged = [answer for answer in world.environment.judged if answer != "pass"]
+    assert {answer.split(".")[0] for answer in judged[:4]} == {"Solve 3", "Solve 5"}
+    assert len(judged) == 12
+
+
 async def test_of_imported_samples_only_what_none_solved_is_left_out(world: Any) -> None:
     with_references(world, *["the reference may pass"] * 5, "fails")
     evaluation = await imported(world, ["no", "no"], replace(IMPORTED, exclude_unsound=True))

@@ -18,9 +18,13 @@ from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.keys.usage import Usage
 from ratchet_kit import logs
-from ratchet_kit.errors import Unauthenticated
+from ratchet_kit.errors import DeadlineExceeded, Unauthenticated, Unavailable
 from ratchet_kit.interceptors import Call, Wrapper
+from ratchet_kit.logs import get_logger
+from ratchet_kit.text import without_machines
 from ratchet_protos.http import required_scope
+
+log = get_logger(__name__)
 
 PACKAGE = "ratchet.gateway.v1"
 """Calls of its services need a key; health and reflection are open."""
@@ -35,10 +39,19 @@ def scope_of(method: MethodDescriptor) -> Scope:
 
 
 def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
-    """Checks the calls of the gateway's own services."""
+    """Checks the calls of the gateway's own services. What it answers names no machine of the platform's."""
 
     @asynccontextmanager
     async def wrap(call: Call) -> AsyncIterator[None]:
+        try:
+            async with admit(call):
+                yield
+        except (Unavailable, DeadlineExceeded) as error:
+            log.warning("call.unavailable", method=call.method, reason=error.message)
+            raise type(error)(without_machines(error.message)) from error
+
+    @asynccontextmanager
+    async def admit(call: Call) -> AsyncIterator[None]:
         if call.method.startswith(f"/{PACKAGE}."):
             method = descriptor_pool.Default().FindMethodByName(call.method.strip("/").replace("/", "."))
             sent = [str(value) for name, value in call.context.invocation_metadata() or () if name == "authorization"]

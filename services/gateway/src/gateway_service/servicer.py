@@ -204,6 +204,12 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
         experiment = await self._experiments.conclude(request.id, request.reason, request.early, caller().id)
         return experiment_pb2.ConcludeExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
+    async def DeleteExperiment(
+        self, request: experiment_pb2.DeleteExperimentRequest, context: Context = None
+    ) -> experiment_pb2.DeleteExperimentResponse:
+        await self._experiments.delete(request.id)
+        return experiment_pb2.DeleteExperimentResponse()
+
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
     def __init__(self, keys: Keys) -> None:

@@ -15,7 +15,7 @@ from gateway_service.domain.experiments.experiment import (
     Variant,
 )
 from gateway_service.domain.experiments.replay import Replay, ReplayPrompt
-from gateway_service.domain.statistics.moments import Before, Moments
+from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
 from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
@@ -48,11 +48,27 @@ class TestExperimentStore:
         made = await stores.experiments.create(experiment(), request())
         assert await stores.experiments.get("exp_1") == made == await stores.experiments.find(request())
         started = await stores.experiments.save(made.start(NOW, "key_1"))
-        report = analyse(started, Evidence({}, {started.spec.primary: {}}, {}), NOW)
+        report = analyse(started, Evidence({}, {started.spec.primary: {}}, {}, {}), NOW)
         concluded = replace(started.conclude(NOW, report, "enough", early=False), past=(report, report))
         ended = await stores.experiments.save(concluded)
         assert (ended.revision, ended.report) == (2, report)
         assert await stores.experiments.get("exp_1") == ended
+
+    async def test_deleted_with_its_prompts(self, stores: Stores) -> None:
+        store, one = stores.experiments, ReplayPrompt(TextPrompt("a"))
+        made = await store.create(experiment(), request(), [one])
+        other = await store.create(experiment(2), request(2), [one])
+        with pytest.raises(Aborted):
+            await store.delete(replace(made, revision=7))
+        assert await store.prompts("exp_1", 0, 10) == [one]
+        await store.delete(made)
+        with pytest.raises(NotFound):
+            await store.get("exp_1")
+        assert list(await store.prompts("exp_1", 0, 10)) == []
+        assert await store.find(request()) is None
+        assert (await store.get("exp_2"), await store.prompts("exp_2", 0, 10)) == (other, [one])
+        with pytest.raises(Aborted):
+            await store.delete(made)
 
     async def test_with_a_named_metric_and_a_price(self, stores: Stores) -> None:
         named = Metric(Measure.NAMED, 5.0, "accepted_chars", Direction.MORE_IS_BETTER)
@@ -186,6 +202,28 @@ class TestUnits:
         assert (await log.recent_moments("starter", QUALITY, Unit.REQUEST, PAST)).units == 4
         assert await log.recent_moments("starter", QUALITY, Unit.KEY, PAST) == Moments()
         assert (await log.recent_moments("nothing", QUALITY, Unit.USER, PAST)).units == 0
+
+    async def test_products_of_units_that_two_variants_share(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        log = stores.completions
+        await log.append(
+            [
+                record(1, "u", score=1.0),
+                record(2, "u", score=0.5),
+                record(3, "v", score=0.25),
+                record(4, "w", score=1.0),
+                record(5, "u", "b", score=0.5),
+                record(6, "v", "b", score=1.0),
+                record(7, "v", "b", score=0.5),
+                record(8, "w", "b"),
+                record(9, "u", "c"),
+                record(10, "u", "b", experiment_id="exp_2", score=1.0),
+            ]
+        )
+        # b's counts and totals of u and v are 1, 0.5 and 2, 1.5; a's are 2, 1.5 and 1, 0.25
+        assert await log.experiment_products("exp_1", QUALITY, "a") == {"b": Products(2, 4.0, 2.0, 2.5, 1.125)}
+        assert await log.experiment_products("exp_1", QUALITY, "nothing") == {}
+        assert await log.experiment_products("exp_1", QUALITY, "a", NOW) == {}
 
     async def test_sums_of_named_metrics_and_of_cost(self, stores: Stores) -> None:
         await stores.experiments.create(experiment(), request())

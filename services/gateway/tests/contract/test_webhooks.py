@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gateway_service.domain.webhooks.event import Event, Kind
-from gateway_service.domain.webhooks.webhook import State, Webhook
+from gateway_service.domain.webhooks.webhook import LONGEST, State, Webhook
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 
 from .test_experiments import experiment
@@ -123,6 +123,16 @@ class TestWebhookStore:
         assert await hooks.forget(NOW) == 0
         assert await hooks.forget(LATER) == 1
         assert len(await hooks.deliveries("hook_1", 5, None)) == 1
+
+    async def test_forgets_what_waits_for_longer_than_all_retries_take(self, stores: Stores) -> None:
+        """An endpoint that is dead takes twenty seconds an attempt: more events than those would wait without end."""
+        hooks = stores.webhooks
+        await hooks.create(webhook(), request())
+        await hooks.announce([event(1)], NOW)
+        await hooks.announce([event(2)], LATER)
+        assert await hooks.forget(NOW + LONGEST) == 0
+        assert await hooks.forget(LATER + LONGEST) == 1
+        assert [one.event_id for one in await hooks.deliveries("hook_1", 5, None)] == ["event_2"]
 
     async def test_what_ends_is_announced_with_it(self, stores: Stores) -> None:
         await stores.webhooks.create(webhook(), request())

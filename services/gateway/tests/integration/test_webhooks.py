@@ -40,6 +40,7 @@ def endpoint() -> Iterator[Endpoint]:
             found.received.append((dict(self.headers), body))
             self.send_response(found.status)
             self.send_header("location", f"{found.url}/elsewhere")
+            self.send_header("set-cookie", f"number{len(found.received)}=x")
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -103,3 +104,13 @@ async def test_an_endpoint_that_never_answers_is_given_up(monkeypatch: pytest.Mo
         with pytest.raises(Unavailable, match="did not answer"):
             await HttpSender(client).send(f"http://127.0.0.1:{port}", {}, "{}")
     silent.close()
+
+
+async def test_no_cookie_of_an_endpoint_is_kept(endpoint: Endpoint) -> None:
+    """They would go to the next webhook of the same host, and be more at each delivery."""
+    async with httpx.AsyncClient() as client:
+        sender = HttpSender(client)
+        for path in ("one", "two"):
+            await sender.send(f"{endpoint.url}/{path}", {}, "{}")
+        assert list(client.cookies.jar) == []
+    assert [headers.get("cookie") for headers, _ in endpoint.received] == [None, None]

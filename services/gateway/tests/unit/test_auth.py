@@ -13,6 +13,9 @@ from google.protobuf import descriptor_pool
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.keys.key import Scope
 from gateway_service.rest.door import KEYED
+from ratchet.common.v1 import model_pb2
+from ratchet.gateway.v1 import gateway_pb2, gateway_pb2_grpc
+from ratchet_kit.errors import Unavailable
 from ratchet_testing import serving
 
 from ..world import ADMIN_KEY, World
@@ -140,3 +143,20 @@ async def test_every_rpc_refuses_a_wrong_scope(door: grpc.aio.Channel, world: Wo
     for rpc in rpcs(world):
         refused = await status_of(door, rpc, f"Bearer {new.secret}") is grpc.StatusCode.PERMISSION_DENIED
         assert refused == (rpc.name not in RPCS_FOR_INFERENCE), rpc.full_name
+
+
+async def test_what_is_away_is_not_named_by_its_address(door: grpc.aio.Channel, world: World) -> None:
+    new = await world.gateway.keys.create("", "app", [Scope.INFERENCE])
+    said = "connections to all backends failing; last error: UNKNOWN: ipv4:10.0.0.5:8706: Connection refused"
+    world.registry.away = Unavailable(said)
+    async with world.http() as http:
+        headers = {"authorization": f"Bearer {new.secret}"}
+        reply = await http.post("/generate", json={"model": "away", "prompt": "x"}, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["message"]) == (503, "connections to all backends failing")
+    request = gateway_pb2.CompleteRequest(model=model_pb2.ModelRef(model="away"))
+    request.prompt.text = "x"
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        metadata = (("authorization", f"Bearer {new.secret}"),)
+        await gateway_pb2_grpc.GatewayServiceStub(door).Complete(request, metadata=metadata)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert refused.value.details() == "connections to all backends failing"

@@ -221,6 +221,13 @@ class TestFeedback:
         set_caller(admin)
         assert await world.gateway.exchanges.accept(answer.id, Accepted("hello")) == 0
 
+    async def test_of_another_keys_answer_nobody_learns_whether_it_is_kept(self, world: World) -> None:
+        await world.key(keep_traffic=False)
+        answer = await world.ask()
+        await world.key("another app")
+        with pytest.raises(PermissionDenied):
+            await world.gateway.exchanges.accept(answer.id, Accepted("poison"))
+
     async def test_choices_between_answers_to_one_prompt(self, world: World) -> None:
         await world.key()
         prompt = TextPrompt("say hi")

@@ -86,6 +86,22 @@ class TestLife:
         ended = await world.gateway.experiments.conclude(experiment.id, "it hurts", early=True)
         assert ended.state is State.CONCLUDED
 
+    async def test_deleted_unless_it_is_under_way(self, world: World) -> None:
+        experiments = world.gateway.experiments
+        experiment = await started(world)
+        with pytest.raises(FailedPrecondition, match="is under way: stop or conclude it first"):
+            await experiments.delete(experiment.id)
+        await experiments.pause(experiment.id, "")
+        with pytest.raises(FailedPrecondition):
+            await experiments.delete(experiment.id)
+        await experiments.stop(experiment.id, "")
+        await experiments.delete(experiment.id)
+        with pytest.raises(NotFound):
+            await experiments.get(experiment.id)
+        draft = await experiments.create("", SPEC)
+        await experiments.delete(draft.id)
+        assert (await experiments.page("", 10, "")).items == []
+
     async def test_a_request_makes_one(self, world: World) -> None:
         first = await world.gateway.experiments.create("once", SPEC)
         assert await world.gateway.experiments.create("once", SPEC) == first

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import openai
@@ -370,7 +371,10 @@ async def test_through_openais_own_client(world: World) -> None:
             await client.with_options(api_key="rk_wrong").models.list()
 
 
-async def test_an_answer_that_nobody_waits_for_is_not_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_that_nobody_waits_for_is_not_made(
+    world: World, monkeypatch: pytest.MonkeyPatch, streams: bool
+) -> None:
     asked, stopped = asyncio.Event(), asyncio.Event()
 
     async def generate(*args: object, **options: object) -> None:
@@ -380,8 +384,12 @@ async def test_an_answer_that_nobody_waits_for_is_not_made(world: World, monkeyp
         finally:
             stopped.set()
 
+    async def stream(*args: object) -> AsyncGenerator[object]:
+        yield await generate()
+
     monkeypatch.setattr(world.engine, "generate", generate)
-    body = json.dumps({"model": "starter", "messages": HI}).encode()
+    monkeypatch.setattr(world.engine, "stream", stream)
+    body = json.dumps({"model": "starter", "messages": HI, "stream": streams}).encode()
     messages = [{"type": "http.request", "body": body}]
 
     async def receive() -> dict[str, object]:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway_service.domain.experiments.replayer import LEASE, REST
 from gateway_service.domain.traffic.record import ProblemRef, Unit
-from ratchet_kit.errors import Internal, Unavailable
+from ratchet_kit.errors import Internal, InvalidArgument, Unavailable
 from ratchet_policies import Generation
 
 from ..world import World
@@ -100,6 +100,25 @@ async def test_both_arms_answer_and_it_concludes_itself_in_words(world: World, h
     await world.gateway.replayer.tick()
     assert seen["all"] == 120
     assert list(await world.experiments.prompts(id, 0, 10)) == []
+
+
+async def test_what_prompts_do_to_every_answer_is_taken_out(world: World, http: httpx.AsyncClient) -> None:
+    """Answers of 1 to 60 words, by the prompt, and one word more by the second version."""
+
+    def longer(name: str, made: Generation) -> Generation:
+        words = seen[name] + (name == "starter@2")
+        seen[name] += 1
+        return replace(made, completions=tuple(replace(one, token_ids=[1] * words) for one in made.completions))
+
+    seen = Counter({"starter@1": 1, "starter@2": 1})
+    world.settings = world.settings.model_copy(update={"replay_concurrency": 1})
+    answering(world, longer)
+    id = await started(http, prompts(60))
+    await world.gateway.replayer.tick()
+    comparison = (await show(http, id))["report"]["comparisons"][0]
+    assert comparison["difference"]["value"] == 1
+    assert comparison["standing"] == "STANDING_WORSE"
+    assert comparison["difference"]["low"] > 0.9  # as if the prompts were others: -8
 
 
 async def test_how_answers_are_sampled(world: World, http: httpx.AsyncClient) -> None:
@@ -292,6 +311,33 @@ async def test_an_unknown_problem_is_no_score(world: World, http: httpx.AsyncCli
     ended = await show(http, id)
     assert ended["report"]["variants"][0]["values"][0]["units"] == "0"
     assert "too few units have a value" in ended["report"]["conclusion"]
+
+
+async def test_a_problem_that_can_judge_nothing_is_no_score(world: World, http: httpx.AsyncClient) -> None:
+    world.grader.fault = InvalidArgument("its tests can judge no program")
+    seen = answering(world, as_it_is)
+    id = await started(http, prompts(2, "right"), primary=QUALITY)
+    await world.gateway.replayer.tick()
+    await world.gateway.replayer.tick()
+    ended = await show(http, id)
+    assert (ended["state"], seen["all"]) == ("STATE_CONCLUDED", 4)
+    assert "too few units have a value" in ended["report"]["conclusion"]
+
+
+async def test_a_bug_is_met_again_after_a_rest(world: World, http: httpx.AsyncClient) -> None:
+    def fail(name: str) -> None:
+        raise LookupError(name)
+
+    world.engine.before_answer = fail
+    seen = answering(world, as_it_is)
+    await started(http, prompts(2))
+    await world.gateway.replayer.tick()
+    before = seen["all"]
+    await world.gateway.replayer.tick()
+    assert seen["all"] == before > 0
+    world.clock.advance(REST)
+    await world.gateway.replayer.tick()
+    assert seen["all"] > before
 
 
 async def test_a_request_makes_one(http: httpx.AsyncClient) -> None:

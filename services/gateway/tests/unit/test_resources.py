@@ -122,6 +122,27 @@ async def test_names_the_field_at_fault(http, body, field) -> None:
     assert [violation["field"] for violation in error["violations"]] == [field]
 
 
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (r'{"\ud800": 1}', "body"),
+        (r'{"spec": {"\ud800": 1}}', "spec"),
+        (r'{"spec": {"algorithm": "\ud800"}}', "spec.algorithm"),
+        (r'{"spec": {"reward": {"components": [{"\udfff": 1}]}}}', "spec.reward.components"),
+        ('{"spec": {"algorithm": 1e400}}', "body"),
+        ('{"spec": {"hyperparameters": {"learning_rate": 1%s}}}' % ("0" * 400), "body"),
+        ('{"spec": ""}', "spec"),
+        ('{"spec": {"problems": ""}}', "spec.problems"),
+        ('{"a":' * 900 + "1" + "}" * 900, "a"),
+    ],
+)
+async def test_what_protobuf_fails_at_is_the_callers_fault(http, trainer, body: str, field: str) -> None:
+    response = await http.post("/api/v1/runs", content=body)
+    assert response.status_code == 400, response.text
+    assert [violation["field"] for violation in response.json()["error"]["violations"]] == [field]
+    assert not trainer.requests
+
+
 @pytest.mark.parametrize("text", ["1_000", "+5", " 5", "5\n", "\u0665", "0x5", "007", "", "inf", "nan", "true"])
 async def test_a_number_is_as_json_writes_it(http, trainer, text: str) -> None:
     hyperparameters = {"learning_rate": text}

@@ -12,7 +12,7 @@ from scipy import stats
 from gateway_service.domain.statistics import horizons, power, sequences
 from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import sample_ratio
-from gateway_service.domain.statistics.moments import Mean, Moments, adjusted, mean
+from gateway_service.domain.statistics.moments import Mean, Moments, Products, adjusted, mean, paired
 from gateway_service.domain.statistics.quantiles import quantile
 from ratchet_kit.statistics import Estimate
 
@@ -81,6 +81,16 @@ class TestAsPeers:
         assert finding.p_value == pytest.approx(theirs.pvalue)
         assert (finding.difference.low, finding.difference.high) == pytest.approx((interval.low, interval.high))
 
+    def test_the_same_units_in_both(self, first, second) -> None:
+        a, b = (totals / counts for counts, totals, _ in (first, second))
+        theirs = stats.ttest_rel(b, a)
+        one, other = (Moments.of(np.ones(200), values) for values in (b, a))
+        shared = Products(200, 200.0, a.sum(), b.sum(), (a * b).sum())
+        finding = horizons.paired(paired(one, other, shared), 0.05)
+        interval = theirs.confidence_interval()
+        assert finding.p_value == pytest.approx(theirs.pvalue)
+        assert (finding.difference.low, finding.difference.high) == pytest.approx((interval.low, interval.high))
+
     def test_two_proportions(self) -> None:
         # statsmodels 0.14: proportions_ztest and confint_proportions_2indep(method="newcomb")
         finding = horizons.two_proportions(56, 70, 48, 80, 0.05)
@@ -137,6 +147,31 @@ class TestMoments:
         assert found.low < 0 < found.high
         assert found.high < 1e-5 * value
         assert horizons.welch(thrice, once, 0.05).p_value > 0.9
+
+    def test_the_same_units_with_counts_of_their_own(self) -> None:
+        # 2,000 experiments: the variance of the difference is what the differences really vary by
+        random = np.random.default_rng(5)
+        gaps, variances = [], []
+        for _ in range(2_000):
+            level = random.normal(2.0, 1.0, 100)
+            counts = random.integers(1, 6, (2, 100))
+            totals = counts * (level + random.normal(0.0, 0.3, (2, 100)))
+            one, other = (Moments.of(x, y) for x, y in zip(counts, totals, strict=True))
+            (xa, xb), (ya, yb) = counts.astype(float), totals
+            shared = Products(100, (xa * xb).sum(), (xa * yb).sum(), (ya * xb).sum(), (ya * yb).sum())
+            gap = paired(one, other, shared)
+            gaps.append(gap.value)
+            variances.append(gap.variance)
+        assert np.mean(variances) == pytest.approx(np.var(gaps), rel=0.1)
+
+    def test_the_same_answers_of_both_are_no_difference(self) -> None:
+        scores = np.arange(30) % 2
+        of_both = Moments.of(np.ones(30), scores)
+        shared = Products(30, 30.0, 15.0, 15.0, 15.0)
+        for bounded in (False, True):
+            gap = paired(of_both, of_both, shared, bounded=bounded)
+            assert gap.value == 0
+            assert 0 < gap.variance < 0.01 * (2 * mean(of_both).variance) + bounded
 
     def test_units_without_a_past_count_as_average_ones(self, first, second) -> None:
         counts, totals, before = first

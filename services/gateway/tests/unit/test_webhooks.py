@@ -235,6 +235,8 @@ async def test_a_promoted_release_is_told_of_when_its_candidate_is_the_champion(
         "https://hooks.example.com/ratchet/../admin",
         "https://hooks.example.com/ratchet/%2e%2e/admin",
         "https://hooks.example.com/ratchet%2f..%2fadmin",
+        "https://hooks.example.com/ratchet/..;x/admin",
+        "https://hooks.example.com/ratchet/%25252e%25252e/admin",
         "https://hooks.example.com\\@evil.example/ratchet",
         "https://hooks.example.com/ratchet#a",
         "https://hooks.example.com/ratchet\r\nHost: evil",

@@ -4,11 +4,12 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
-from ratchet_kit.names import AliasRef, VersionRef, check_model_name, check_version_number
+from ratchet_kit.names import AliasRef, RewardRef, VersionRef, check_model_name, check_reward_name, check_version_number
 from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Lineage, Version, VersionSpec
 
@@ -60,6 +61,26 @@ def _rules_from_proto(message: pb.GateRules) -> GateRules:
         max_unsolved=message.max_unsolved if message.HasField("max_unsolved") else None,
         max_tampered_share=message.max_tampered_share if message.HasField("max_tampered_share") else None,
     )
+
+
+def reward_spec_from_proto(request: pb.CreateRewardRequest) -> RewardSpec:
+    return RewardSpec(request.name, request.source, request.description)
+
+
+def reward_ref_from_proto(name: str, number: int) -> RewardRef:
+    """Raises InvalidArgument."""
+    faults = Faults()
+    faults.read("name", check_reward_name, name)
+    faults.read("number", check_version_number, number)
+    faults.raise_if_any()
+    return RewardRef(name, number)
+
+
+def wanted_reward_from_proto(request: pb.GetRewardRequest) -> RewardRef:
+    """Raises InvalidArgument."""
+    if request.HasField("number"):
+        return reward_ref_from_proto(request.name, request.number)
+    return RewardRef(check_reward_name(request.name))
 
 
 def expected_from_proto(request: pb.SetAliasRequest) -> int | None:
@@ -131,6 +152,21 @@ def gate_to_proto(gate: Gate) -> pb.Gate:
             for guard in gate.guards
         ],
         tries=gate.tries,
+    )
+
+
+def reward_to_proto(reward: Reward) -> pb.Reward:
+    return pb.Reward(
+        name=reward.name,
+        number=reward.number,
+        source=reward.source,
+        digest=reward.digest,
+        size_bytes=reward.size_bytes,
+        description=reward.description,
+        create_time=timestamp_to_proto(reward.create_time),
+        actor=reward.actor,
+        runs=reward.runs,
+        last_run_id=reward.last_run_id,
     )
 
 

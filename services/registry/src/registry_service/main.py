@@ -22,6 +22,7 @@ from registry_service.adapters.evaluations import GrpcEvaluationSource
 from registry_service.adapters.events import RedisEvents
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
+from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
@@ -29,6 +30,7 @@ from registry_service.domain.decisions import Decisions
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.ports import ArtifactStore, EvaluationSource, Events, Stores
+from registry_service.domain.rewards import Rewards
 from registry_service.domain.versions import Versions
 from registry_service.servicer import RegistryServicer
 from registry_service.settings import Settings
@@ -53,11 +55,12 @@ class Service:
     versions: Versions
     aliases: Aliases
     gates: Gates
+    rewards: Rewards
     background: Sequence[server.Background]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicer and returns its full name."""
-        servicer = RegistryServicer(self.models, self.versions, self.aliases, self.gates)
+        servicer = RegistryServicer(self.models, self.versions, self.aliases, self.gates, self.rewards)
         registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, grpc_server)
         return [registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name]
 
@@ -101,6 +104,7 @@ async def provision(
             versions=versions,
             aliases=Aliases(stores, clock),
             gates=Gates(stores, queues.gates, clock),
+            rewards=Rewards(stores.rewards, clock),
             background=[
                 Worker(queues.versions, copies, clock, slots=settings.copies, timing=timing).run,
                 Worker(queues.gates, decisions, clock, timing=timing).run,
@@ -112,7 +116,9 @@ async def provision(
 @asynccontextmanager
 async def _stores(settings: Settings) -> AsyncIterator[Stores]:
     async with Database.opened(settings.database_url, "registry_service") as database:
-        yield Stores(SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database))
+        yield Stores(
+            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+        )
 
 
 def _queues(redis: Redis, settings: Settings, name: str) -> Queues:

@@ -11,17 +11,19 @@ from registry_service import convert
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
+from registry_service.domain.rewards import Rewards
 from registry_service.domain.versions import Versions
 
 
 class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     """ratchet.registry.v1.RegistryService over the use cases."""
 
-    def __init__(self, models: Models, versions: Versions, aliases: Aliases, gates: Gates) -> None:
+    def __init__(self, models: Models, versions: Versions, aliases: Aliases, gates: Gates, rewards: Rewards) -> None:
         self._models = models
         self._versions = versions
         self._aliases = aliases
         self._gates = gates
+        self._rewards = rewards
 
     # Models
 
@@ -103,3 +105,27 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     async def WatchGate(self, request: pb.WatchGateRequest, context: Context) -> AsyncIterator[pb.WatchGateResponse]:
         async for gate in self._gates.watch(request.id):
             yield pb.WatchGateResponse(gate=convert.gate_to_proto(gate))
+
+    # Rewards
+
+    async def CreateReward(self, request: pb.CreateRewardRequest, context: Context) -> pb.CreateRewardResponse:
+        reward = await self._rewards.create(convert.reward_spec_from_proto(request), request.request_id, actor())
+        return pb.CreateRewardResponse(reward=convert.reward_to_proto(reward))
+
+    async def GetReward(self, request: pb.GetRewardRequest, context: Context) -> pb.GetRewardResponse:
+        reward = await self._rewards.get(convert.wanted_reward_from_proto(request))
+        return pb.GetRewardResponse(reward=convert.reward_to_proto(reward))
+
+    async def ListRewards(self, request: pb.ListRewardsRequest, context: Context) -> pb.ListRewardsResponse:
+        page = await self._rewards.page(request.name, request.page_size, request.page_token)
+        rewards = page.map(convert.reward_to_proto)
+        return pb.ListRewardsResponse(rewards=rewards.items, next_page_token=rewards.next_page_token)
+
+    async def UseReward(self, request: pb.UseRewardRequest, context: Context) -> pb.UseRewardResponse:
+        await self._rewards.use(convert.reward_ref_from_proto(request.name, request.number), request.run_id)
+        return pb.UseRewardResponse()
+
+    async def DeleteReward(self, request: pb.DeleteRewardRequest, context: Context) -> pb.DeleteRewardResponse:
+        ref = convert.reward_ref_from_proto(request.name, request.number)
+        await self._rewards.delete(ref, force=request.force)
+        return pb.DeleteRewardResponse()

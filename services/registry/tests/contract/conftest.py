@@ -8,6 +8,7 @@ from ratchet_kit.sql import Database
 from registry_service.adapters.memory import memory_stores
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
+from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.ports import Stores
 
@@ -25,4 +26,6 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         return
     url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     async with Database.opened(url, "registry_service") as database:
-        yield Stores(SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database))
+        yield Stores(
+            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+        )

@@ -6,6 +6,7 @@ from sqlalchemy import Table, update
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
+from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.tables import gates, versions
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.ports import Stores
@@ -22,7 +23,9 @@ async def poison(database: Database, table: Table, row: object) -> None:
 
 async def test_versions_and_gates(database_url: str) -> None:
     async with Database.opened(database_url, "registry_service") as database:
-        stores = Stores(SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database))
+        stores = Stores(
+            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+        )
         for number in (1, 2, 3):
             await add_ready(stores, f"req_{number}")
         for number in (1, 2, 3):

@@ -100,6 +100,57 @@ async def test_verdicts_of_check_tests(sandbox: Sandbox, source: str, code: str,
     assert passed(execution) in ([verdict is Verdict.PASSED], [])
 
 
+ENDLESS = {
+    "a generator": "def f():\n    while True:\n        yield 1",
+    "of the library": "import itertools\nf = itertools.count",
+    "an iterator": "class f:\n    __iter__ = lambda self: self\n    __next__ = lambda self: 1",
+    "items": "class f:\n    __getitem__ = lambda self, number: 1",
+    "a callable": "f = lambda: iter(int, 1)",
+    "asynchronous": "async def f():\n    while True:\n        yield 1",
+}
+DRAWS = {
+    "list": "assert list(f()) == [1]",
+    "sum": "assert sum(f()) == 1",
+    "in": "assert 0.5 in f()",
+    "loop": "n = 0\nfor x in f():\n    n += 1\nassert n == 1",
+    "async loop": "async def test():\n    assert [x async for x in f()] == [1]",
+}
+
+
+@pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS.keys())
+async def test_elements_without_an_end_take_the_time_of_the_program(sandbox: Sandbox, source: str) -> None:
+    """And no more of the tests' than half of it: what both took together is about the limit."""
+    for name, code in DRAWS.items():
+        if ("async" in name) is ("async" in source):
+            execution = await sandbox.execute(program(source, CheckTest(code)))
+            assert execution.verdict is Verdict.TIME_LIMIT, (name, execution)
+            if "async" not in source:  # a loop of events takes the program longer than its tests
+                assert "had no end: the tests drew" in execution.detail
+                assert execution.cpu_time < LIMITS.cpu_time
+
+
+async def test_many_elements_are_no_endless_ones(sandbox: Sandbox) -> None:
+    source, code = "def f(n):\n    yield from range(n)", "assert list(f(5000)) == list(range(5000))"
+    assert (await sandbox.execute(program(source, CheckTest(code)))).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "assert f(1).__eq__(2)",
+        "assert any([f(1).__eq__(2)])",
+        "if not f(1).__eq__(2):\n    raise ValueError",
+        "ok = f(1).__lt__(2)\nassert ok",
+        "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertTrue(f(1).__eq__(2))",
+        "'''\n>>> f(1)  # doctest: +SKIP\n2\n'''",
+        "'''\n>>> f(1)  # doctest: +ELLIPSIS\n...\n'''",
+    ],
+)
+async def test_what_says_nothing_of_an_answer_passes_none(sandbox: Sandbox, code: str) -> None:
+    execution = await sandbox.execute(program("f = lambda x: 'wrong'", CheckTest(code)))
+    assert execution.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), execution
+
+
 async def test_tests_too_long_to_be_kept_compiled(sandbox: Sandbox) -> None:
     code = f"TEXT = {'x' * 2_300_000!r}\nassert f(len(TEXT)) == 2_300_001\n"
     for source, verdict in (("f = lambda x: x + 1", Verdict.PASSED), ("f = lambda x: 2", Verdict.FAILED)) * 2:

@@ -47,6 +47,18 @@ async def test_what_is_masked_is_numpys_own_constant(sandbox: Sandbox, executor:
         assert execution.verdict is Verdict.FAILED, execution
 
 
+@pytest.mark.parametrize(
+    "held", ["(np.array(f(1)) == 5).all()", "np.isin(f(1), [5]).all()", "np.all(np.array(f(1)) > 4)"]
+)
+async def test_an_all_over_nothing_is_no_comparison(sandbox: Sandbox, executor: LanePool, held: str) -> None:
+    need(executor, "numpy")
+    for answer, verdict in (("[]", Verdict.FAILED), ("[5]", Verdict.PASSED)):
+        test = CheckTest(f"import numpy as np\nassert {held}")
+        source = f"def f(x):\n    return {answer}"
+        execution = await sandbox.execute(Program("p", source, "f", (test,), limits=LIMITS))
+        assert execution.verdict is verdict, execution
+
+
 async def test_a_program_without_it_runs_without_it(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     execution = await script(sandbox, "import sys\nprint('numpy' in sys.modules, '/packages' in sys.path)")
@@ -102,6 +114,33 @@ async def test_processes_with_packages(sandbox: Sandbox, executor: LanePool) -> 
     execution = await script(sandbox, source.replace("\n        ", "\n"), processes=True)
     assert execution.verdict is Verdict.PASSED, execution
     assert execution.stdout.split() == ["[np.float64(2.0),", "np.float64(3.0)]", "3.0"]
+
+
+@pytest.mark.parametrize("processes", [False, True], ids=["plain", "processes"])
+async def test_its_own_words_and_nothing_else_of_proc(sandbox: Sandbox, executor: LanePool, processes: bool) -> None:
+    """What libraries read of the process that they are in, TensorFlow for one: /proc/self/cmdline."""
+    need(executor, "numpy")
+    if processes and not executor.capabilities.processes:
+        pytest.skip("programs can't start processes here: that takes namespaces")
+    source = """
+        import numpy, os, sys
+        def opened(path, flags):
+            try: return not os.close(os.open(path, flags))
+            except OSError: return False
+        names = "mem maps environ status fd auxv stat mountinfo task oom_score_adj root/etc/passwd".split()
+        paths = [f"/proc/{pid}/{name}" for pid in ("self", "thread-self", 1, os.getpid()) for name in names]
+        paths += [f"/proc/{pid}/cmdline" for pid in range(64) if pid != os.getpid()]
+        paths += ["/proc", "/proc/self", "/proc/self/task/1/cmdline", "/proc/thread-self/cmdline", "/proc/meminfo"]
+        found = [path for path in paths for flags in (os.O_RDONLY, os.O_WRONLY) if opened(path, flags)]
+        words = open("/proc/self/cmdline").read().split(chr(0))[:-1]
+        print(words == sys.orig_argv, opened("/proc/self/cmdline", os.O_WRONLY), found, flush=True)
+        """
+    source = source.replace("\n        ", "\n")
+    if processes:
+        source += "if os.fork() == 0: os._exit(opened('/proc/self/cmdline', os.O_RDONLY))\nprint(os.wait()[1])\n"
+    execution = await script(sandbox, source, processes=processes)
+    assert (execution.verdict, execution.runtime) == (Verdict.PASSED, "numpy"), execution
+    assert execution.stdout == "True False []\n" + "0\n" * processes
 
 
 async def test_science(sandbox: Sandbox, executor: LanePool) -> None:

@@ -31,7 +31,7 @@ from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.adapters.ray_head import Cluster, LocalRay, RayHeadOptions
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.adapters.registry import GrpcModelRegistry
+from trainer_service.adapters.registry import GrpcModelRegistry, GrpcRewardRegistry
 from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.driver import Deadlines, Driver
@@ -46,6 +46,7 @@ from trainer_service.domain.ports import (
     Plugins,
     PolicyHost,
     ProblemSets,
+    RewardRegistry,
     RunStore,
 )
 from trainer_service.domain.references import References
@@ -69,6 +70,7 @@ class Ports:
     queue: WorkQueue
     jobs: JobRunner
     registry: ModelRegistry
+    rewards: RewardRegistry
     folders: ModelFolders
     problems: ProblemSets
     plugins: Plugins
@@ -147,7 +149,8 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
             jobs=ports.jobs,
             folders=ports.folders,
             policies=ports.policies,
-            references=References(ports.registry, ports.folders, ports.problems, ports.plugins),
+            rewards=ports.rewards,
+            references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
             limits=_limits(settings),
             events=ports.events,
             updates=updates,
@@ -199,6 +202,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             queue=StreamQueue(stream),
             jobs=jobs,
             registry=GrpcModelRegistry(registry_channel),
+            rewards=GrpcRewardRegistry(registry_channel),
             folders=FsspecModelFolders(
                 settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
             ),

@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
-from trainer_service.adapters.memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
+from ratchet_rewards import Component, Lookup, Registered, Reward
+from trainer_service.adapters.memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found, References
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
@@ -18,7 +19,9 @@ def references() -> References:
     version = FoundModel(STARTER_1, STARTER.uri)
     registry = MemoryRegistry(dict.fromkeys(("starter@1", "starter:champion", "starter"), version))
     sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
-    return References(registry, MemoryFolders({STARTER.uri: STARTER}), MemoryProblems(sets), MemoryPlugins())
+    rewards = MemoryRewards({"brevity": ["print([1])", "print([2])"]})
+    folders = MemoryFolders({STARTER.uri: STARTER})
+    return References(registry, rewards, folders, MemoryProblems(sets), MemoryPlugins())
 
 
 async def find(references: References, spec: RunSpec) -> tuple[Found, set[str]]:
@@ -74,3 +77,22 @@ async def test_a_set_with_splits_is_validated_on_its_own(references: References,
 )
 def test_only_a_named_training_split_has_a_validation_split(name: str, split: ProblemSetRef | None) -> None:
     assert ProblemSetRef(name, limit=3).validation_split == split
+
+
+@pytest.mark.parametrize("name", ["brevity", "brevity@2"])
+async def test_rewards_of_the_registry_are_found_by_name_and_by_number(
+    references: References, name: str, make_spec: Any
+) -> None:
+    rewards = (Reward(name), Reward(components=(Component("style"), Component(name))))
+    for reward in rewards:
+        found, at_fault = await find(references, make_spec(reward=reward))
+        newest = Registered(RewardRef("brevity", 2), "print([2])")
+        assert found.rewards == Lookup({RewardRef.parse(name): newest, newest.ref: newest})
+        assert not at_fault
+
+
+async def test_what_the_registry_has_not_is_kept_for_who_checks(references: References, make_spec: Any) -> None:
+    components = (Component("brevity@3"), Component("loud"), Component("No Name"), Component("tests_passed"))
+    found, at_fault = await find(references, make_spec(reward=Reward(components=components)))
+    assert {str(ref) for ref in found.rewards.missing} == {"brevity@3", "loud"}
+    assert not at_fault

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.names import VersionRef
-from trainer_service.adapters.registry import GrpcModelRegistry
+from ratchet_kit.names import RewardRef, VersionRef
+from ratchet_rewards import Registered
+from trainer_service.adapters.registry import GrpcModelRegistry, GrpcRewardRegistry
+from trainer_service.domain.run import RunId
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED])
@@ -20,3 +23,27 @@ async def test_what_may_pass_is_unavailable(code: grpc.StatusCode, monkeypatch: 
         monkeypatch.setattr(registry, "_stub", SimpleNamespace(GetVersion=refuse))
         with pytest.raises(Unavailable, match="not now"):
             await registry.resolve(VersionRef("starter", 1))
+
+
+async def test_rewards_are_found_and_their_uses_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[object] = []
+
+    async def get(request: pb.GetRewardRequest) -> pb.GetRewardResponse:
+        sent.append(request)
+        return pb.GetRewardResponse(reward=pb.Reward(name="brevity", number=2, source="print([1])"))
+
+    async def use(request: pb.UseRewardRequest) -> pb.UseRewardResponse:
+        sent.append(request)
+        return pb.UseRewardResponse()
+
+    async with grpc.aio.insecure_channel("localhost:1") as channel:
+        rewards = GrpcRewardRegistry(channel)
+        monkeypatch.setattr(rewards, "_stub", SimpleNamespace(GetReward=get, UseReward=use))
+        newest = Registered(RewardRef("brevity", 2), "print([1])")
+        assert await rewards.find(RewardRef("brevity")) == newest == await rewards.find(RewardRef("brevity", 2))
+        await rewards.use(newest.ref, RunId("run_1"))
+    assert sent == [
+        pb.GetRewardRequest(name="brevity"),
+        pb.GetRewardRequest(name="brevity", number=2),
+        pb.UseRewardRequest(name="brevity", number=2, run_id="run_1"),
+    ]

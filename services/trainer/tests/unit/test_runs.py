@@ -8,6 +8,7 @@ import pytest
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, VersionRef
+from ratchet_rewards import Component, Reward, digest
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Phase, State, Step
 from trainer_service.domain.runs import Progress
@@ -239,3 +240,56 @@ async def test_a_run_is_deleted_with_all_it_left(trainer: Any, make_spec: Any) -
     with pytest.raises(NotFound):
         await trainer.runs.delete(run.id)
     assert (await trainer.create("r1", make_spec())).id != run.id
+
+
+PROGRAM = "print([0.5])"
+
+
+async def test_a_reward_of_the_registry_is_pinned_at_create_and_noted_there(trainer: Any, make_spec: Any) -> None:
+    trainer.rewards.programs["brevity"] = ["print([0])", PROGRAM]
+    spec = make_spec(reward=Reward(components=(Component("tests_passed", 0.9), Component("brevity", 0.1))))
+    run = await trainer.create("r1", spec)
+    taken = run.spec.reward.components[1]
+    assert (taken.name, taken.version, taken.program, taken.weight) == ("brevity", 2, PROGRAM, 0.1)
+    assert taken.digest == digest(PROGRAM)
+    assert trainer.rewards.used == [("brevity@2", run.id)]
+    trainer.rewards.programs["brevity"].append("print([1])")
+    assert (await trainer.create("r1", spec)).spec.reward == run.spec.reward
+    assert (await trainer.runs.get(run.id)).spec.reward == run.spec.reward
+    assert trainer.rewards.used == [("brevity@2", run.id)]
+
+
+async def test_what_a_runs_record_has_of_a_reward_can_be_asked_for_again(trainer: Any, make_spec: Any) -> None:
+    trainer.rewards.programs["brevity"] = [PROGRAM, "print([1])"]
+    first = await trainer.create("r1", make_spec(reward=Reward("brevity@1")))
+    assert (await trainer.create("r2", make_spec(reward=first.spec.reward))).spec.reward == first.spec.reward
+    [taken] = first.spec.reward.components
+    for changed, field in (
+        (replace(taken, program="print([9])"), "spec.reward.components[0].program"),
+        (replace(taken, version=3), "spec.reward.components[0].version"),
+        (replace(taken, version=-1), "spec.reward.components[0].version"),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            await trainer.create("", make_spec(reward=Reward(components=(changed,))))
+        assert [fault.field for fault in refused.value.violations] == [field]
+
+
+async def test_a_reward_that_is_not_there_is_refused_with_what_there_is(trainer: Any, make_spec: Any) -> None:
+    trainer.rewards.programs["brevity"] = [PROGRAM]
+    for reward, said in (
+        (Reward("brevity@2"), r"spec.reward.name must be one of tests_passed.* there is no reward brevity@2"),
+        (Reward(components=(Component("brevity@2"),)), r"components\[0\].name leads nowhere: there is no reward br"),
+        (
+            Reward(components=(Component("brevty"),)),
+            r"is no component: 'brevty'; .* registry: there is no reward brevty",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            await trainer.create("", make_spec(reward=reward))
+    assert trainer.rewards.used == []
+
+
+async def test_what_is_only_validated_uses_no_reward(trainer: Any, make_spec: Any) -> None:
+    trainer.rewards.programs["brevity"] = [PROGRAM]
+    run = await trainer.runs.create("", make_spec(reward=Reward("brevity")), Faults(), validate_only=True)
+    assert (run.spec.reward.components[0].version, trainer.rewards.used) == (1, [])

@@ -213,6 +213,14 @@ def conclude(
         _print(client.experiments.conclude(id, reason, early), as_json)
 
 
+@app.command("delete")
+def delete(id: Id) -> None:
+    """Remove it: a draft, or one that has ended."""
+    with Client() as client:
+        client.experiments.delete(id)
+    say(f"{id} is deleted.")
+
+
 def _print(experiment: pb.Experiment, as_json: bool) -> None:
     if as_json:
         print_json(experiment)

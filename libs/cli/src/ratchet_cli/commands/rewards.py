@@ -1,32 +1,37 @@
-"""`ratchet new reward` and `ratchet reward try`: a reward of one's own, from its template to its scores."""
+"""`ratchet new reward` and `ratchet reward`: a reward of one's own, from its template to the registry."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.commands.options import Limit, TargetOption
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.commands.yaml_files import reward_spec
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, print_table, say
+from ratchet_client import Client
 from ratchet_client.rewards import COMBINATIONS, reward
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import InvalidArgument, RatchetError
+from ratchet_kit.names import RewardRef
 
-app = typer.Typer(help="Rewards.", no_args_is_help=True)
+app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_args_is_help=True)
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 
 CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
 TASKS = ("code",)
+REGISTERED = "name@number; name alone is its newest version."
 REWARD = (
-    "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. Or a .yaml."
+    "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. One of the "
+    "registry: brevity@2. Or a .yaml."
 )
 
 
 @app.callback()
 def rewards() -> None:
-    """Rewards."""
+    """Rewards of your own."""
 
 
 @new.callback()
@@ -73,6 +78,101 @@ def new_reward(
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
     say(f"Test it: pytest {folder / f'test_{name}.py'}. Train on it: ratchet train --reward tests=0.9,{name}.py=0.1")
+
+
+@app.command("add")
+def add_reward(
+    file: Annotated[Path, typer.Argument(help="Python file of the reward.")],
+    name: Annotated[str, typer.Option(help="Its name; without, the file's.")] = "",
+    description: Annotated[str, typer.Option(help="What it rewards, for people.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Register a reward as the next version of its name. The same source again is the version that has it."""
+    try:
+        source = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}.", code=2) from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{file} is no text in UTF-8.", code=2) from error
+    with Client() as client:
+        made = client.rewards.create(name or file.stem, source, description)
+    print_json(made) if as_json else say(f"{_name(made)}  {made.digest}")
+
+
+@app.command("list")
+def list_rewards(
+    name: Annotated[str, typer.Argument(help="Of a reward: its versions alone.")] = "",
+    limit: Limit = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """All versions, by name and the newest first."""
+    with Client() as client:
+        print_list(
+            client.rewards.list(name),
+            limit,
+            as_json,
+            {
+                "reward": _name,
+                "digest": lambda one: one.digest[7:19],
+                "bytes": lambda one: one.size_bytes,
+                "runs": lambda one: one.runs,
+                "by": lambda one: one.actor or "-",
+                "created": lambda one: ago(one.create_time),
+                "description": lambda one: one.description or "-",
+            },
+            breakable=("description",),
+        )
+
+
+@app.command("show")
+def show_reward(reward: Annotated[str, typer.Argument(help=REGISTERED)], as_json: JsonFlag = False) -> None:
+    """A version of a reward, and its source."""
+    ref = _ref(reward)
+    with Client() as client:
+        found = client.rewards.get(ref.name, ref.number)
+    if as_json:
+        print_json(found)
+        return
+    runs = f"{found.runs}, {found.last_run_id} the last" if found.runs else "none"
+    print_fields(
+        [
+            ("reward", _name(found)),
+            ("digest", found.digest),
+            ("description", found.description or "-"),
+            ("created", f"{ago(found.create_time)}{f' by {found.actor}' if found.actor else ''}"),
+            ("runs", runs),
+        ]
+    )
+    say("")
+    say(found.source.rstrip("\n"))
+
+
+@app.command("delete")
+def remove_reward(
+    reward: Annotated[str, typer.Argument(help="name@number.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Although runs were made with it: they keep its source.")
+    ] = False,
+) -> None:
+    """Delete a version of a reward."""
+    ref = _ref(reward)
+    if ref.number is None:
+        raise CommandError(f"{reward} is no version of a reward: write {reward}@1.", code=2)
+    with Client() as client:
+        client.rewards.delete(ref.name, ref.number, force=force)
+    say(f"{ref} is deleted.")
+
+
+def _ref(text: str) -> RewardRef:
+    """Raises CommandError for what is no name of a reward."""
+    try:
+        return RewardRef.parse(text)
+    except InvalidArgument as error:
+        raise CommandError(f"{error.message}.", code=2) from error
+
+
+def _name(reward: registry_pb2.Reward) -> str:
+    return f"{reward.name}@{reward.number}"
 
 
 @app.command("try")

@@ -10,18 +10,21 @@ import ratchet_benchmarks
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_client import AsyncClient, RatchetClientError
 from ratchet_client.sample_files import FileSample, SampleFileError, read
 from ratchet_environments import Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client as grpc_client
+from ratchet_kit.errors import NotFound
 from ratchet_kit.faults import Faults
+from ratchet_kit.names import RewardRef
 from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.own import Sample
-from ratchet_rewards import Reward
+from ratchet_rewards import Registered, Reward
 from ratchet_rewards.convert import from_proto
 
 
@@ -46,9 +49,11 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
     Raises CommandError for a file or a set that cannot be read, InvalidArgument for a reward at fault or one that
     fails, Unavailable when the sandbox failed.
     """
-    reward = ratchet_rewards.completed(from_proto(spec))
+    wanted = from_proto(spec)
+    lookup = asyncio.run(ratchet_rewards.look_up(wanted, _registered))
+    reward = ratchet_rewards.completed(wanted, lookup)
     faults = Faults().under("reward")
-    ratchet_rewards.check(reward, faults)
+    ratchet_rewards.check(reward, faults, lookup)
     faults.raise_if_any()
     groups: dict[str, list[FileSample]] = {}
     try:
@@ -60,6 +65,16 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
     if strange := [name for name in groups if name not in known]:
         raise CommandError(f"{problems} has no problem {strange[0]}.")
     return asyncio.run(_score(reward, [(known[name], group) for name, group in groups.items()], step, target))
+
+
+async def _registered(ref: RewardRef) -> Registered:
+    """Raises NotFound, too, where no registry answers: what is misspelt is said without one."""
+    try:
+        async with AsyncClient() as client:
+            reward = await client.rewards.get(ref.name, ref.number)
+    except RatchetClientError as error:
+        raise NotFound(str(error)) from error
+    return Registered(RewardRef(reward.name, reward.number), reward.source)
 
 
 async def _score(

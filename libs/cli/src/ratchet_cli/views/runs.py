@@ -64,7 +64,8 @@ def _component(component: pb.RewardComponent) -> str:
     if component.schedule:
         weight = " " + " to ".join(f"{point.weight:g} at step {point.step}" for point in component.schedule)
     veto = f" (vetoed below {component.veto_below:g})" if component.HasField("veto_below") else ""
-    return f"{component.name}{weight}{veto}"
+    number = f"@{component.version}" if component.version else ""
+    return f"{component.name}{number}{weight}{veto}"
 
 
 def raise_unless_succeeded(run: pb.Run) -> None:

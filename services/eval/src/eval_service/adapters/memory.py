@@ -7,7 +7,7 @@ from datetime import datetime
 
 from eval_service.adapters.rows import name_of
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.ports import EvaluationFilter, SampleFilter
+from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import Aborted, NotFound
@@ -20,7 +20,7 @@ class MemoryEvaluationStore:
         self._made: Made[str] = Made("evaluation")
         self._problems: dict[str, dict[ProblemKey, Facts]] = defaultdict(dict)
         self._samples: dict[str, dict[SampleKey, Sample]] = defaultdict(dict)
-        self._sound: dict[str, Sequence[int]] = {}
+        self._sound: dict[str, Sound] = {}
         self._without_texts: set[str] = set()
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
@@ -88,11 +88,11 @@ class MemoryEvaluationStore:
     async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
         return {id: list(self._problems[id].values()) for id in ids}
 
-    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
         return {digest: self._sound[digest] for digest in digests if digest in self._sound}
 
-    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
-        self._sound = {**kinds, **self._sound}
+    async def add_sound(self, found: Mapping[str, Sound]) -> None:
+        self._sound = {**found, **self._sound}
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
         self._check(id)

@@ -1,7 +1,7 @@
 """EvaluationStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Select, bindparam, delete, func, select, tuple_, update
@@ -20,7 +20,7 @@ from eval_service.adapters.rows import (
 from eval_service.adapters.tables import evaluations, problems, samples, sound_problems
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.parallel import parts
-from eval_service.domain.ports import EvaluationFilter, SampleFilter
+from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
@@ -130,15 +130,21 @@ class SqlEvaluationStore:
             found[row.evaluation_id].append(to_facts(row))
         return found
 
-    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
-        found: dict[str, Sequence[int]] = {}
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
+        found: dict[str, Sound] = {}
         for some in parts(digests, _IN_A_QUERY):
             query = select(sound_problems).where(sound_problems.c.digest.in_(some))
-            found |= {row.digest: tuple(row.shared) for row in await self._database.rows(query)}
+            found |= {
+                row.digest: Sound(tuple(row.shared), timedelta(seconds=row.cpu_seconds))
+                for row in await self._database.rows(query)
+            }
         return found
 
-    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
-        rows = [{"digest": digest, "shared": list(shared)} for digest, shared in kinds.items()]
+    async def add_sound(self, found: Mapping[str, Sound]) -> None:
+        rows = [
+            {"digest": digest, "shared": list(one.shared), "cpu_seconds": one.cpu_time.total_seconds()}
+            for digest, one in found.items()
+        ]
         async with self._database.writing() as connection:
             await insert_all_if_absent(connection, sound_problems, rows)
 

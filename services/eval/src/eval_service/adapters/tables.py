@@ -72,12 +72,13 @@ samples = Table(
 )
 
 # Problems whose reference passed: they need not be tried again. `shared`: the places of the tests that must share the
-# program's process.
+# program's process. `cpu_seconds`: of the reference with all tests; 0 where it was tried before that was kept.
 sound_problems = Table(
     "eval_sound_problems",
     metadata,
     Column("digest", String(64), primary_key=True),
     Column("shared", JSON, nullable=False),
+    Column("cpu_seconds", Float, nullable=False),
 )
 
 # What people chose between. With the texts: a vote outlives the evaluations.

@@ -168,7 +168,7 @@ class Measurer:
             if key not in excluded
             for index in range(evaluation.spec.samples_per_problem)
         )
-        return [key for key in keys if key not in done]
+        return sorted((key for key in keys if key not in done), key=lambda key: key.problem not in sets.slow)
 
     async def _unjudged(
         self, evaluation: Evaluation, only: Collection[ProblemKey] | None = None
@@ -205,6 +205,12 @@ class Measurer:
             except InvalidArgument as error:
                 refused[sample.key.problem] = error.message
 
+        async def slow_first(keys: set[ProblemKey]) -> AsyncIterator[Sample]:
+            slow = keys.intersection(sets.slow)
+            for some in filter(None, (slow, keys - slow)):
+                async for sample in self._unjudged(evaluation, some):
+                    yield sample
+
         while True:
             counts = await self._counts(evaluation)
             sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
@@ -212,7 +218,7 @@ class Measurer:
             faults |= await preflight.unsound(sets, sorted(new), self._store, environment, self._judging)
             tried |= new
             before, there = there, sum(count.samples for count in counts)
-            await each(self._unjudged(evaluation, tried), judge, self._judging)
+            await each(slow_first(tried), judge, self._judging)
             if there >= evaluation.spec.imported_samples:
                 return faults | refused
             if there > before:

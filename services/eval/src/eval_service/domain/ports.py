@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
@@ -35,6 +35,16 @@ class EvaluationFilter:
     """Name of a model in the registry, whatever the version."""
     problems: str = ""
     """Name of a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A problem whose reference passed."""
+
+    shared: tuple[int, ...] = ()
+    """The places of the tests that share the program's process."""
+    cpu_time: timedelta = timedelta()
+    """Of the reference with all tests; 0 where that is not known."""
 
 
 class EvaluationStore(Protocol):
@@ -125,12 +135,11 @@ class EvaluationStore(Protocol):
         """By evaluation; in no order."""
         ...
 
-    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
-        """Of those problems whose reference passed once, by digest: the places of the tests that share the program's
-        process."""
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
+        """Of those problems whose reference passed once, by digest."""
         ...
 
-    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
+    async def add_sound(self, found: Mapping[str, Sound]) -> None:
         """As `sound` gives them; what is there already stays as it is."""
         ...
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from eval_service.domain.patience import PatientEnvironment
-from eval_service.domain.ports import EvaluationStore
+from eval_service.domain.ports import EvaluationStore, Sound
 from eval_service.domain.sample import ProblemKey
 from eval_service.domain.sets import Sets
 from ratchet_environments.preflight import preflight_all
@@ -17,20 +17,20 @@ async def unsound(
     sets: Sets, keys: Iterable[ProblemKey], store: EvaluationStore, environment: PatientEnvironment, at_once: int
 ) -> dict[ProblemKey, str]:
     """The problems whose first reference does not pass, with the reason. From now on `sets` judges each of the others
-    in the kind of grading in which it passed. One without a reference is taken as it is; one whose reference passed
-    before is not tried again."""
+    in the kind of grading in which it passed, and knows the slow ones. One without a reference is taken as it is; one
+    whose reference passed before is not tried again."""
     patience = environment.patience
     problems = {key: problem for key in keys if (problem := sets.problems[key]).references}
-    kinds = dict(await patience.insist(lambda: store.sound([problem.digest for problem in problems.values()])))
-    todo = [key for key, problem in problems.items() if problem.digest not in kinds]
+    known = dict(await patience.insist(lambda: store.sound([problem.digest for problem in problems.values()])))
+    todo = [key for key, problem in problems.items() if problem.digest not in known]
     tasks = [sets.task(key) for key in todo]
     found = dict(zip(todo, await preflight_all(environment, tasks, at_once, lambda done: patience.made()), strict=True))
-    new = {problems[key].digest: tuple(one.shared) for key, one in found.items() if not one.fault}
+    new = {problems[key].digest: Sound(tuple(one.shared), one.cpu_time) for key, one in found.items() if not one.fault}
     await patience.insist(lambda: store.add_sound(new))
-    kinds |= new
+    known |= new
     for key, problem in problems.items():
-        if problem.digest in kinds:
-            sets.grade(key, kinds[problem.digest])
+        if problem.digest in known:
+            sets.grade(key, known[problem.digest])
     return {key: one.fault for key, one in found.items() if one.fault}
 
 

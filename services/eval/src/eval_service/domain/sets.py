@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from eval_service.domain.ports import ProblemSet
+from eval_service.domain.ports import ProblemSet, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec
@@ -13,6 +14,8 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_problems import Message, Problem, fingerprint
 
+SLOW = timedelta(seconds=1)
+"""Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
 _NAMED = 20
 """As many faults a refusal names."""
 
@@ -38,6 +41,7 @@ class Sets:
             ProblemKey(name, problem.id): problem for name, loaded in self._sets.items() for problem in loaded.problems
         }
         self._graded = dict(self._problems)
+        self._slow: set[ProblemKey] = set()
 
     @property
     def loaded(self) -> Sequence[tuple[str, str]]:
@@ -49,9 +53,17 @@ class Sets:
         """In order, as their sets have them."""
         return self._problems
 
-    def grade(self, key: ProblemKey, shared: Collection[int]) -> None:
-        """From now on the tests at these places share the program's process, and no others."""
-        self._graded[key] = in_kinds(self._problems[key], shared)
+    @property
+    def slow(self) -> Collection[ProblemKey]:
+        """Those to begin with: what takes longest is not to be what all wait for at the end (Graham, Bounds on
+        multiprocessing timing anomalies, SIAM Journal on Applied Mathematics 17, 1969)."""
+        return self._slow
+
+    def grade(self, key: ProblemKey, sound: Sound) -> None:
+        """From now on the problem is judged as its reference was."""
+        self._graded[key] = in_kinds(self._problems[key], sound.shared)
+        if sound.cpu_time >= SLOW:
+            self._slow.add(key)
 
     def set_of(self, key: ProblemKey) -> ProblemSet:
         return self._sets[key.benchmark]

@@ -8,8 +8,8 @@ from pathlib import Path
 import ratchet_problems
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_environments import Environment, Task, judge
-from ratchet_kit.errors import NotFound
-from ratchet_problems import Problem
+from ratchet_kit.errors import FailedPrecondition, NotFound
+from ratchet_problems import InvalidProblem, Problem
 
 
 class SandboxGrader:
@@ -30,13 +30,25 @@ class SandboxGrader:
         name = ref.problem_set
         if name not in ratchet_problems.NAMES:
             file = None if self._folder is None else self._folder / Path(name).name
-            if file is None or file.name != name or file.suffix != ".jsonl" or not file.is_file():
+            if file is None or file.name != name or file.suffix != ".jsonl" or not _is_file(file):
                 raise NotFound(f"problem set {name!r} is not known: use one of {', '.join(ratchet_problems.NAMES)}")
             name = str(file)
-        found = _by_id(name).get(ref.problem_id)
+        try:
+            found = _by_id(name).get(ref.problem_id)
+        except InvalidProblem as error:  # it names the whole path: the operator's, not the caller's
+            raise FailedPrecondition(
+                f"problem set {ref.problem_set} cannot be read: {error.path}: {error.reason}"
+            ) from error
         if found is None:
             raise NotFound(f"problem {ref.problem_id!r} is not in {ref.problem_set}")
         return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no disk takes
+        return False
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
@@ -161,6 +161,11 @@ class MemoryCompletionLog:
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:
         return memory_experiments.moments(self._by(until), experiment_id, quantity, past)
+
+    async def experiment_products(
+        self, experiment_id: str, quantity: Quantity, first: str, until: datetime | None = None
+    ) -> Mapping[str, Products]:
+        return memory_experiments.products(self._by(until), experiment_id, quantity, first)
 
     async def experiment_latencies(
         self, experiment_id: str, variant: str, until: datetime | None = None

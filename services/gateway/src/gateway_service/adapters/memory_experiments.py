@@ -6,7 +6,7 @@ from dataclasses import replace
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
@@ -68,9 +68,7 @@ class MemoryExperimentStore:
         return [one for one in found if after is None or one.id < after][:limit]
 
     async def save(self, experiment: Experiment) -> Experiment:
-        stored = self._experiments.get(experiment.id)
-        if stored is None or stored.revision != experiment.revision:
-            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+        self._check(experiment)
         saved = replace(experiment, revision=experiment.revision + 1)
         self._experiments[experiment.id] = saved
         if saved.state in (State.CONCLUDED, State.STOPPED):
@@ -78,6 +76,17 @@ class MemoryExperimentStore:
         if event := event_of_experiment(saved):
             self._webhooks.announce_now([event], event.create_time)
         return saved
+
+    async def delete(self, experiment: Experiment) -> None:
+        self._check(experiment)
+        del self._experiments[experiment.id]
+        self._prompts.pop(experiment.id, None)
+        self._made.remove({experiment.id})
+
+    def _check(self, experiment: Experiment) -> None:
+        stored = self._experiments.get(experiment.id)
+        if stored is None or stored.revision != experiment.revision:
+            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
 
 
 Records = Iterable[CompletionRecord]
@@ -107,6 +116,27 @@ def moments(
         if of_variant:
             means = [sum(before[unit]) / len(before[unit]) if unit in before else float("nan") for unit in of_variant]
             found[variant] = _moments(of_variant, means)
+    return found
+
+
+def products(records: Records, experiment_id: str, quantity: Quantity, first: str) -> Mapping[str, Products]:
+    own = [record for record in records if record.experiment_id == experiment_id]
+    by_variant = {
+        variant: _by_unit([one for one in own if one.variant == variant], quantity, lambda one: one.unit)
+        for variant in {record.variant for record in own}
+    }
+    of_first = by_variant.pop(first, {})
+    found = {}
+    for variant, of_variant in by_variant.items():
+        both = [(of_variant[unit], of_first[unit]) for unit in of_variant.keys() & of_first.keys()]
+        if both:
+            found[variant] = Products(
+                len(both),
+                sum(float(len(one) * len(other)) for one, other in both),
+                sum(len(one) * sum(other) for one, other in both),
+                sum(sum(one) * len(other) for one, other in both),
+                sum(sum(one) * sum(other) for one, other in both),
+            )
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.domain.webhooks.event import Event
-from gateway_service.domain.webhooks.webhook import Delivery, State, Webhook
+from gateway_service.domain.webhooks.webhook import LONGEST, Delivery, State, Webhook
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Made, Request
 
@@ -85,7 +85,7 @@ class MemoryWebhookStore:
         return [one for one in newest_first if after is None or one.id < after][:limit]
 
     async def forget(self, before: datetime) -> int:
-        old = {id for id, one in self._deliveries.items() if one.end_time is not None and one.end_time < before}
+        old = {id for id, one in self._deliveries.items() if (one.end_time or one.create_time + LONGEST) < before}
         self._deliveries = {id: one for id, one in self._deliveries.items() if id not in old}
         return len(old)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from http.cookiejar import DefaultCookiePolicy
 
 import httpx
 
@@ -18,6 +19,8 @@ class HttpSender:
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
+        # httpx would keep the cookies of every answer, without end, and send them to the other webhooks of the host.
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     async def send(self, url: str, headers: Mapping[str, str], body: str) -> int:
         try:

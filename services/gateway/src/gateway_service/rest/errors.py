@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from ratchet_kit import errors
 from ratchet_kit.grpc_errors import INTERNAL_TEXT, code_of
 from ratchet_kit.logs import get_logger
-from ratchet_kit.text import clip
+from ratchet_kit.text import clip, without_machines
 
 log = get_logger(__name__)
 
@@ -76,7 +76,12 @@ def meaning_of(error: errors.RatchetError) -> Meaning:
 
 
 def message_of(error: errors.RatchetError) -> str:
-    return INTERNAL_TEXT if isinstance(error, errors.Internal) else clip(error.message, MOST_BYTES)
+    if isinstance(error, errors.Internal):
+        return INTERNAL_TEXT
+    text = error.message
+    if isinstance(error, errors.Unavailable | errors.DeadlineExceeded):
+        text = without_machines(text)
+    return clip(text, MOST_BYTES)
 
 
 def error_body(error: errors.RatchetError) -> dict[str, Any]:
@@ -110,6 +115,8 @@ def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
     status = meaning_of(error).status
     if status == 500:
         log.error("request.failed", path=request.url.path, reason=error.message, exc_info=error)
+    elif status > 500:
+        log.warning("request.unavailable", path=request.url.path, reason=error.message)
     headers = {}
     if isinstance(error, errors.Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from gateway_service.rest import bodies, numbers, schemas
 from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
-from ratchet_kit.text import clip
+from ratchet_kit.text import clip, encodable
 from ratchet_protos.http import Rule
 
 # json_format names the place by nesting: "Failed to parse spec field: Failed to parse steps field: <what>."
@@ -41,11 +41,14 @@ def to_response(message: Message) -> JSONResponse:
 
 def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
     """Raises InvalidArgument that names the field at fault, by its path."""
+    _check_texts(values)
     try:
         message = json_format.ParseDict(dict(values), kind())
     except json_format.ParseError as error:
         violation = _violation(str(error))
         raise invalid(violation.field, violation.description) from error
+    except OverflowError as error:  # which it lets through: of 400 digits for a float, 1e400 for an enum
+        raise invalid("body", f"holds a number that is too large: {error}") from error
     numbers.check(values, kind.DESCRIPTOR)
     return message
 
@@ -109,6 +112,22 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict | None):
         raise InvalidArgument("the body must be a JSON object")
     return body or {}
+
+
+def _check_texts(values: Mapping[str, Any]) -> None:
+    """Raises InvalidArgument for half of a surrogate pair: in a name of a field or of an enum's value protobuf fails at
+    it. Without recursion: nobody has looked at the depth."""
+    left: list[tuple[str, Any]] = [("", values)]
+    while left:
+        place, value = left.pop()
+        texts = [value] if isinstance(value, str) else value if isinstance(value, dict) else ()
+        for text in texts:
+            if not text.isascii() and encodable(text) != text:
+                raise invalid(place or "body", "must not hold an unpaired surrogate")
+        if isinstance(value, dict):
+            left += [(f"{place}.{name}".lstrip("."), one) for name, one in value.items()]
+        elif isinstance(value, list):
+            left += [(place, one) for one in value]
 
 
 def _violation(text: str) -> FieldViolation:

@@ -55,6 +55,8 @@ def _check(value: Any, field: FieldDescriptor, path: str) -> None:
     if not isinstance(value, str):
         return
     if field.message_type:
+        if field.message_type.full_name not in _WRITTEN:
+            raise invalid(path, "must be an object")  # json_format takes "" for an empty one
         pattern, description = _WRITTEN[field.message_type.full_name]
         if not pattern.fullmatch(value):
             raise invalid(path, description)

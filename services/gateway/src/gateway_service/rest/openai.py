@@ -70,7 +70,7 @@ class Completions:
             replies = await while_connected(http.receive, _complete(self._completer, requests))
             whole = shape.whole(replies, now).model_dump_json()
             return Response(whole, media_type="application/json", headers=_headers(replies[0]))
-        pieces = await sse.started(_merged([self._completer.stream(request) for request in requests]))
+        pieces = await sse.started(http.receive, _merged([self._completer.stream(request) for request in requests]))
         first = await anext(pieces)
         chunks = _Chunks(shape, first.piece, now, sampling.n, body.with_usage)
         return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))

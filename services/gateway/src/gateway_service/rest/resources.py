@@ -98,7 +98,7 @@ def _call(
 def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         message = _named(await messages.from_request(request, rule, kind), request)
-        return sse.EventStream(_events(await sse.started(_replies(call(message)))))
+        return sse.EventStream(_events(await sse.started(request.receive, _replies(call(message)))))
 
     return endpoint
 

@@ -25,9 +25,13 @@ def event(data: Mapping[str, Any] | str, name: str | None = None) -> str:
     return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
 
 
-async def started(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """The same items, the first already there: what goes wrong before it is still an ordinary error response."""
-    first = await anext(items, None)
+async def started(receive: Receive, items: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """The same items, the first already there: what goes wrong before it is still an ordinary error response.
+
+    `receive`: of the request, whose body has been read. The first may take long: raises Cancelled when the caller has
+    gone by then.
+    """
+    first = await while_connected(receive, _first(items))
 
     async def all_items() -> AsyncGenerator[T]:
         async with aclosing(items):
@@ -37,6 +41,10 @@ async def started(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
                     yield item
 
     return all_items()
+
+
+async def _first(items: AsyncGenerator[T]) -> T | None:
+    return await anext(items, None)
 
 
 class EventStream(Response):

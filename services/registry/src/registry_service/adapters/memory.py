@@ -7,6 +7,7 @@ from datetime import datetime
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import CHAMPION, VersionRef
+from registry_service.adapters.memory_rewards import MemoryRewardStore
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.ports import Stores
@@ -15,7 +16,7 @@ from registry_service.domain.version import Version, VersionSpec, check_deletion
 
 @dataclass(slots=True)  # mutable, as a database is
 class _Tables:
-    """What the three share."""
+    """What the three here share."""
 
     models: dict[str, Model] = field(default_factory=dict)
     versions: dict[VersionRef, Version] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class _Tables:
 
 def memory_stores() -> Stores:
     tables = _Tables()
-    return Stores(MemoryModelStore(tables), MemoryVersionStore(tables), MemoryGateStore(tables))
+    return Stores(MemoryModelStore(tables), MemoryVersionStore(tables), MemoryGateStore(tables), MemoryRewardStore())
 
 
 class MemoryModelStore:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import RewardRef, VersionRef
 from registry_service.domain.evidence import Comparisons, Evaluation
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
+from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.version import Artifact, Version, VersionSpec
 
 
@@ -148,13 +149,46 @@ class GateStore(Protocol):
         ...
 
 
+class RewardStore(Protocol):
+    """Versions of rewards of one's own. A missing one raises NotFound that names what there is."""
+
+    async def create(self, spec: RewardSpec, actor: str, now: datetime, request: Request) -> Reward:
+        """The next version of the name, the one that has the same source, or the one that the request made."""
+        ...
+
+    async def find(self, request: Request) -> Reward | None:
+        """The reward made under the request. Raises AlreadyExists when its id was used to ask for another."""
+        ...
+
+    async def get(self, ref: RewardRef) -> Reward:
+        """With its source; without a number the newest. Raises NotFound."""
+        ...
+
+    async def page(self, name: str | None, limit: int, after: Sequence[Any] | None) -> Sequence[Reward]:
+        """Of one name, or of all (None), by name and the newest first, without sources. `after`: name and number.
+        Raises NotFound when there is no such reward."""
+        ...
+
+    async def use(self, ref: RewardRef, run_id: str, now: datetime) -> None:
+        """Notes a run that is made with it; the same again changes nothing. Raises NotFound."""
+        ...
+
+    async def delete(self, ref: RewardRef, *, force: bool) -> Reward:
+        """Deletes the version, with the note of its runs, and returns what it was. Its number is not given again.
+
+        Raises NotFound, FailedPrecondition when runs were made with it: see `Reward.check_deletable`.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The three over one database."""
+    """The four over one database."""
 
     models: ModelStore
     versions: VersionStore
     gates: GateStore
+    rewards: RewardStore
 
 
 class ArtifactStore(Protocol):

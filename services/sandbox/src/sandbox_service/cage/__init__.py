@@ -20,7 +20,7 @@ folder is first on sys.path, so the modules here import one another by bare name
     link.py      how program and tests ask each other, and hold objects in common (shared.py, channel.py). The program's
                  side is owner.py, describe.py and guests.py, the tests' proxies.py, classes.py, standing.py,
                  grades.py, operators.py, equality.py, answers.py (moment.py), protocols.py, methods.py, making.py,
-                 mirrors.py and lent.py. details.py: what exceptions hold
+                 mirrors.py and lent.py. details.py: what exceptions hold; drawn.py: for how long elements are drawn
     reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests. surroundings.py,
                  python_settings.py: environment, folder, arguments, seeds and the like of the tests are the program's
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time

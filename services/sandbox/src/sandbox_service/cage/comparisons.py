@@ -1,8 +1,9 @@
 """Which statements of test code compare. Only statements are looked at, so that a megabyte of literals costs nothing.
 
 A statement compares if it is one of these:
-- an assert of more than a constant
+- an assert of more than a constant (`f(1) == 2 or True` is one)
 - a call whose name begins with assert, as a statement: self.assertEqual, numpy.testing.assert_allclose
+  (neither with what is expected in the message's place: `assert f(1), 2`, `self.assertTrue(f(1), 2)`)
 - `with` a call whose name begins with assert or holds "raises" or "warns"
 - an `if` with a branch that raises, fails or exits: its condition
 - a `match` with such a case
@@ -19,6 +20,7 @@ from typing import Any
 SCOPES = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef)
 _BLOCKS = ("body", "orelse", "finalbody")
 _EXITS = ("exit", "quit", "fail")
+_LITERALS = (_ast.List, _ast.Tuple, _ast.Dict, _ast.Set)
 
 
 FIXTURES = frozenset(
@@ -41,7 +43,7 @@ def compares(statement: Any) -> bool:
     """Whether it does so itself: what stands in its blocks is not looked at."""
     match statement:
         case _ast.Assert():
-            return not _is_constant(statement.test)
+            return not _is_constant(statement.test) and not _is_expected(statement.msg, statement.test)
         case _ast.Expr():
             return _asserts(statement.value) or exit_in(statement) is not None
         case _ast.Raise():
@@ -60,9 +62,21 @@ def compares(statement: Any) -> bool:
 
 def _is_constant(test: Any) -> bool:
     """A literal, or what is always true: `assert (f(1) == 2, "message")` is a tuple."""
+    if isinstance(test, _ast.BoolOp) and isinstance(test.op, _ast.Or):
+        return any(_is_constant(one) and not is_false(one) for one in test.values)
+    if isinstance(test, _ast.Dict):
+        return bool(test.keys)
     if isinstance(test, _ast.Tuple | _ast.List | _ast.Set):
         return bool(test.elts)
     return isinstance(test, _ast.Constant | _ast.Lambda | _ast.JoinedStr)
+
+
+def _is_expected(message: Any, test: Any) -> bool:
+    """Whether what stands in the message's place is the value that a call is to give."""
+    if isinstance(message, _ast.UnaryOp):
+        message = message.operand
+    literal = isinstance(message, _ast.Constant) and not isinstance(message.value, str | None)
+    return isinstance(test, _ast.Call) and (literal or isinstance(message, _LITERALS))
 
 
 def is_false(test: Any) -> bool:
@@ -84,7 +98,8 @@ def _asserts(node: Any) -> bool:
         node = node.value
     while isinstance(node, _ast.Call):
         if called(node).lower().lstrip("_").startswith("assert"):
-            return True
+            is_truth = called(node) in ("assertTrue", "assertFalse") and len(node.args) > 1
+            return not (is_truth and _is_expected(node.args[1], node.args[0]))
         node = getattr(node.func, "value", None)
     return False
 

@@ -46,7 +46,8 @@ class Count:
             {_SEEN: self._seen, _CHECKED: self.checked, _ERROR: self._error, _CAUGHT: self._caught}
             | {_JUDGED: self._judged, _HELD: self._held, _WHOLE: self._whole}
             | {elements.ZIP: self._elements.zip, elements.MAP: self._elements.map}
-            | {elements.EVERY: self._elements.every, elements.IDENTITY: equality.identity}
+            | {elements.EVERY: self._elements.every, elements.ALL: self._elements.all}
+            | {elements.IDENTITY: equality.identity}
             | dict.fromkeys((elements.COMPARED, elements.ASSERTED), self._elements.compare)
             | {elements.OPERATED: self._elements.operate}
         )

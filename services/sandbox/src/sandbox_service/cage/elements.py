@@ -2,8 +2,8 @@
 
 `all(a == b for a, b in zip(f(1), [2]))` holds for [], and in numpy what is empty broadcasts against one row. So a zip
 of nothing with something fails, and so does what compares an empty array with an array that holds some. Masked
-elements, once the program gave some, agree with masked ones only. An `all` over nothing is no comparison, as a loop
-over nothing is none. Which places are marked: marking.py.
+elements, once the program gave some, agree with masked ones only. An `all` over nothing is no comparison, numpy's
+neither, as a loop over nothing is none. Which places are marked: marking.py.
 """
 
 import builtins
@@ -15,7 +15,7 @@ from typing import Any
 import arrays
 
 ZIP, MAP, EVERY, COMPARED, OPERATED = "@zip", "@map", "@every", "@compared", "@operated"
-IDENTITY = "@identity"
+IDENTITY, ALL = "@identity", "@all"
 ASSERTED = f"assert{COMPARED}"
 """As COMPARED, for a function that is a comparison as a statement."""
 _SAY = {"allclose", "allequal", "array_equiv", "array_equal"}
@@ -82,6 +82,11 @@ class Elements:
                     break
         self.compared_some = self.compared_some or some
         return value
+
+    def all(self, items: Any, function: Any = None) -> Any:
+        """As `items.all()`, or as `function`, numpy's, of them."""
+        self.compared_some = not (arrays.is_array(items) and items.size == 0)
+        return items.all() if function is None else function(items)
 
     def compare(self, function: Any, *arguments: Any, **named: Any) -> Any:
         """A function of numpy that compares its first two arguments."""

@@ -108,6 +108,30 @@ def _named_tuple(name: str, fields: Any, items: Any) -> Any:
     return made._make(items)
 
 
+def _match(it: Any) -> tuple[Any, ...]:
+    """What finds it again: from where it begins, or between its two ends."""
+    for how, end in (("match", it.endpos), ("fullmatch", it.end())):
+        again = getattr(it.re, how)(it.string, it.start(), end)
+        if again is not None and again.regs == it.regs:
+            return it.re, how, it.string, it.start(), end
+    raise Unfit
+
+
+def _find(pattern: Any, how: str, *found: Any) -> Any:
+    return pattern.match(*found) if how == "match" else pattern.fullmatch(*found)
+
+
+def _element(it: Any) -> tuple[Any, ...]:
+    return ((it.tag, it.text, it.tail, tuple(it.attrib.items()), tuple(it)),)
+
+
+def _set_element(it: Any, parts: Any) -> None:
+    it.clear()
+    it.tag, it.text, it.tail, attributes, children = parts
+    it.attrib.update(attributes)
+    it.extend(children)
+
+
 _NAMED: dict[tuple[str, ...], Any] = {}
 _MAPPING_PROXY: Any = type(vars(type))
 
@@ -129,6 +153,9 @@ _VALUES = [
     Kind("builtins", "memoryview", lambda it: (it.tobytes(),), memoryview),
     Kind("", "mappingproxy", lambda it: (dict(it),), _MAPPING_PROXY, type_=_MAPPING_PROXY),
     Kind("re", "Pattern", lambda it: (it.pattern, it.flags), lambda text, flags: _load("re", "compile")(text, flags)),
+    Kind("re", "Match", _match, _find),
+    Kind("xml.etree.ElementTree", "ElementTree", lambda it: (it.getroot(),),
+         _named("xml.etree.ElementTree", "ElementTree")),
     Kind("collections", "ChainMap", lambda it: (it.maps,), lambda maps: _load("collections", "ChainMap")(*maps)),
     Kind("statistics", "NormalDist", lambda it: (it.mean, it.stdev), _named("statistics", "NormalDist")),
     _view({}.keys(), "keys"), _view({}.items(), "items"), _view({}.values(), "values"),
@@ -194,6 +221,8 @@ _MUTABLES = [
     Kind("io", "BytesIO", lambda it: (it.getvalue(), it.tell()), _named("io", "BytesIO"), _set_text),
     Kind("random", "Random", lambda it: (it.getstate(),), _named("random", "Random"),
          lambda it, state: it.setstate(state)),
+    Kind("xml.etree.ElementTree", "Element", _element,
+         lambda: _load("xml.etree.ElementTree", "Element")(""), _set_element),
     # these two are made by something of them that never changes
     Kind("collections", "deque", lambda it: (list(it), it.maxlen), _named("collections", "deque"),
          _extend),

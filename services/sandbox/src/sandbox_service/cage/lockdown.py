@@ -13,6 +13,9 @@ from cpu_time import Account
 from kernel import landlock, libc, seccomp
 from world import OwnWorld, World
 
+# What a process was started with. TensorFlow reads it before its first operation, and aborts where it can't.
+_OWN_WORDS = f"{root.PROC}/self/cmdline"
+
 
 class Lacking(Exception):
     """A lane of this kind would be weaker than it says."""
@@ -48,7 +51,8 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     rules = None
     if rights := landlock.rights():
         more = [*setup["paths"], *([packages] if packages else [])]
-        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES], folder)
+        own = _OWN_WORDS if packages else ""
+        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES], folder, own)
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")

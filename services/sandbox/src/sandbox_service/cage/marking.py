@@ -15,6 +15,7 @@ import elements
 
 _BUILTINS = frozenset(vars(builtins))
 _AS_THEY_ARE = {"enumerate", "list", "tuple", "reversed", "iter", "sorted"}
+_PASS_ON = {"filter", "filterfalse", "starmap", "reduce", "takewhile", "dropwhile", "map"}
 _SUMMARIES = {"all", "any", "sum", "max", "min"}
 _ONE_NUMBER = _SUMMARIES | {"norm", "mean", "amax", "count_nonzero", "flatnonzero", "argwhere", "nonzero", "where"}
 _COMPREHENSIONS = (_ast.GeneratorExp, _ast.ListComp, _ast.SetComp, _ast.DictComp)
@@ -38,9 +39,9 @@ def rewrite(body: list[Any], code: str) -> None:
 
 def is_every(node: Any) -> bool:
     """`all(...)` of what is iterated there and then."""
-    is_all = isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) and node.func.id == elements.EVERY
-    if not is_all:
-        return False
+    name = node.func.id if isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) else ""
+    if name != elements.EVERY:
+        return name == elements.ALL
     return isinstance(node.args[1], _ast.GeneratorExp | _ast.ListComp) or comparisons.called(node.args[1]) in _MAPS
 
 
@@ -85,6 +86,8 @@ def _pair_within(node: Any, known: frozenset[str], in_comparison: bool) -> None:
                 _pair_generators(part.args[0], known)
             elif _comes_from_a_call(part.args[0], known):
                 part.args[0] = _paired(part.args[0])
+        elif in_comparison and comparisons.called(part) in _PASS_ON:
+            part.args[:] = [_paired(one) if _comes_from_a_call(one, known) else one for one in part.args]
 
 
 def _pair_generators(comprehension: Any, known: frozenset[str]) -> None:
@@ -236,6 +239,10 @@ def _changed(node: Any, look: _Look, of_numpy: bool) -> Any:
         return _call(node, elements.EVERY, node.func, _paired(node.args[0]))
     if not of_numpy:
         return node
+    if name == "all" and isinstance(node.func, _ast.Attribute) and not node.keywords:
+        if _is_numpy(node.func.value) and len(node.args) == 1:
+            return _call(node, elements.ALL, node.args[0], node.func)
+        return node if node.args else _call(node, elements.ALL, node.func.value)
     if name in elements.COMPARE:
         marked = elements.ASSERTED if name.startswith("assert") else elements.COMPARED
         return _call(node, marked, node.func, *node.args, keywords=node.keywords)
@@ -244,6 +251,10 @@ def _changed(node: Any, look: _Look, of_numpy: bool) -> Any:
     if isinstance(node, _ast.BinOp):
         return _operated(node, type(node.op).__name__, look, node.left, node.right)
     return node
+
+
+def _is_numpy(node: Any) -> bool:
+    return isinstance(node, _ast.Name) and node.id in ("np", "numpy")
 
 
 def _operated(node: Any, operation: str, look: _Look, left: Any, right: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import classes
 import details
+import drawn
 import equality
 import lent
 import link
@@ -76,8 +77,8 @@ def is_plain(item: object) -> bool:
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
-    def __init__(self, connection: _socket.socket, code: str = "") -> None:
-        """`code`: of the tests."""
+    def __init__(self, connection: _socket.socket, code: str = "", seconds: float = 1e9) -> None:
+        """`code`: of the tests. `seconds`: of CPU time that the program may take."""
         super().__init__(connection, 1)
         self.entry: Any = None
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
@@ -99,6 +100,7 @@ class Program(link.Link):
         self._replay = replay.Replay(self._errors, self._decode, self._error)
         self._surroundings = surroundings.Surroundings(code)
         self.vanished = vanished.Vanished()
+        self._drawn = drawn.Drawn(seconds)
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
         """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
@@ -167,10 +169,14 @@ class Program(link.Link):
         self.asked = self.asked or do != "special" or arguments[1] not in _SHOWN
         before, self._standing = self._standing, grade
         given, self._given = self._given, (arguments, keywords)
+        if do in drawn.OPERATIONS:
+            self._drawn.begin()
         try:
             return self._exchange(do, arguments, keywords)
         finally:
             self._standing, self._given = before, given
+            if do in drawn.OPERATIONS:
+                self._drawn.end()
 
     def series(self, function: Any, inputs: list[Any], seconds: list[float]) -> tuple[list[Any], Any]:
         """As series.run, over there: arguments and answers are copies."""

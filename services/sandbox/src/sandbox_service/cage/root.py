@@ -12,7 +12,7 @@ from kernel import libc
 SCRATCH, PACKAGES, CAGE = "/tmp", "/packages", "/cage"
 NAMES = "/names"  # last on the PATH: `python`, for programs that start it by its name
 MACHINE_PROC = "/mnt"  # the machine's /proc, until the lane has its own: see world.py
-# For /dev/fd alone: Landlock lets programs open nothing in it but what they hold already.
+# Landlock lets programs open nothing in it but what they hold already (/dev/fd) and, with packages, their own cmdline.
 PROC = "/proc"
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 DEVICES = tuple(f"/dev/{name}" for name in _DEVICES)

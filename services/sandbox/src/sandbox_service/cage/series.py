@@ -43,7 +43,7 @@ def answers(function: Any, inputs: Sequence[Sequence[Any]], seconds: Sequence[fl
         found, ended = ask(function, list(inputs[place : place + size]), list(seconds[place : place + size]))
         yield from found
         if ended == _SLOW:
-            raise TooSlow
+            raise TooSlow("a call took more CPU time than its test gives it")
         if ended is not None:
             raise ended
         place, size = place + len(found), min(2 * size, most)

@@ -17,22 +17,28 @@ class Surroundings:
 
     def changes(self) -> dict[str, Any] | None:
         """None: nothing has changed."""
-        environment, folder, arguments = now = _now()
-        before, settings = self._environment, self._settings.changes()
-        if now == (before, self._folder, self._arguments) and not settings:
+        held, folder, arguments = now = _now()
+        settings = self._settings.changes()
+        if now == (self._environment, self._folder, self._arguments) and not settings:
             return None
+        before, environment = _decoded(self._environment), _decoded(held)
         self._environment, self._folder, self._arguments = now
         names = [name for name in {**before, **environment} if before.get(name) != environment.get(name)]
         changed = [[name, environment.get(name)] for name in names]
         return {"environment": changed, "folder": folder, "arguments": arguments, "settings": settings}
 
 
-def _now() -> tuple[dict[str, str], str, list[str]]:
+def _decoded(environment: dict[Any, Any]) -> dict[str, str]:
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+
+
+def _now() -> tuple[dict[Any, Any], str, list[str]]:
     try:
         folder = os.getcwd()
     except OSError:
         folder = ""
-    return dict(os.environ), folder, [str(one) for one in sys.argv]
+    # as it holds them, in bytes: to decode each takes longer than all else that a question takes
+    return dict(getattr(os.environ, "_data", os.environ)), folder, [str(one) for one in sys.argv]
 
 
 def take_over(changes: dict[str, Any]) -> None:

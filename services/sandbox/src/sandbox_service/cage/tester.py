@@ -79,19 +79,22 @@ def run_tests(
     unknown: str,
     modules_given: dict[str, str],
     source: str,
+    seconds: float,
 ) -> int:
     """In the tester's process. `compiled`: what `compile_tests` gave, or nothing. `names`: what the tests may use of
     the program beside its entry point. `modules`: of the library, what they use without importing it. `unknown`: what
     they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names.
-    `source`: the program's text, for tests that look at it, or nothing."""
+    `source`: the program's text, for tests that look at it, or nothing. `seconds`: of CPU time that it may take."""
     # where the two call each other without an end, it's the program that gives up
     sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
-    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD), tests)
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD), tests, seconds)
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
     series.install(sys.modules)
     patches.are_apart(tests)
+    if ".__" in tests:
+        _refuse_what_is_no_truth()
     foreign.refuse(lambda: program.asked, (tests, *modules_given.values()))
 
     def judge(count: counting.Count) -> None:
@@ -171,6 +174,13 @@ def _lend(program: proxies.Program, given: dict[str, Any], source: str) -> None:
         sys.modules[name] = module
 
 
+def _refuse_what_is_no_truth() -> None:
+    """`assert f(1).__eq__(2)` holds where `__eq__` says that it doesn't know; from Python 3.14 on that's an error."""
+    import warnings
+
+    warnings.filterwarnings("error", "NotImplemented should not be used", DeprecationWarning)
+
+
 def _end(
     judge: Callable[[counting.Count], None],
     was_used: Callable[[], bool],
@@ -185,8 +195,8 @@ def _end(
         return ("gone",)
     except proxies.Garbled:
         return ("garbled",)
-    except series.TooSlow:
-        return ("slow", "a call took more CPU time than its test gives it")
+    except series.TooSlow as error:
+        return ("slow", str(error))
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))

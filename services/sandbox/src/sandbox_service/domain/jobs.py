@@ -171,7 +171,7 @@ class CheckVerdict(StrEnum):
     BROKEN = "broken"  # an exception of the test code itself
     UNABLE = "unable"  # the tests can judge no program: the program was asked nothing before that was known
     GONE = "gone"  # the program's process ended
-    SLOW = "slow"  # a call took more CPU time than the tests give it
+    SLOW = "slow"  # a call took more CPU time than the tests give it, or its elements had no end
     GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
 
 

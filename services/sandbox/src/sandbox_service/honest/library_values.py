@@ -70,6 +70,21 @@ CASES = (
           "p = f()\nassert p.x == 1 and p.y == 2 and p == (1, 2)\n"),
     check("Decimal with a number", "from decimal import Decimal\ndef f(x):\n    return Decimal(x) * 2\n",
           "assert f(3) == 6\nassert float(f('0.25')) == 0.5\nassert f(1) > 1\n"),
+    check("a match", "import re\ndef f(s):\n    return re.search(r'(?P<user>\\w+)@(\\w+)', s)\n",
+          "m = f('to ab@cd')\nassert m.group(1) == 'ab' and m['user'] == 'ab' and m.groups() == ('ab', 'cd')\n"
+          "assert m.span() == (3, 8) and m.start(2) == 6 and f('none') is None\n"),
+    check("matches", "import re\ndef f(s):\n    return re.finditer(r'(?<=x)\\d+', s)\n",
+          "assert [(m.group(), m.start()) for m in f('x1 x22')] == [('1', 1), ('22', 4)]\n"),
+    check("a match of all", "import re\ndef f(s):\n    return re.fullmatch('(a|ab)(c|bcd)?', s)\n",
+          "import re\nassert f('ab').group(1) == 'ab' and f('abx') is None\nassert isinstance(f('abcd'), re.Match)\n"),
+    check("an element of XML", "import xml.etree.ElementTree as ET\ndef f(s):\n    return ET.fromstring(s)\n",
+          "r = f('<a><b k=\"1\">x</b></a>')\nassert r.tag == 'a' and r.find('b').text == 'x' and r[0].attrib == {'k': '1'}\n"),
+    check("a tree of XML", "import io\nimport xml.etree.ElementTree as ET\ndef f(s):\n    return ET.parse(io.StringIO(s))\n",
+          "assert [b.text for b in f('<a><b>1</b><b>2</b></a>').getroot().iter('b')] == ['1', '2']\n"),
+    check("an element that is changed", "import xml.etree.ElementTree as ET\ndef f(e):\n    e.set('k', 'v')\n"
+          "    ET.SubElement(e, 'c').text = 'z'\n    return e\n",
+          "import xml.etree.ElementTree as ET\ne = ET.Element('a')\nassert f(e) is e\n"
+          "assert ET.tostring(e) == b'<a k=\"v\"><c>z</c></a>'\n"),
     check("sorted dates", "from datetime import date\ndef f(days):\n    return sorted(date(2024, 1, d) for d in days)\n",
           "from datetime import date\nassert f([3, 1]) == [date(2024, 1, 1), date(2024, 1, 3)]\nassert f([2])[0].day == 2\n"),
 )  # fmt: skip

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from ratchet_kit.errors import Failure, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
-from ratchet_kit.names import AliasRef, BareModel, VersionRef
+from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
+from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.plugins import Installed
 from trainer_service.domain.ports import (
@@ -174,6 +175,25 @@ class MemoryRegistry:
     def _reach(self) -> None:
         if self.down:
             raise Unavailable("the registry is down")
+
+
+class MemoryRewards:
+    """`programs`: by name, the source of each version. `used`: what runs were made with."""
+
+    def __init__(self, programs: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.programs = dict(programs or {})
+        self.used: list[tuple[str, RunId]] = []
+
+    async def find(self, ref: RewardRef) -> Registered:
+        versions = self.programs.get(ref.name, ())
+        number = ref.number or len(versions)
+        if not 1 <= number <= len(versions):
+            raise NotFound(f"there is no reward {ref}")
+        return Registered(RewardRef(ref.name, number), versions[number - 1])
+
+    async def use(self, ref: RewardRef, id: RunId) -> None:
+        await self.find(ref)
+        self.used.append((str(ref), id))
 
 
 class MemoryFolders:

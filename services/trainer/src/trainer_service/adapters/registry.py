@@ -1,4 +1,4 @@
-"""ModelRegistry by registry-service."""
+"""ModelRegistry and RewardRegistry by registry-service."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,10 @@ from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_kit import refs
 from ratchet_kit.errors import Aborted, DeadlineExceeded, NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.grpc_errors import failure_from_proto, rpc_errors
-from ratchet_kit.names import AliasRef, BareModel, VersionRef
+from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
+from ratchet_rewards import Registered
 from trainer_service.domain.ports import FoundModel, Lineage, RegisteredVersion, VersionState
+from trainer_service.domain.run import RunId
 
 _STATES = {
     pb.Version.STATE_PENDING: VersionState.PENDING,
@@ -50,6 +52,20 @@ class GrpcModelRegistry:
             version = (await self._stub.CreateVersion(request)).version
         failure = failure_from_proto(version.failure) if version.HasField("failure") else None
         return RegisteredVersion(refs.version_from_proto(version.ref), _STATES[version.state], failure)
+
+
+class GrpcRewardRegistry:
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
+
+    async def find(self, ref: RewardRef) -> Registered:
+        with _errors():
+            reward = (await self._stub.GetReward(pb.GetRewardRequest(name=ref.name, number=ref.number))).reward
+        return Registered(RewardRef(reward.name, reward.number), reward.source)
+
+    async def use(self, ref: RewardRef, id: RunId) -> None:
+        with _errors():
+            await self._stub.UseReward(pb.UseRewardRequest(name=ref.name, number=ref.number or 0, run_id=id))
 
 
 @contextmanager

@@ -46,7 +46,9 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
         if algorithm
         else spec.hyperparameters,
-        reward=spec.reward if algorithm and algorithm.takes_examples else ratchet_rewards.completed(spec.reward),
+        reward=spec.reward
+        if algorithm and algorithm.takes_examples
+        else ratchet_rewards.completed(spec.reward, found.rewards),
         loggers=spec.loggers or LOGGERS,
         plugins=pinned(spec.plugins, found.plugins),
         prompt_form=spec.prompt_form or _form_of(found.base),

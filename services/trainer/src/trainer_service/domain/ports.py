@@ -9,7 +9,8 @@ from typing import Protocol
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
-from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
+from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.plugins import Installed
@@ -210,6 +211,18 @@ class ModelRegistry(Protocol):
             Unavailable: the registry cannot be reached, or is busy: try again.
             RatchetError: it refuses, and will again.
         """
+        ...
+
+
+class RewardRegistry(Protocol):
+    """The registry's rewards of users' own."""
+
+    async def find(self, ref: RewardRef) -> Registered:
+        """Without a number the newest. Raises NotFound, with what there is; Unavailable."""
+        ...
+
+    async def use(self, ref: RewardRef, id: RunId) -> None:
+        """Notes that the run is made with it, so that it is not deleted unawares. Raises NotFound, Unavailable."""
         ...
 
 

@@ -1,13 +1,23 @@
-"""What the references of a spec lead to: its base, and its sets of problems."""
+"""What the references of a spec lead to: its base, its sets of problems, and rewards of the registry."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import ratchet_rewards
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
+from ratchet_rewards import Lookup
 from trainer_service.domain.plugins import Installed
-from trainer_service.domain.ports import FoundModel, FoundSet, ModelFolders, ModelRegistry, Plugins, ProblemSets
+from trainer_service.domain.ports import (
+    FoundModel,
+    FoundSet,
+    ModelFolders,
+    ModelRegistry,
+    Plugins,
+    ProblemSets,
+    RewardRegistry,
+)
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
 
@@ -18,6 +28,8 @@ class Found:
     base: FoundModel | None = None
     problems: FoundSet | None = None
     validation_problems: FoundSet | None = None
+    rewards: Lookup = field(default_factory=Lookup)
+    """Of the registry. What is missing there is in it, for `validation.check` to name."""
     plugins: Sequence[Installed] = ()
     """All there are; none is looked for where the spec names none."""
 
@@ -25,8 +37,16 @@ class Found:
 class References:
     """Looks up what specs name."""
 
-    def __init__(self, registry: ModelRegistry, folders: ModelFolders, problems: ProblemSets, plugins: Plugins) -> None:
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        rewards: RewardRegistry,
+        folders: ModelFolders,
+        problems: ProblemSets,
+        plugins: Plugins,
+    ) -> None:
         self._registry = registry
+        self._rewards = rewards
         self._folders = folders
         self._problems = problems
         self._plugins = plugins
@@ -42,7 +62,9 @@ class References:
             validated = await self._set("validation_problems", spec.validation_problems, faults)
         else:
             validated = await self._validation_split(spec.problems)
-        return Found(base, problems, validated, await self._plugins.installed() if spec.plugins else ())
+        rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find)
+        plugins = await self._plugins.installed() if spec.plugins else ()
+        return Found(base, problems, validated, rewards, plugins)
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:

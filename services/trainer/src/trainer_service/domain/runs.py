@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
+import ratchet_rewards
 from ratchet_kit import pages
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import Faults
@@ -16,7 +17,15 @@ from trainer_service.domain import defaults, validation
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.forecast import forecast_of
 from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import Events, FoundModel, JobRunner, ModelFolders, PolicyHost, RunStore
+from trainer_service.domain.ports import (
+    Events,
+    FoundModel,
+    JobRunner,
+    ModelFolders,
+    PolicyHost,
+    RewardRegistry,
+    RunStore,
+)
 from trainer_service.domain.references import References
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
@@ -46,6 +55,7 @@ class Runs:
         jobs: JobRunner,
         folders: ModelFolders,
         policies: PolicyHost,
+        rewards: RewardRegistry,
         references: References,
         limits: Limits,
         events: Events,
@@ -57,6 +67,7 @@ class Runs:
         self._jobs = jobs
         self._folders = folders
         self._policies = policies
+        self._rewards = rewards
         self._references = references
         self._limits = limits
         self._events = events
@@ -74,6 +85,7 @@ class Runs:
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
             AlreadyExists: the request id was used for another spec.
+            NotFound: a reward was deleted from the registry at the same time.
             FailedPrecondition: the run does not fit into memory, or the disk has no room for its checkpoints.
             Unavailable: the registry is needed to look at the spec, or the database to store it.
         """
@@ -89,6 +101,8 @@ class Runs:
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast)
         if validate_only:
             return replace(run, id=RunId(""))
+        for ref in filter(None, map(ratchet_rewards.ref_of, completed.reward.components)):
+            await self._rewards.use(ref, run.id)
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)

@@ -64,7 +64,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         if every is not None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
-    _check_choices(spec, limits, faults)
+    _check_choices(spec, found, limits, faults)
     _check_form(spec, found, faults)
     plugins.check(spec.plugins, found.plugins, faults)
     _check_thresholds(spec.thresholds, faults.under("thresholds"))
@@ -108,7 +108,7 @@ def _check_no_reward(reward: Reward, algorithm: Algorithm, faults: Faults) -> No
 
 
 def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:
-    ratchet_rewards.check(reward, faults)
+    ratchet_rewards.check(reward, faults, found.rewards)
     if reward.combination == Combination.GDPO:
         group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
         faults.unless(algorithm.is_grouped, "combination", group)
@@ -165,9 +165,9 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     faults.one_of("device", wanted.device.upper(), [device.upper() for device in limits.devices])
 
 
-def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
+def _check_choices(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     if spec.algorithm not in ALGORITHMS:
-        ratchet_rewards.check(spec.reward, faults.under("reward"))
+        ratchet_rewards.check(spec.reward, faults.under("reward"), found.rewards)
     faults.length("loggers", spec.loggers, len(limits.loggers))
     for index, logger in enumerate(spec.loggers[: len(limits.loggers) + 1]):
         if faults.one_of(f"loggers[{index}]", logger, limits.loggers):

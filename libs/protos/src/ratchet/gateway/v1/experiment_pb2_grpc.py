@@ -76,6 +76,11 @@ class ExperimentServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentResponse.FromString,
                 _registered_method=True)
+        self.DeleteExperiment = channel.unary_unary(
+                '/ratchet.gateway.v1.ExperimentService/DeleteExperiment',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentResponse.FromString,
+                _registered_method=True)
 
 
 class ExperimentServiceServicer(object):
@@ -145,6 +150,14 @@ class ExperimentServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteExperiment(self, request, context):
+        """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
+        NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ExperimentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -187,6 +200,11 @@ def add_ExperimentServiceServicer_to_server(servicer, server):
                     servicer.ConcludeExperiment,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentResponse.SerializeToString,
+            ),
+            'DeleteExperiment': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteExperiment,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -407,6 +425,33 @@ class ExperimentService(object):
             '/ratchet.gateway.v1.ExperimentService/ConcludeExperiment',
             ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_experiment__pb2.ConcludeExperimentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteExperiment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.ExperimentService/DeleteExperiment',
+            ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_experiment__pb2.DeleteExperimentResponse.FromString,
             options,
             channel_credentials,
             insecure,

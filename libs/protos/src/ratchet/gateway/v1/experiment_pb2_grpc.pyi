@@ -62,6 +62,10 @@ class ExperimentServiceStub:
     """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
     stopped, and before its minimum of time and units, unless early.
     """
+    DeleteExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.DeleteExperimentRequest, _experiment_pb2.DeleteExperimentResponse]
+    """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
+    NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+    """
 
 @_typing.type_check_only
 class ExperimentServiceAsyncStub(ExperimentServiceStub):
@@ -96,6 +100,10 @@ class ExperimentServiceAsyncStub(ExperimentServiceStub):
     ConcludeExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.ConcludeExperimentRequest, _experiment_pb2.ConcludeExperimentResponse]  # type: ignore[assignment]
     """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
     stopped, and before its minimum of time and units, unless early.
+    """
+    DeleteExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.DeleteExperimentRequest, _experiment_pb2.DeleteExperimentResponse]  # type: ignore[assignment]
+    """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
+    NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
     """
 
 class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -176,6 +184,16 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_experiment_pb2.ConcludeExperimentResponse, _abc.Awaitable[_experiment_pb2.ConcludeExperimentResponse]]:
         """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
         stopped, and before its minimum of time and units, unless early.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteExperiment(
+        self,
+        request: _experiment_pb2.DeleteExperimentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_experiment_pb2.DeleteExperimentResponse, _abc.Awaitable[_experiment_pb2.DeleteExperimentResponse]]:
+        """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
+        NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
         """
 
 def add_ExperimentServiceServicer_to_server(servicer: ExperimentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RegistryServiceStub(object):
-    """Models, their immutable versions, aliases with history, and the gate before promotion.
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards.
     """
 
     def __init__(self, channel):
@@ -110,10 +110,35 @@ class RegistryServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.FromString,
                 _registered_method=True)
+        self.CreateReward = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/CreateReward',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardResponse.FromString,
+                _registered_method=True)
+        self.GetReward = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/GetReward',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardResponse.FromString,
+                _registered_method=True)
+        self.ListRewards = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/ListRewards',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsResponse.FromString,
+                _registered_method=True)
+        self.UseReward = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/UseReward',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardResponse.FromString,
+                _registered_method=True)
+        self.DeleteReward = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/DeleteReward',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardResponse.FromString,
+                _registered_method=True)
 
 
 class RegistryServiceServicer(object):
-    """Models, their immutable versions, aliases with history, and the gate before promotion.
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards.
     """
 
     def CreateModel(self, request, context):
@@ -233,6 +258,45 @@ class RegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateReward(self, request, context):
+        """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
+        Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReward(self, request, context):
+        """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRewards(self, request, context):
+        """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
+        reward.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UseReward(self, request, context):
+        """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
+        trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteReward(self, request, context):
+        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
+        made with it, unless `force` is set: those runs keep its source.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegistryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -311,6 +375,31 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.SerializeToString,
             ),
+            'CreateReward': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateReward,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardResponse.SerializeToString,
+            ),
+            'GetReward': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReward,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardResponse.SerializeToString,
+            ),
+            'ListRewards': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRewards,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsResponse.SerializeToString,
+            ),
+            'UseReward': grpc.unary_unary_rpc_method_handler(
+                    servicer.UseReward,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardResponse.SerializeToString,
+            ),
+            'DeleteReward': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteReward,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'ratchet.registry.v1.RegistryService', rpc_method_handlers)
@@ -320,7 +409,7 @@ def add_RegistryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RegistryService(object):
-    """Models, their immutable versions, aliases with history, and the gate before promotion.
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards.
     """
 
     @staticmethod
@@ -718,6 +807,141 @@ class RegistryService(object):
             '/ratchet.registry.v1.RegistryService/WatchGate',
             ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateReward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/CreateReward',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateRewardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/GetReward',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.GetRewardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRewards(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/ListRewards',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.ListRewardsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UseReward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/UseReward',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.UseRewardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteReward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/DeleteReward',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteRewardResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RegistryServiceStub:
-    """Models, their immutable versions, aliases with history, and the gate before promotion."""
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -81,10 +81,28 @@ class RegistryServiceStub:
     """Gates of a model, newest first. NOT_FOUND when there is no such model."""
     WatchGate: _grpc.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]
     """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
+    CreateReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateRewardRequest, _registry_pb2.CreateRewardResponse]
+    """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
+    Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+    """
+    GetReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetRewardRequest, _registry_pb2.GetRewardResponse]
+    """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+    ListRewards: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListRewardsRequest, _registry_pb2.ListRewardsResponse]
+    """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
+    reward.
+    """
+    UseReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.UseRewardRequest, _registry_pb2.UseRewardResponse]
+    """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
+    trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+    """
+    DeleteReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteRewardRequest, _registry_pb2.DeleteRewardResponse]
+    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
+    made with it, unless `force` is set: those runs keep its source.
+    """
 
 @_typing.type_check_only
 class RegistryServiceAsyncStub(RegistryServiceStub):
-    """Models, their immutable versions, aliases with history, and the gate before promotion."""
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]  # type: ignore[assignment]
@@ -135,9 +153,27 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     """Gates of a model, newest first. NOT_FOUND when there is no such model."""
     WatchGate: _aio.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]  # type: ignore[assignment]
     """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
+    CreateReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateRewardRequest, _registry_pb2.CreateRewardResponse]  # type: ignore[assignment]
+    """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
+    Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+    """
+    GetReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetRewardRequest, _registry_pb2.GetRewardResponse]  # type: ignore[assignment]
+    """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+    ListRewards: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListRewardsRequest, _registry_pb2.ListRewardsResponse]  # type: ignore[assignment]
+    """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
+    reward.
+    """
+    UseReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.UseRewardRequest, _registry_pb2.UseRewardResponse]  # type: ignore[assignment]
+    """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
+    trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+    """
+    DeleteReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteRewardRequest, _registry_pb2.DeleteRewardResponse]  # type: ignore[assignment]
+    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
+    made with it, unless `force` is set: those runs keep its source.
+    """
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Models, their immutable versions, aliases with history, and the gate before promotion."""
+    """Models, their immutable versions, aliases with history, and the gate before promotion; versions of users' own rewards."""
 
     @_abc_1.abstractmethod
     def CreateModel(
@@ -276,5 +312,53 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_registry_pb2.WatchGateResponse], _abc.AsyncIterator[_registry_pb2.WatchGateResponse]]:
         """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def CreateReward(
+        self,
+        request: _registry_pb2.CreateRewardRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.CreateRewardResponse, _abc.Awaitable[_registry_pb2.CreateRewardResponse]]:
+        """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
+        Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+        """
+
+    @_abc_1.abstractmethod
+    def GetReward(
+        self,
+        request: _registry_pb2.GetRewardRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.GetRewardResponse, _abc.Awaitable[_registry_pb2.GetRewardResponse]]:
+        """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+
+    @_abc_1.abstractmethod
+    def ListRewards(
+        self,
+        request: _registry_pb2.ListRewardsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.ListRewardsResponse, _abc.Awaitable[_registry_pb2.ListRewardsResponse]]:
+        """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
+        reward.
+        """
+
+    @_abc_1.abstractmethod
+    def UseReward(
+        self,
+        request: _registry_pb2.UseRewardRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.UseRewardResponse, _abc.Awaitable[_registry_pb2.UseRewardResponse]]:
+        """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
+        trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteReward(
+        self,
+        request: _registry_pb2.DeleteRewardRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.DeleteRewardResponse, _abc.Awaitable[_registry_pb2.DeleteRewardResponse]]:
+        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
+        made with it, unless `force` is set: those runs keep its source.
+        """
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

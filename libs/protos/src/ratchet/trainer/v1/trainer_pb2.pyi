@@ -480,7 +480,7 @@ class RewardSpec(_message.Message):
     COMPONENTS_FIELD_NUMBER: _builtins.int
     COMBINATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A component by itself ("tests_passed", "tests_fraction", ...) or a preset ("balanced"), in place of components.
+    """A component by itself ("tests_passed", "tests_fraction", "brevity@2", ...) or a preset ("balanced"), in place of components.
     Without either it is tests_passed: 1 when all tests pass, else 0.
     """
     combination: Global___RewardSpec.Combination.ValueType
@@ -533,8 +533,11 @@ class RewardComponent(_message.Message):
     SCHEDULE_FIELD_NUMBER: _builtins.int
     PROGRAM_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or, with a program, your own."""
+    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or your own, with a program, or
+    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create.
+    """
     weight: _builtins.float
     """Absent means 1. Below 0 for what is not wanted. Absent for LEXICOGRAPHIC, which goes by the order."""
     veto_below: _builtins.float
@@ -545,6 +548,8 @@ class RewardComponent(_message.Message):
     """Python source of a reward of one's own, 32 KiB at most of all together: it reads samples as JSON and prints scores, in the sandbox."""
     digest: _builtins.str
     """Output only. Of the program, "sha256:<hex>"."""
+    version: _builtins.int
+    """Of a reward of the registry, whose source `program` is; "brevity@2" as a name sets both. 0 for any other."""
     @_builtins.property
     def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Of the component: docs/rewards.md."""
@@ -564,10 +569,11 @@ class RewardComponent(_message.Message):
         schedule: _abc.Iterable[Global___WeightPoint] | None = ...,
         program: _builtins.str = ...,
         digest: _builtins.str = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "version", b"version", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__veto_below: _TypeAlias = _typing.Literal["veto_below"]  # noqa: Y015
     _WhichOneofArgType__veto_below: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below"]  # noqa: Y015

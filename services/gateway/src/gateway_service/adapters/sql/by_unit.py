@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select, true
+from sqlalchemy import ColumnElement, Float, Row, Subquery, and_, case, cast, func, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from gateway_service.adapters.sql.tables import completions, experiments
-from gateway_service.domain.statistics.moments import Before, Moments
+from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
@@ -45,12 +45,7 @@ async def moments(
     database: Database, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None
 ) -> Mapping[str, Moments]:
     value, has_one = _value(quantity)
-    of_unit = (
-        select(_c.variant, _c.unit, *_totals(value))
-        .where(_of_experiment(experiment_id, until), has_one)
-        .group_by(_c.variant, _c.unit)
-        .subquery()
-    )
+    of_unit = _by_variant_and_unit(experiment_id, quantity, until)
     model = select(experiments.c.model).where(experiments.c.id == experiment_id).scalar_subquery()
     before = (
         select(_c.unit, cast(func.avg(value), Float).label("c"))
@@ -79,6 +74,27 @@ async def moments(
         row.variant: _moments(row, Before(row.known, row.kx, row.ky, row.c, row.cc, row.xc, row.yc))
         for row in await database.rows(query)
     }
+
+
+async def products(
+    database: Database, experiment_id: str, quantity: Quantity, first: str, until: datetime | None
+) -> Mapping[str, Products]:
+    of_variant, of_first = (_by_variant_and_unit(experiment_id, quantity, until) for _ in range(2))
+    one, other = of_variant.c, of_first.c
+    both = and_(one.unit == other.unit, other.variant == first, one.variant != first)
+    query = (
+        select(
+            one.variant,
+            func.count().label("units"),
+            _sum(one.x * other.x).label("xx"),
+            _sum(one.x * other.y).label("xy"),
+            _sum(one.y * other.x).label("yx"),
+            _sum(one.y * other.y).label("yy"),
+        )
+        .select_from(of_variant.join(of_first, both))
+        .group_by(one.variant)
+    )
+    return {row.variant: Products(row.units, row.xx, row.xy, row.yx, row.yy) for row in await database.rows(query)}
 
 
 async def latencies(
@@ -156,6 +172,16 @@ def _of_no_experiment(period: Period) -> ColumnElement[bool]:
         _c.start_time < period.end_time,
         _c.experiment_id == "",
         _c.arm != Arm.FALLBACK,
+    )
+
+
+def _by_variant_and_unit(experiment_id: str, quantity: Quantity, until: datetime | None) -> Subquery:
+    value, has_one = _value(quantity)
+    return (
+        select(_c.variant, _c.unit, *_totals(value))
+        .where(_of_experiment(experiment_id, until), has_one)
+        .group_by(_c.variant, _c.unit)
+        .subquery()
     )
 
 

@@ -10,7 +10,7 @@ from gateway_service.adapters.sql import by_release, by_unit
 from gateway_service.adapters.sql import exchanges as kept
 from gateway_service.adapters.sql import metrics as measured
 from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.ports import NO_SCORE
@@ -103,6 +103,11 @@ class SqlCompletionLog:
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:
         return await by_unit.moments(self._database, experiment_id, quantity, past, until)
+
+    async def experiment_products(
+        self, experiment_id: str, quantity: Quantity, first: str, until: datetime | None = None
+    ) -> Mapping[str, Products]:
+        return await by_unit.products(self._database, experiment_id, quantity, first, until)
 
     async def experiment_latencies(
         self, experiment_id: str, variant: str, until: datetime | None = None

@@ -75,13 +75,25 @@ class SqlExperimentStore:
         async with self._database.writing() as connection:
             result = await connection.execute(change.values(_row(saved)))
             if result.rowcount != 1:
-                raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+                raise _changed(experiment)
             if event := event_of_experiment(saved):
                 await webhooks.announce(connection, [event], event.create_time)
             if saved.state in (State.CONCLUDED, State.STOPPED):
                 own = replay_prompts.c.experiment_id == experiment.id
                 await connection.execute(delete(replay_prompts).where(own))
         return saved
+
+    async def delete(self, experiment: Experiment) -> None:
+        e, own = experiments.c, replay_prompts.c.experiment_id == experiment.id
+        async with self._database.writing() as connection:
+            is_it = delete(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
+            if (await connection.execute(is_it)).rowcount != 1:
+                raise _changed(experiment)
+            await connection.execute(delete(replay_prompts).where(own))
+
+
+def _changed(experiment: Experiment) -> Aborted:
+    return Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
 
 
 def _experiment(row: Row[Any]) -> Experiment:

@@ -5,12 +5,12 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway_service.adapters.sql.tables import deliveries, webhooks
 from gateway_service.domain.webhooks.event import Event, Kind
-from gateway_service.domain.webhooks.webhook import Delivery, State, Webhook
+from gateway_service.domain.webhooks.webhook import LONGEST, Delivery, State, Webhook
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -107,7 +107,8 @@ class SqlWebhookStore:
 
     async def forget(self, before: datetime) -> int:
         async with self._database.writing() as connection:
-            result = await connection.execute(delete(deliveries).where(deliveries.c.end_time < before))
+            waiting = and_(deliveries.c.end_time.is_(None), deliveries.c.create_time < before - LONGEST)
+            result = await connection.execute(delete(deliveries).where(or_(deliveries.c.end_time < before, waiting)))
             return int(result.rowcount)
 
 

@@ -10,7 +10,7 @@ from gateway_service.domain.experiments.wording import conclusion, describe
 from gateway_service.domain.statistics import horizons, sequences
 from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
-from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, adjusted
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, Products, adjusted, paired
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Unit
 from gateway_service.domain.traffic.sample import UnitCount
@@ -27,6 +27,8 @@ class Evidence:
     counts: Mapping[str, UnitCount]
     moments: Mapping[Metric, Mapping[str, Moments]]
     quantiles: Mapping[Metric, Mapping[str, Mean]]
+    shared: Mapping[Metric, Mapping[str, Products]]
+    """Of each variant and the first one, where both answer the same units: in a replay."""
 
 
 def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report:
@@ -36,7 +38,7 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
     ratio = sample_ratio([count.units for count in counts], [variant.weight for variant in spec.variants])
     waits = _waits(experiment, [count.units for count in counts], now)
     may_decide = ratio >= ALARM and (spec.analysis is Analysis.SEQUENTIAL or not waits)
-    comparisons = _comparisons(spec, evidence, may_decide)
+    comparisons = _comparisons(experiment, evidence, may_decide)
     variants = tuple(
         VariantReport(
             variant.name,
@@ -85,12 +87,15 @@ class _Pair:
     means: tuple[Mean, Mean] | None
     requests: tuple[Moments, Moments] | None
     """Of independent requests that failed or did not."""
+    gap: Mean | None = None
+    """Of the same units in both."""
 
 
-def _comparisons(spec: ExperimentSpec, evidence: Evidence, may_decide: bool) -> tuple[Comparison, ...]:
+def _comparisons(experiment: Experiment, evidence: Evidence, may_decide: bool) -> tuple[Comparison, ...]:
     """Every other variant against the first one, in all metrics: one family, whose levels are Holm's."""
+    spec = experiment.spec
     pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
-    tuned = spec.min_units * len(spec.variants) or TUNED_FOR
+    tuned = experiment.prompts or spec.min_units * len(spec.variants) or TUNED_FOR
     r = sequences.mixture(tuned, spec.alpha)
     levels = holm_levels([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
     return tuple(
@@ -113,12 +118,24 @@ def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pa
     independent = spec.unit is Unit.REQUEST and metric.measure is Measure.ERROR_RATE
     found = []
     for name in others:
-        both = name in known and first in known
-        requests = None
-        if both and independent:
+        both = (known[name], known[first]) if name in known and first in known else None
+        requests, gap = None, None
+        if both and metric in evidence.shared:
+            gap = _gap(metric, name, first, evidence)
+            both = both if gap else None
+        elif both and independent:
             requests = (evidence.moments[metric][name], evidence.moments[metric][first])
-        found.append(_Pair(name, metric, (known[name], known[first]) if both else None, requests))
+        found.append(_Pair(name, metric, both, requests, gap))
     return found
+
+
+def _gap(metric: Metric, variant: str, first: str, evidence: Evidence) -> Mean | None:
+    """Unit by unit; None where too few are in both."""
+    shared = evidence.shared[metric].get(variant, Products())
+    if shared.units < MIN_UNITS:
+        return None
+    moments = evidence.moments[metric]
+    return paired(moments[variant], moments[first], shared, bounded=metric.measure.is_bounded)
 
 
 def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horizons.Finding:
@@ -126,8 +143,10 @@ def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horiz
         return horizons.Finding(Estimate(0.0, float("-inf"), float("inf")), 1.0)
     of_variant, of_first = pair.means
     if spec.analysis is Analysis.SEQUENTIAL:
-        gap = of_variant - of_first
+        gap = pair.gap or of_variant - of_first
         return horizons.Finding(sequences.interval(gap, level, r), sequences.p_value(gap, r))
+    if pair.gap is not None:
+        return horizons.paired(pair.gap, level)
     if pair.requests is not None:
         a, b = pair.requests
         return horizons.two_proportions(a.y, a.x, b.y, b.x, level)

@@ -1,4 +1,4 @@
-"""What users do with experiments: plan, create, get, list, start, pause, stop, conclude."""
+"""What users do with experiments: plan, create, get, list, start, pause, stop, conclude, delete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +23,11 @@ from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import Faults, check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+
+log = get_logger(__name__)
 
 PAST = timedelta(days=14)
 """Before an experiment's start: what its units did then is taken out of what they do in it (CUPED)."""
@@ -164,6 +167,14 @@ class Experiments:
             ended = replace(ended, past=await self._past(shown, KEPT_POINTS))
         return replace(await self._save(experiment, ended), past=())
 
+    async def delete(self, experiment_id: str) -> None:
+        """Raises NotFound, FailedPrecondition while it is under way, Aborted as `start`."""
+        experiment = await self._store.get(experiment_id)
+        if experiment.active:
+            raise FailedPrecondition(f"experiment {experiment.id} is under way: stop or conclude it first")
+        await self._store.delete(experiment)
+        log.info("experiment.deleted", experiment_id=experiment.id, state=str(experiment.state))
+
     async def _kept(self, model: str, replay: Replay) -> Sequence[ReplayPrompt]:
         """The latest exchanges of the model, the newest first. Raises FailedPrecondition where there are none."""
         await self._recorder.flush()
@@ -213,17 +224,23 @@ class Experiments:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
         spec = experiment.spec
+        means = [metric for metric in spec.metrics if metric.measure is not Measure.LATENCY_P95]
+        first = spec.variants[0].name
         return Evidence(
             counts=await self._traffic.experiment_units(experiment.id, until),
             moments={
                 metric: await self._traffic.experiment_moments(experiment.id, spec.quantity(metric), past, until)
-                for metric in spec.metrics
-                if metric.measure is not Measure.LATENCY_P95
+                for metric in means
             },
             quantiles={
                 metric: await self._latency_quantiles(experiment, until)
                 for metric in spec.metrics
                 if metric.measure is Measure.LATENCY_P95
+            },
+            shared={
+                metric: await self._traffic.experiment_products(experiment.id, spec.quantity(metric), first, until)
+                for metric in means
+                if spec.replay is not None
             },
         )
 

@@ -49,6 +49,10 @@ class ExperimentStore(Protocol):
         """
         ...
 
+    async def delete(self, experiment: Experiment) -> None:
+        """Removes it with its prompts. Raises Aborted unless the stored revision is its own."""
+        ...
+
 
 class ReleasesUnderWay(Protocol):
     """The releases, as far as experiments know them."""

@@ -18,7 +18,7 @@ from gateway_service.domain.experiments.replay import ReplayPrompt, answer_id
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit, unit_id
-from ratchet_kit.errors import NotFound, RatchetError
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.faults import MAX_REASON
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -37,7 +37,7 @@ LEASE = timedelta(minutes=1)
 MAX_FAULTS = 10
 """Of the platform in one go through the prompts: after so many it is away, and the rest waits, too."""
 REST = timedelta(seconds=10)
-"""After a fault of the platform."""
+"""After a fault of the platform, or of ours."""
 ALL_ANSWERED = "every variant has answered all prompts"
 
 
@@ -111,9 +111,11 @@ class Replayer:
                 with surviving("replay prompts", experiment_id=experiment.id), suppress(_NotOurs):
                     try:
                         await self._replay(experiment)
+                    except _NotOurs:
+                        raise
                     except _Stuck as error:
                         await self._needs.experiments.pause(experiment.id, str(error))
-                    except TRANSIENT:
+                    except Exception:
                         self._resting[experiment.id] = self._clock.now() + REST
                         raise
 
@@ -235,12 +237,15 @@ class Replayer:
         await self._needs.traffic.append([await self._graded(record, question, [one.text for one in made.completions])])
 
     async def _graded(self, record: CompletionRecord, question: _Question, texts: Sequence[str]) -> CompletionRecord:
+        """Without a score where the problem is not there or can judge nothing, whoever answers it."""
         problem = question.source.problem
         if problem is None:
             return record
         try:
             scores = await self._needs.grader.grade(problem, texts)
-        except NotFound as error:
+        except TRANSIENT:
+            raise
+        except RatchetError as error:
             log.warning("replay.not_graded", experiment_id=record.experiment_id, reason=error.message)
             return record
         return replace(record, score=sum(scores) / len(scores), problem=problem)

@@ -31,6 +31,17 @@ def welch(a: Mean, b: Mean, alpha: float) -> Finding:
     return Finding(Estimate(gap.value, gap.value - half, gap.value + half), p_value)
 
 
+def paired(gap: Mean, alpha: float) -> Finding:
+    """Student's t of a difference between two variants of the same units, two or more."""
+    error = math.sqrt(gap.variance)
+    if error == 0:
+        return Finding(Estimate(gap.value, gap.value, gap.value), float(gap.value == 0))
+    freedom = gap.units - 1
+    half = float(special.stdtrit(freedom, 1 - alpha / 2)) * error
+    p_value = 2 * float(special.stdtr(freedom, -abs(gap.value) / error))
+    return Finding(Estimate(gap.value, gap.value - half, gap.value + half), p_value)
+
+
 def two_proportions(passed_a: float, n_a: float, passed_b: float, n_b: float, alpha: float) -> Finding:
     """a's share minus b's, of independent requests: the pooled z test, and Newcombe's interval."""
     a, b = passed_a / n_a, passed_b / n_b

@@ -68,6 +68,18 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over the units that two variants share, of products of the one's `x` or `y` and the other's: `xy` is of the
+    one's counts and the other's totals."""
+
+    units: int = 0
+    xx: float = 0.0
+    xy: float = 0.0
+    yx: float = 0.0
+    yy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Mean:
     """An estimate of `units` units, and the variance of the estimate itself (the square of its standard error)."""
 
@@ -76,7 +88,7 @@ class Mean:
     units: float
 
     def __sub__(self, other: "Mean") -> "Mean":
-        """The difference of two variants: they share no unit, so the variances add up."""
+        """The difference of two variants that share no unit, so the variances add up; else `paired`."""
         return Mean(self.value - other.value, self.variance + other.variance, self.units + other.units)
 
 
@@ -91,6 +103,16 @@ def mean(moments: Moments, *, bounded: bool = False) -> Mean:
     ratio = m.y / m.x
     squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, ROUNDING * m.yy)
     return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), moments.units)
+
+
+def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = False) -> Mean:
+    """The difference of two variants that answered the same units: what a unit does to both is taken out of the
+    variance, 2 Cov(one, other), again by the delta method. Units of one variant alone add none."""
+    a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
+    together = shared.yy - b.value * shared.yx - a.value * shared.xy + a.value * b.value * shared.xx
+    covariance = shared.units / (shared.units - 1) * together / (one.x * other.x)
+    apart = a.variance + b.variance
+    return Mean(a.value - b.value, max(apart - 2 * covariance, ROUNDING * apart), shared.units)
 
 
 def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[Mean]:

@@ -158,10 +158,11 @@ class Exchanges:
         return exchange
 
     async def _find(self, completion_id: str) -> Exchange:
-        """It is stored with the record of its completion, and outlives that."""
+        """It is stored with the record of its completion, and outlives that. Of another key's only this is said."""
         with suppress(NotFound):
             return await self._store.get(completion_id)
-        await self._recorder.stored(completion_id)
+        record = await self._recorder.stored(completion_id)
+        caller().require_own(completion_id, record.key_id)
         try:
             return await self._store.get(completion_id)
         except NotFound as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
@@ -84,6 +84,12 @@ class CompletionLog(Protocol):
     ) -> Mapping[str, Moments]:
         """The sums of a quantity over the units of each variant that have one; with the units' means in `past`, before
         the experiment, in requests that no experiment had."""
+        ...
+
+    async def experiment_products(
+        self, experiment_id: str, quantity: Quantity, first: str, until: datetime | None = None
+    ) -> Mapping[str, Products]:
+        """Of each other variant and the `first` one, over the units that have a value in both."""
         ...
 
     async def experiment_latencies(

@@ -16,7 +16,8 @@ MAX_URL = 2000
 
 _URL = re.compile(r"(https?)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:/[^\s?#\\]*)?)(\?[^\s#\\]*)?", re.I)
 _PORTS = {"https": 443, "http": 80}
-_STEPS = re.compile(r"%(2e|2f|5c)", re.I)
+_STEPS = re.compile(r"%(25)*(2e|2f|5c)", re.I)
+"""Also what some proxy decodes twice."""
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -60,7 +61,8 @@ def _parts(url: str) -> _Parts | None:
         return None
     protocol, host, port, path, _ = found.groups()
     names = path.split("/")[1:]
-    if any(name in (".", "..") for name in names) or _STEPS.search(path):
+    # Servlets read "..;x" as "..".
+    if any(name.partition(";")[0] in (".", "..") for name in names) or _STEPS.search(path):
         return None
     origin = (protocol.lower(), host.lower(), int(port or _PORTS[protocol.lower()]))
     return _Parts(origin, tuple(filter(None, names)))

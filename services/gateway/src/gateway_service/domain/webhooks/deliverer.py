@@ -9,7 +9,7 @@ from standardwebhooks import Webhook as Signer
 
 from gateway_service.domain.webhooks.addresses import Addresses
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
-from gateway_service.domain.webhooks.webhook import GONE, Delivery, Webhook
+from gateway_service.domain.webhooks.webhook import GONE, MAX_STRETCH, Delivery, Webhook
 from ratchet_kit import metrics
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.logs import get_logger
@@ -29,8 +29,6 @@ BLOCK = timedelta(seconds=5)
 """The longest that one look at the feed waits."""
 TURN = 50
 """Deliveries that a webhook's task makes before the webhook is read again: it may be paused by then, say."""
-STRETCH = 0.2
-"""By how much a pause is longer at most, so that what failed together does not come back together."""
 
 
 class Deliverer:
@@ -116,4 +114,4 @@ class Deliverer:
         now = self._clock.now()
         if not reason:
             return delivery.succeed(status, now)
-        return delivery.fail(status, reason, now, 1 + STRETCH * self._chance.random())
+        return delivery.fail(status, reason, now, self._chance.uniform(1, MAX_STRETCH))

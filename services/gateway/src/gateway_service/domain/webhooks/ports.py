@@ -63,7 +63,8 @@ class WebhookStore(Protocol):
         ...
 
     async def forget(self, before: datetime) -> int:
-        """Removes the deliveries that ended before, and says how many there were."""
+        """Removes the deliveries that ended before, and those that wait though their retries (LONGEST) would have ended
+        before: their endpoint, dead or paused, gets more than it can be sent. Says how many there were."""
         ...
 
 

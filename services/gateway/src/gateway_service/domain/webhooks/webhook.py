@@ -22,6 +22,10 @@ RETRIES = (
     timedelta(hours=24),
 )
 """How long after each failed attempt the next one comes: the schedule of the Standard Webhooks specification."""
+MAX_STRETCH = 1.2
+"""Each pause is up to so many times as long, so that what failed together does not come back together."""
+LONGEST = MAX_STRETCH * sum(RETRIES, timedelta())
+"""From an event to the last attempt, of an endpoint that keeps up with its events."""
 GONE = 410
 MAX_ERROR = 300
 """Characters."""

@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 from sqlalchemy.types import JSON
 
@@ -121,4 +122,40 @@ gates = Table(
     Column("end_time", UtcDateTime),
     *hold_columns(),
     *request_columns(),
+)
+
+# Of rewards. The row stays when all versions are gone: their numbers are not given again.
+reward_names = Table(
+    "registry_reward_names",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("latest_number", Integer, nullable=False),
+)
+
+rewards = Table(
+    "registry_rewards",
+    metadata,
+    Column("name", ForeignKey(reward_names.c.name), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("digest", String(80), nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("actor", String(64), nullable=False),
+    # How many rows of reward_uses it has, and the last of them.
+    Column("runs", Integer, nullable=False),
+    Column("last_run_id", String(64), nullable=False),
+    *request_columns(),
+    UniqueConstraint("name", "digest"),
+)
+
+reward_uses = Table(
+    "registry_reward_uses",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("run_id", String(64), primary_key=True),
+    Column("create_time", UtcDateTime, nullable=False),
+    ForeignKeyConstraint(["name", "number"], [rewards.c.name, rewards.c.number]),
 )

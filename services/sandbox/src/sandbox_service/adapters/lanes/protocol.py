@@ -93,7 +93,16 @@ def request(
             }
             names = (job.names, job.modules, job.unknown)
             shown = job.source if "getsource" in job.code else ""
-            judging = (job.code, compiled, job.entry_point, job.call_check, *names, helpers, shown)
+            judging = (
+                job.code,
+                compiled,
+                job.entry_point,
+                job.call_check,
+                *names,
+                helpers,
+                shown,
+                job.limits.cpu_time.total_seconds(),
+            )
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)

@@ -31,8 +31,9 @@ class Rules:
     """What all programs of a lane may open: to read, and in one folder for whatever rights allow. Each gets a set of
     its own: no program then can look into another's process (ptrace, /proc), as to Landlock it is another's domain."""
 
-    def __init__(self, rights: int, read: list[str], folder: str) -> None:
-        self._folder = folder
+    def __init__(self, rights: int, read: list[str], folder: str, own: str = "") -> None:
+        """`own`: a file below /proc/self that each may read of itself, and of nobody else."""
+        self._folder, self._own = folder, own
         rules = [rule for path in read if (rule := _readable(path, rights))]
         rules.append(_rule(rights, _FOLDER))
         self._create = libc.prepared_syscall(_CREATE, ctypes.c_char_p(struct.pack("=Q", rights)), 8, 0)
@@ -54,14 +55,22 @@ class Rules:
 
     def restrict(self, descriptor: int) -> None:
         """By what was made, under whatever number it is here. Needs no_new_privs. Raises OSError."""
+        if self._own:
+            self._add_own(descriptor)
         self._set.value = descriptor
         self._restrict()
 
     def rehearse(self, descriptor: int) -> None:
         """What Python does to `restrict`."""
-        restrict, self._restrict = self._restrict, libc.NOTHING
+        restrict, self._restrict, own, self._own = self._restrict, libc.NOTHING, self._own, ""
         self.restrict(descriptor)
-        self._restrict = restrict
+        self._restrict, self._own = restrict, own
+
+    def _add_own(self, descriptor: int) -> None:
+        """The path means another file in each process, so that nobody else can add it."""
+        target = os.open(self._own, os.O_PATH | os.O_CLOEXEC)
+        libc.syscall(_ADD, descriptor, 1, _rule(_READ_FILE, target), 0)
+        os.close(target)
 
 
 def _put(descriptor: int, place: int) -> None:

@@ -1,0 +1,92 @@
+"""A reward of one's own from its template to a run's record: gateway, registry, sandbox and trainer as processes.
+
+No job of the run is started: the trainer's cluster does not answer.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import ApiError
+from ratchet_client.rewards import reward
+from ratchet_problems import load
+from ratchet_testing.ports import free_port
+
+from .judging import Judges, judges
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+MODELS = Path(__file__).parents[2] / "models"
+CAGED = """
+import json, socket, sys
+
+try:
+    socket.create_connection(("127.0.0.1", PORT), 1)
+    caged = 0.0
+except OSError:
+    caged = 0.5
+print(json.dumps([caged for _ in json.load(sys.stdin)["samples"]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
+    services = ("registry", "sandbox", "trainer", "gateway")
+    folders = (tmp_path_factory.mktemp("platform"), tmp_path_factory.mktemp("data"))
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    with judges(*folders, services, RATCHET_SOURCES=str(MODELS), RAY_ADDRESS=nowhere) as running:
+        yield running
+
+
+def test_a_registered_reward_is_tried_trained_on_and_kept(platform: Judges, tmp_path: Path) -> None:
+    assert platform.ratchet("new", "reward", "brevity", "--folder", str(tmp_path)).returncode == 0
+    file = tmp_path / "brevity.py"
+    first = platform.ratchet("reward", "add", str(file), "--description", "the template's")
+    assert first.stdout.startswith("brevity@1  sha256:"), first.stderr
+    again = platform.ratchet("reward", "add", str(file))
+    assert again.stdout == first.stdout
+    port = platform.targets["sandbox"].rpartition(":")[2]  # something listens there
+    file.write_text(CAGED.replace("PORT", port))
+    assert platform.ratchet("reward", "add", str(file)).stdout.startswith("brevity@2  ")
+
+    problem = load("basics")[0]
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"task_id": problem.id, "completion": problem.references[0]}) + "\n")
+    tried = ("--samples", str(samples), "--problems", "basics", "--target", platform.targets["sandbox"], "--json")
+    found = {}
+    for name in ("brevity@1", "brevity@2", "brevity"):
+        done = platform.ratchet("reward", "try", f"tests=0.5,{name}=0.5", *tried)
+        assert done.returncode == 0, done.stderr
+        [one] = json.loads(done.stdout)["samples"]
+        assert one["verdict"] == "PASSED"
+        found[name] = one["values"]["brevity"]
+    assert found["brevity@2"] == found["brevity"] == 0.5 != found["brevity@1"]
+    wrong = platform.ratchet("reward", "try", "brevity@3", *tried)
+    assert (wrong.returncode, "reward brevity has no version 3; it has 1, 2" in wrong.stderr) == (1, True)
+
+    model = MODELS / "starter"
+    train = ("train", "--model", str(model), "--problems", "basics", "--detach")
+    refused = platform.ratchet(*train, "--reward", "tests=0.9,brevty=0.1")
+    assert refused.returncode == 3
+    assert "in the registry: there is no reward 'brevty'; there is brevity" in " ".join(refused.stderr.split())
+    made = platform.ratchet(*train, "--reward", "tests=0.9,brevity=0.1")
+    assert made.returncode == 0, made.stderr
+    with platform.client() as client:
+        run = client.runs.get(made.stdout.split()[0])
+        taken, newest = run.spec.reward.components[1], client.rewards.get("brevity")
+        assert (taken.name, taken.version, taken.program) == ("brevity", 2, file.read_text())
+        assert taken.digest == newest.digest
+        assert (newest.runs, newest.last_run_id, newest.actor != "") == (1, run.id, True)
+        with pytest.raises(ApiError, match=f"brevity@2 cannot be deleted: 1 run was made with it .{run.id}"):
+            client.rewards.delete("brevity", 2)
+        client.rewards.delete("brevity", 1)
+        client.rewards.delete("brevity", 2, force=True)
+        assert list(client.rewards.list()) == []
+        assert client.runs.get(run.id).spec.reward == run.spec.reward
+        client.runs.cancel(run.id)
+    shown = platform.ratchet("runs", "show", run.id)
+    assert "weighted_sum of tests_passed 0.9, brevity@2 0.1" in shown.stdout
+    assert reward("brevity@2") == trainer_pb2.RewardSpec(name="brevity@2")
