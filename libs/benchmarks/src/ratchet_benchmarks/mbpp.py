@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting
+from ratchet_benchmarks.prompting import Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
 from ratchet_problems.benchmarks.python_tests import entry_point_of
@@ -28,7 +28,7 @@ def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
     prompting = Prompting(
         message=lambda problem: f"{problem.prompt}\nGive the Python code in a markdown code block.",
         text=lambda problem: f"{problem.prompt}[BEGIN]\n",
-        stop=("[DONE]",),
+        stop=at("[DONE]"),
         examples=tuple(examples[task] for task in _EXAMPLES if task in examples),
         shots=3,
         join=_join,

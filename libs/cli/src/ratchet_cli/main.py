@@ -22,6 +22,7 @@ from ratchet_cli.commands import (
     models,
     nodes,
     platform,
+    plugins,
     preferences,
     quality,
     releases,
@@ -86,6 +87,9 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(rewards.app, name="reward")
 app.add_typer(rewards.new, name="new")
+rewards.new.command("sampler")(plugins.new_sampler)
+rewards.new.command("loss")(plugins.new_loss)
+rewards.new.command("advantage")(plugins.new_advantage)
 app.add_typer(sandbox.app, name="sandbox")
 sandbox.app.add_typer(runtimes.app, name="runtime")
 sandbox.app.add_typer(batches.app, name="batches")

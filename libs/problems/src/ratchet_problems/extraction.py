@@ -78,6 +78,11 @@ def defines(code: str, name: str) -> bool:
     return bool(name) and name in code and name in outline.defined(code)
 
 
+def begins_program(prompt: str, name: str) -> bool:
+    """Whether a completion goes on with the prompt's own code, which defines `name`."""
+    return bool(_given(prompt, name))
+
+
 @functools.lru_cache(maxsize=1024)
 def _given(prompt: str, name: str) -> str:
     """The code in a prompt, if it begins what is to be written; else nothing."""

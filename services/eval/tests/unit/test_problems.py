@@ -44,14 +44,14 @@ async def test_a_models_folder_is_below_a_place(tmp_path: Path) -> None:
                 await models.resolve(Location(uri))
 
 
-async def test_own_sets_have_no_version_and_are_put_as_they_are() -> None:
+async def test_own_sets_have_no_version_and_are_put_as_lines() -> None:
     source = LibraryProblems(Places([]), Executor(NoSandbox()))
     await source.check(ProblemSetRef("basics"))
     loaded = await source.load(ProblemSetRef("basics", 3))
     problem = loaded.problems[0]
     assert (len(loaded.problems), loaded.version, loaded.digest[:7]) == (3, "", "sha256:")
     assert loaded.put(problem, Form.CHAT, None).messages[-1].content == problem.prompt
-    assert loaded.put(problem, Form.COMPLETION, None).text == problem.prompt
+    assert loaded.put(problem, Form.COMPLETION, None).text == f"{problem.prompt}\n"
     code = problem.references[0]
     assert loaded.program(problem, f"Here it is:\n```python\n{code}```").strip() == code.strip()
 

@@ -19,6 +19,7 @@ from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -55,6 +56,10 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         verl_overrides=tuple(message.verl_overrides),
         forgeable_rewards=message.forgeable_rewards,
         refuse_long_prompts=message.refuse_long_prompts,
+        plugins=tuple(
+            Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
+        ),
+        prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -86,6 +91,17 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         verl_overrides=spec.verl_overrides,
         forgeable_rewards=spec.forgeable_rewards,
         refuse_long_prompts=spec.refuse_long_prompts,
+        plugins=[
+            pb.Plugin(
+                kind=pb.PluginKind.Value(f"PLUGIN_KIND_{one.kind.upper()}"),
+                name=one.name,
+                package=one.package,
+                version=one.version,
+                digest=one.digest,
+            )
+            for one in spec.plugins
+        ],
+        prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
 

@@ -27,6 +27,7 @@ from ratchet_policies.fleet import Fleet
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
+from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.adapters.ray_head import Cluster, LocalRay, RayHeadOptions
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
@@ -42,6 +43,7 @@ from trainer_service.domain.ports import (
     Meter,
     ModelFolders,
     ModelRegistry,
+    Plugins,
     PolicyHost,
     ProblemSets,
     RewardRegistry,
@@ -71,6 +73,7 @@ class Ports:
     rewards: RewardRegistry
     folders: ModelFolders
     problems: ProblemSets
+    plugins: Plugins
     policies: PolicyHost
     events: Events
     meter: Meter
@@ -147,7 +150,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
             folders=ports.folders,
             policies=ports.policies,
             rewards=ports.rewards,
-            references=References(ports.registry, ports.rewards, ports.folders, ports.problems),
+            references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
             limits=_limits(settings),
             events=ports.events,
             updates=updates,
@@ -204,6 +207,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
                 settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
             ),
             problems=LibraryProblemSets(places),
+            plugins=InstalledPlugins(settings.allowed_plugins),
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),

@@ -55,6 +55,10 @@ class Settings(ServiceSettings):
     keep_exports: timedelta = timedelta(days=90)
     """How long the models that a run exported are kept after its end; 0: until it is deleted. Its best one stays."""
 
+    plugins: str = ""
+    """Packages, or names of plug-ins, whose code runs may bring into their jobs; several, separated by commas. It runs
+    there with the rights of the platform. Empty: none (docs/plugins.md)."""
+
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None
     """None: float32 on CPU, bfloat16 on CUDA."""
@@ -92,6 +96,10 @@ class Settings(ServiceSettings):
         if ":/" in str(value):
             raise ValueError(f"RATCHET_TRAINER_RUNS_FOLDER must be a folder that jobs can write to, not {value}")
         return value.expanduser().absolute()
+
+    @property
+    def allowed_plugins(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.plugins.split(",") if name.strip())
 
     @property
     def exports_uri(self) -> str:

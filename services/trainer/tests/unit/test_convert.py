@@ -76,6 +76,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         verl_overrides=("trainer.x=1",),
         thresholds=Thresholds(tampered_limit=0.5),
         refuse_long_prompts=True,
+        prompt_form="completion",
     )
     assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec
 
@@ -134,3 +135,8 @@ def test_a_failure_and_a_version_go_out(make_complete_spec: Any) -> None:
     finished = job_report_pb2.ReportFinishedRequest(failure=full.failure)
     assert convert.failure_of(finished) == Failure("DATA_LOSS", "no")
     assert convert.failure_of(job_report_pb2.ReportFinishedRequest()) is None
+
+
+def test_a_run_from_before_there_were_forms_has_none(make_complete_spec: Any) -> None:
+    message = convert.spec_to_proto(replace(make_complete_spec(), prompt_form=""))
+    assert message.prompt_form == pb.PROMPT_FORM_UNSPECIFIED

@@ -48,7 +48,7 @@ async def test_a_local_model_is_named_by_its_absolute_path(
 ) -> None:
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
-    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256)
+    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256, has_chat_template=False)
     assert await folders.fetch(found, RunId("run_1")) == FetchedModel(str(model), model)
 
 
@@ -185,3 +185,22 @@ async def test_only_a_runs_own_exports_are_removed(folders: FsspecModelFolders, 
     await folders.remove_export(id, str(own))
     await folders.tidy(id)
     assert await folders.with_leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "has"),
+    [
+        ("chat_template.jinja", "{{ messages }}", True),
+        ("additional_chat_templates/tools.jinja", "{{ messages }}", True),
+        ("tokenizer_config.json", '{"chat_template": "{{ messages }}"}', True),
+        ("tokenizer_config.json", '{"chat_template": null}', False),
+        ("tokenizer_config.json", "no JSON", False),
+        ("tokenizer.json", "{}", False),
+    ],
+)
+async def test_a_chat_template_is_found_where_transformers_looks(
+    folders: FsspecModelFolders, model: Path, file: str, text: str, has: bool
+) -> None:
+    (model / file).parent.mkdir(exist_ok=True)
+    (model / file).write_text(text)
+    assert (await folders.inspect(str(model))).has_chat_template == has

@@ -5,7 +5,7 @@ import pytest
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
 from ratchet_rewards import Component, Lookup, Registered, Reward
-from trainer_service.adapters.memory import MemoryFolders, MemoryProblems, MemoryRegistry, MemoryRewards
+from trainer_service.adapters.memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found, References
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
@@ -20,7 +20,8 @@ def references() -> References:
     registry = MemoryRegistry(dict.fromkeys(("starter@1", "starter:champion", "starter"), version))
     sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
     rewards = MemoryRewards({"brevity": ["print([1])", "print([2])"]})
-    return References(registry, rewards, MemoryFolders({STARTER.uri: STARTER}), MemoryProblems(sets))
+    folders = MemoryFolders({STARTER.uri: STARTER})
+    return References(registry, rewards, folders, MemoryProblems(sets), MemoryPlugins())
 
 
 async def find(references: References, spec: RunSpec) -> tuple[Found, set[str]]:

@@ -199,3 +199,19 @@ def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
 )
 def test_resources_at_fault_are_named(resources: Resources, field: str, make_spec: Any) -> None:
     assert f"spec.resources.{field}" in named(make_spec(resources=resources))
+
+
+def test_the_base_decides_the_form_of_prompts_unless_the_spec_does(make_spec: Any) -> None:
+    bare = replace(FOUND, base=replace(FOUND.base, has_chat_template=False))
+    assert complete(make_spec(), FOUND, LIMITS).prompt_form == "chat"
+    assert complete(make_spec(), bare, LIMITS).prompt_form == "completion"
+    assert complete(make_spec(prompt_form="completion"), FOUND, LIMITS).prompt_form == "completion"
+    assert named(make_spec(), found=bare) == named(make_spec(prompt_form="completion")) == {}
+
+
+def test_a_chat_without_a_chat_template_is_refused(make_spec: Any) -> None:
+    bare = replace(FOUND, base=replace(FOUND.base, has_chat_template=False))
+    assert named(make_spec(prompt_form="chat"), found=bare) == {
+        "spec.prompt_form": "must be COMPLETION, or absent: the base has no chat template"
+    }
+    assert "CHAT, COMPLETION" in named(make_spec(prompt_form="9"))["spec.prompt_form"]

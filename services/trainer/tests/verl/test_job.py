@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +23,7 @@ from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.job import plugins
 from trainer_service.job.config import Dtype, JobConfig
 
 ROOT = Path(__file__).parents[4]
@@ -122,13 +124,15 @@ class World:
     rollout: str
     sandbox: str
 
-    def job(self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run") -> JobConfig:
+    def job(
+        self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run", base: Path = STARTER
+    ) -> JobConfig:
         return JobConfig(
             run_id=f"job_{name}",
             attempt=attempt,
             spec=spec,
-            base_path=str(STARTER),
-            base_uri=str(STARTER),
+            base_path=str(base),
+            base_uri=str(base),
             work_dir=self.folder / name,
             trainer_target=self.trainer,
             rollout_target=self.rollout,
@@ -137,9 +141,9 @@ class World:
         )
 
     @asynccontextmanager
-    async def running(self, job: JobConfig) -> AsyncIterator[ProcessGroup]:
+    async def running(self, job: JobConfig, **environment: str) -> AsyncIterator[ProcessGroup]:
         log = self.folder / f"{job.run_id}-{job.attempt}.log"
-        async with process(log, str(TRAINER), "-m", "trainer_service.job", **job.to_env()) as group:
+        async with process(log, str(TRAINER), "-m", "trainer_service.job", **job.to_env(), **environment) as group:
             yield group
 
 
@@ -255,6 +259,44 @@ async def test_sft(world: World, run_spec: Any) -> None:
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert {2, 3} == set(world.reports.checkpoints)
+
+
+@pytest.mark.timeout(900)  # two jobs
+async def test_a_base_without_a_chat_template_learns_to_go_on_with_texts(world: World, run_spec: Any) -> None:
+    base = world.folder / "base"
+    shutil.copytree(STARTER, base, ignore=shutil.ignore_patterns("chat_template*"))
+    few = ProblemSetRef("composed/train", limit=4)
+    examples = run_spec(algorithm="sft", steps=12, validate_every=None, problems=few, prompt_form="completion")
+    async with world.running(world.job(examples, name="sft", base=base)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert world.reports.steps[12].metrics["loss"] < world.reports.steps[1].metrics["loss"] / 4
+    learned = Path(world.reports.checkpoints[12].uri)
+    world.reports.forget()
+    spec = run_spec(steps=3, validate_every=None, problems=few, validation_problems=few, prompt_form="completion")
+    async with world.running(world.job(spec, base=learned)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    # Without its form's prompts and ends it would pass nothing.
+    assert world.reports.steps[1].metrics["verdict_passed"] > 0.2
+    assert world.reports.checkpoints[3].validation_score > 0.2
+
+
+async def test_a_sampler_and_a_loss_of_ones_own_train(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_plugin("sampler", "easy_first")
+    site = str(install_plugin("loss", "unclipped"))
+    monkeypatch.syspath_prepend(site)
+    spec = run_spec(steps=3, validate_every=None, plugins=tuple(plugins.installed()))
+    assert [plugin.name for plugin in spec.plugins] == ["easy_first", "unclipped"]
+    async with world.running(world.job(spec), PYTHONPATH=site) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    for step in world.reports.steps.values():
+        assert step.metrics["plugin_unclipped_ratio"] == pytest.approx(1.0)  # learned from once
 
 
 async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:

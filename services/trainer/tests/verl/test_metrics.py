@@ -1,4 +1,4 @@
-from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, memory, rename
+from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, memory, of_plugins, rename
 
 
 def test_metrics_take_ratchets_names():
@@ -21,3 +21,8 @@ def test_what_is_not_a_number_is_left_out():
 
 def test_the_memory_of_each_rank_is_a_metric():
     assert memory([5, 7]) == {"memory_bytes_max": 7.0, "memory_bytes_rank_0": 5.0, "memory_bytes_rank_1": 7.0}
+
+
+def test_what_a_loss_of_ones_own_measured_is_kept() -> None:
+    measured = {"actor/plugin/ratio": 1, "actor/plugin/broken": float("nan"), "actor/other": 2.0}
+    assert of_plugins(measured) == {"plugin_ratio": 1.0}

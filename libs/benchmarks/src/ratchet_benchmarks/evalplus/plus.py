@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
 from ratchet_benchmarks.evalplus import inputs, tests_of
-from ratchet_benchmarks.prompting import EVALPLUS_STOP, FUNCTION_STOP, Prompting, fenced
+from ratchet_benchmarks.prompting import EVALPLUS_STOP, FUNCTION_STOP, Prompting, at, fenced
 from ratchet_environments.task import MOST_CPU_TIME, Limits
 from ratchet_problems import CheckTest, Problem
 
@@ -34,7 +34,7 @@ def _read(rows: Sequence[Row], part: str, truth: Truth, stop: tuple[str, ...], s
         cpu_time = max(_TASK, timedelta(seconds=round(_TIMES * seconds, 1)))
         limits[row["task_id"]] = Limits(min(cpu_time, MOST_CPU_TIME), _MEMORY)
     # both are put with white space stripped at the ends, and one line end
-    prompting = Prompting(message=fenced, text=lambda problem: problem.prompt.strip() + "\n", stop=stop)
+    prompting = Prompting(message=fenced, text=lambda problem: problem.prompt.strip() + "\n", stop=at(*stop))
     return Contents(problems, prompting, Limits(_TASK, _MEMORY), limits)
 
 

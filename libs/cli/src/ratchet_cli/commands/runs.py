@@ -28,6 +28,14 @@ ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
 }
 DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
+PLUGINS = {
+    name.removeprefix("PLUGIN_KIND_").lower(): number for name, number in trainer_pb2.PluginKind.items() if number
+}
+FORMS = {
+    "": trainer_pb2.PROMPT_FORM_UNSPECIFIED,
+    "chat": trainer_pb2.PROMPT_FORM_CHAT,
+    "completion": trainer_pb2.PROMPT_FORM_COMPLETION,
+}
 M = TypeVar("M", bound=Message)
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
@@ -69,6 +77,8 @@ def train(
     refuse_long_prompts: Annotated[
         bool, typer.Option(help="End the run at a problem that has no room, in place of leaving it out.")
     ] = False,
+    plugin: Annotated[list[str], typer.Option(help=f"Your own {', '.join(PLUGINS)}: KIND=NAME; repeat for more.")] = [],  # noqa: B006
+    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the base has a template.")] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -105,6 +115,8 @@ def train(
             verl_overrides=verl,
             forgeable_rewards=forgeable_rewards,
             refuse_long_prompts=refuse_long_prompts,
+            plugins=plugins(plugin),
+            prompt_form=one_of(form, FORMS, "--form"),
         )
     _start(spec, detach, as_json)
 
@@ -140,6 +152,12 @@ def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
 def thresholds(pairs: Sequence[str]) -> trainer_pb2.Thresholds:
     """Raises CommandError like `hyperparameters`."""
     return _filled(trainer_pb2.Thresholds(), pairs, "--guard", "threshold of a guard")
+
+
+def plugins(pairs: Sequence[str]) -> list[trainer_pb2.Plugin]:
+    """Raises CommandError for what is not KIND=NAME."""
+    parts = [pair.partition("=") for pair in pairs]
+    return [trainer_pb2.Plugin(kind=one_of(kind, PLUGINS, "--plugin"), name=name) for kind, _, name in parts]
 
 
 def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
@@ -201,12 +219,14 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
+        ("prompts", view.form(run.spec.prompt_form)),
         ("reward", view.reward(run.spec.reward) or "-"),
         ("attempt", run.attempt),
         ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
+    fields.extend(("plug-in", view.plugin(one)) for one in run.spec.plugins)
     fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)

@@ -39,6 +39,16 @@ def follow(client: Client, run_id: str, *, quiet: bool = False, log: Callable[[s
     return view.run
 
 
+def plugin(one: pb.Plugin) -> str:
+    kind = pb.PluginKind.Name(one.kind).removeprefix("PLUGIN_KIND_").lower()
+    return f"{kind} {one.name} of {one.package} {one.version}, {one.digest}"
+
+
+def form(value: pb.PromptForm.ValueType) -> str:
+    """How problems are put; "chat" in a run of old."""
+    return pb.PromptForm.Name(value or pb.PROMPT_FORM_CHAT).removeprefix("PROMPT_FORM_").lower()
+
+
 def reward(spec: pb.RewardSpec) -> str:
     """In a line; empty where there is none."""
     if not spec.components:

@@ -21,6 +21,8 @@ from trainer_service.domain.run import RunId
 
 _BASE = "base"
 _MAX_CONFIG_BYTES = 16 << 20
+_TEMPLATE = "chat_template.jinja"
+_TOKENIZER = "tokenizer_config.json"
 
 
 class FsspecModelFolders:
@@ -116,7 +118,21 @@ def _inspect(places: Places, uri: str) -> FoundModel:
         size_bytes=size,
         max_tokens=room if isinstance(room, int) and room > 0 else 0,
         shape=_shape(decoder, size),
+        has_chat_template=_has_chat_template(folder, sizes),
     )
+
+
+def _has_chat_template(folder: Folder, sizes: Mapping[str, int]) -> bool:
+    """Where transformers looks for it: in a file of its own, or in the tokenizer's config."""
+    if any(name == _TEMPLATE or name.startswith("additional_chat_templates/") for name in sizes):
+        return True
+    if not 0 < sizes.get(_TOKENIZER, 0) <= _MAX_CONFIG_BYTES:
+        return False
+    try:
+        config = json.loads(folder.read(_TOKENIZER))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and bool(config.get("chat_template"))
 
 
 def _shape(config: Mapping[str, Any], size: int) -> Shape | None:

@@ -10,6 +10,7 @@ from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.plugins import Installed
 from trainer_service.domain.ports import (
     FetchedModel,
     FoundModel,
@@ -240,6 +241,14 @@ class MemoryProblems:
         size = min(ref.limit or self.size, self.size)
         prints = tuple(f"{ref.name}/{index}" for index in range(size))
         return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints)
+
+
+class MemoryPlugins:
+    def __init__(self, plugins: Sequence[Installed] = ()) -> None:
+        self._plugins = plugins
+
+    async def installed(self) -> Sequence[Installed]:
+        return self._plugins
 
 
 class MemoryPolicies:

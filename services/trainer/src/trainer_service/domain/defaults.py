@@ -12,9 +12,10 @@ from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.footprint import LEAST_TOKENS, fitting
 from trainer_service.domain.forecast import training
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import pinned
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, Passes, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
 TOKENS = 256
@@ -49,8 +50,14 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         if algorithm and algorithm.takes_examples
         else ratchet_rewards.completed(spec.reward, found.rewards),
         loggers=spec.loggers or LOGGERS,
+        plugins=pinned(spec.plugins, found.plugins),
+        prompt_form=spec.prompt_form or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
     )
+
+
+def _form_of(base: FoundModel | None) -> PromptForm:
+    return PromptForm.CHAT if base is None or base.has_chat_template else PromptForm.COMPLETION
 
 
 def _hyperparameters(

@@ -13,6 +13,7 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef
 from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
+from trainer_service.domain.plugins import Installed
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -157,6 +158,8 @@ class FoundModel:
     shape: Shape | None = None
     """None where its config does not say."""
 
+    has_chat_template: bool = True
+
     @property
     def is_small(self) -> bool:
         """Some fifty million parameters or fewer: such models learn with steps that would break a large one."""
@@ -288,6 +291,12 @@ class ProblemSets(Protocol):
             NotFound: there is no such set or file.
             InvalidArgument: it is no problem set, or empty; the text says where.
         """
+        ...
+
+
+class Plugins(Protocol):
+    async def installed(self) -> Sequence[Installed]:
+        """Plug-ins that jobs can import, each with whether the operator allows it."""
         ...
 
 

@@ -1,5 +1,6 @@
 """What the references of a spec lead to: its base, its sets of problems, and rewards of the registry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import ratchet_rewards
@@ -7,11 +8,13 @@ from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Lookup
+from trainer_service.domain.plugins import Installed
 from trainer_service.domain.ports import (
     FoundModel,
     FoundSet,
     ModelFolders,
     ModelRegistry,
+    Plugins,
     ProblemSets,
     RewardRegistry,
 )
@@ -27,18 +30,26 @@ class Found:
     validation_problems: FoundSet | None = None
     rewards: Lookup = field(default_factory=Lookup)
     """Of the registry. What is missing there is in it, for `validation.check` to name."""
+    plugins: Sequence[Installed] = ()
+    """All there are; none is looked for where the spec names none."""
 
 
 class References:
     """Looks up what specs name."""
 
     def __init__(
-        self, registry: ModelRegistry, rewards: RewardRegistry, folders: ModelFolders, problems: ProblemSets
+        self,
+        registry: ModelRegistry,
+        rewards: RewardRegistry,
+        folders: ModelFolders,
+        problems: ProblemSets,
+        plugins: Plugins,
     ) -> None:
         self._registry = registry
         self._rewards = rewards
         self._folders = folders
         self._problems = problems
+        self._plugins = plugins
 
     async def find(self, spec: RunSpec, faults: Faults) -> Found:
         """What leads nowhere is added to `faults`.
@@ -51,7 +62,9 @@ class References:
             validated = await self._set("validation_problems", spec.validation_problems, faults)
         else:
             validated = await self._validation_split(spec.problems)
-        return Found(base, problems, validated, await ratchet_rewards.look_up(spec.reward, self._rewards.find))
+        rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find)
+        plugins = await self._plugins.installed() if spec.plugins else ()
+        return Found(base, problems, validated, rewards, plugins)
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:

@@ -1,9 +1,11 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
+from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.thresholds import Thresholds
 
 
@@ -23,6 +25,15 @@ class ProblemSetRef:
         family, slash, split = self.name.rpartition("/")
         is_named = slash and "/" not in family and not family.startswith(".")
         return ProblemSetRef(f"{family}/validation") if is_named and split == "train" else None
+
+
+class PromptForm(StrEnum):
+    """How a problem is put to a model."""
+
+    CHAT = "chat"
+    """In the model's own chat template."""
+    COMPLETION = "completion"
+    """Plain text that the model goes on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +122,8 @@ class Hyperparameters:
 class RunSpec:
     """A request as it came; after `defaults.complete`, with every open choice made.
 
-    `algorithm` and `priority` are names: what was asked, even where there is none of that name, until `validation` has
-    passed the spec.
+    `algorithm`, `prompt_form` and `priority` are names: what was asked, even where there is none of that name, until
+    `validation` has passed the spec.
     """
 
     base: AnyModel | None
@@ -139,5 +150,8 @@ class RunSpec:
     """Whether problems may be learned from whose tests share the program's process."""
     refuse_long_prompts: bool = False
     """Whether a problem that has no room ends the run; else it is left out, and counted."""
+    prompt_form: str = ""
+    """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
+    plugins: tuple[Plugin, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""

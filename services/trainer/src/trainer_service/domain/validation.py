@@ -7,11 +7,12 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_model_name
 from ratchet_kit.work import Priority
 from ratchet_rewards import Combination, Reward
-from trainer_service.domain import verl_settings
+from trainer_service.domain import plugins, verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import PluginKind, named
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, RunSpec
+from trainer_service.domain.spec import Hyperparameters, PromptForm, RunSpec
 from trainer_service.domain.thresholds import Thresholds
 
 _BOUNDS: dict[str, dict[str, float]] = {
@@ -37,6 +38,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "max_response_tokens": {"at_least": 1},
 }
 
+OF_LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 OF_GROUPS = "algorithm.norm_adv_by_std_in_grpo"
 NAMED = 5
 """Problems at fault that an error names."""
@@ -63,6 +65,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
     _check_choices(spec, found, limits, faults)
+    _check_form(spec, found, faults)
+    plugins.check(spec.plugins, found.plugins, faults)
     _check_thresholds(spec.thresholds, faults.under("thresholds"))
     algorithm = ALGORITHMS.get(spec.algorithm)
     verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
@@ -75,9 +79,11 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         _check_problems(found, faults)
     if algorithm.takes_examples:
         _check_no_reward(spec.reward, algorithm, faults)
+        faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
     else:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
         _check_unused(spec, faults)
+        _check_advantages(spec, algorithm, faults)
     hyperparameters = Faults()
     _check_each(spec.hyperparameters, algorithm, hyperparameters)
     faults.under("hyperparameters").extend(hyperparameters.violations)
@@ -116,9 +122,21 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
                 faults.add(f"components[{place}].name", f"must not be {component.name}, which needs references: {bare}")
 
 
+def _check_advantages(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    for index, plugin in enumerate(spec.plugins):
+        if plugin.kind == PluginKind.ADVANTAGE:
+            field = f"plugins[{index}].kind"
+            own = f"must not be advantage: {algorithm.name.upper()} makes advantages of its critic's values"
+            faults.unless(not algorithm.has_critic, field, own)
+            gdpo = "must not be advantage: gdpo has advantages of its own"
+            faults.unless(spec.reward.combination != Combination.GDPO, field, gdpo)
+
+
 def _check_unused(spec: RunSpec, faults: Faults) -> None:
     """Settings that verl would take and not use."""
     for index, override in enumerate(spec.verl_overrides):
+        if named(spec.plugins, PluginKind.LOSS) and override.startswith(OF_LOSS):
+            faults.add(f"verl_overrides[{index}]", f"must not set {OF_LOSS}: the loss is the plug-in's")
         if spec.reward.combination == Combination.GDPO and override.startswith(f"{OF_GROUPS}="):
             faults.add(
                 f"verl_overrides[{index}]", f"must not set {OF_GROUPS}: gdpo normalises each component in its group"
@@ -157,6 +175,12 @@ def _check_choices(spec: RunSpec, found: Found, limits: Limits, faults: Faults) 
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
+
+
+def _check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
+    known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
+    if known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+        faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
 
 
 def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:

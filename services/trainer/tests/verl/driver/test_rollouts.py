@@ -11,6 +11,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from verl.utils import tensordict_utils as tu
 
+from ratchet_benchmarks import Prompt
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
@@ -37,11 +38,13 @@ class Policy:
     broken: set[int] = field(default_factory=set)
     empty: set[int] = field(default_factory=set)
     seeds: list[int | None] = field(default_factory=list)
+    stops: set[tuple[str, ...]] = field(default_factory=set)
 
     async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
         self.seeds.append(sampling.seed)
+        self.stops.add(sampling.stop)
         return Generation(tuple(map(self._completion, range(sampling.n))), policy_id, len(prompt))
 
     def _completion(self, index: int) -> Completion:
@@ -58,11 +61,13 @@ class Environment:
     """Passes all answers; cannot judge those in `faulty`."""
 
     faulty: set[str] = field(default_factory=set)
+    answers: list[str] = field(default_factory=list)
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
 
     async def step(self, episode: Episode, answer: str) -> Episode:
+        self.answers.append(answer)
         if answer in self.faulty:
             raise Unavailable("the lane died")
         return episode.end(answer, Outcome(Grade("PASSED", 1, 1)))
@@ -97,6 +102,8 @@ def build(background: Background) -> Callable[..., Rollouts]:
         measurer: Measurer | None = None,
         limit: float = 0.5,
         fewest: int = 1,
+        put: Prompt = Prompt(text="Return x.\n"),
+        words: str = "",
     ) -> Rollouts:
         return Rollouts(
             fewest=fewest,
@@ -104,8 +111,9 @@ def build(background: Background) -> Callable[..., Rollouts]:
             policy=policy,
             environment=environment,
             weights=Weights(push=push, policy_id="sha256:mine"),
-            tokenize=lambda problem: [7, 8],
-            detokenize=lambda tokens: str(tokens[0]),
+            put=lambda problem: put,
+            tokenize=lambda prompt: [7, 8],
+            detokenize=lambda tokens: words or str(tokens[0]),
             problems=PROBLEMS,
             group_size=4,
             temperature=1.0,
@@ -217,3 +225,12 @@ def test_foreign_weights_are_not_trained_on(build):
     policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
     with pytest.raises(FailedPrecondition, match="sha256:other"):
         build(policy, Environment()).validate(PROBLEMS, samples=2)
+
+
+def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(build):
+    policy, environment = Policy(), Environment()
+    rollouts = build(policy, environment, put=Prompt(text="f\n", stop=("\nprint(",)), words="7\nprint(1)")
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
+    assert policy.stops == {("\nprint(",)}
+    assert environment.answers == ["7"] * 2
+    assert [list(sample.tokens) for sample in group.samples] == [[0], [1]]

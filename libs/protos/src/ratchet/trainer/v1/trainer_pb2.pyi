@@ -70,6 +70,55 @@ DEVICE_CPU: Device.ValueType  # 1
 DEVICE_CUDA: Device.ValueType  # 2
 Global___Device: _TypeAlias = Device  # noqa: Y015
 
+class _PromptForm:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PromptFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromptForm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROMPT_FORM_UNSPECIFIED: _PromptForm.ValueType  # 0
+    """PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
+    PROMPT_FORM_CHAT: _PromptForm.ValueType  # 1
+    """A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+    PROMPT_FORM_COMPLETION: _PromptForm.ValueType  # 2
+    """Plain text that the model goes on with, to the end of the program that is asked for."""
+
+class PromptForm(_PromptForm, metaclass=_PromptFormEnumTypeWrapper):
+    """How problems are put to a model, in training and in validation."""
+
+PROMPT_FORM_UNSPECIFIED: PromptForm.ValueType  # 0
+"""PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
+PROMPT_FORM_CHAT: PromptForm.ValueType  # 1
+"""A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+PROMPT_FORM_COMPLETION: PromptForm.ValueType  # 2
+"""Plain text that the model goes on with, to the end of the program that is asked for."""
+Global___PromptForm: _TypeAlias = PromptForm  # noqa: Y015
+
+class _PluginKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PluginKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PluginKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLUGIN_KIND_UNSPECIFIED: _PluginKind.ValueType  # 0
+    PLUGIN_KIND_SAMPLER: _PluginKind.ValueType  # 1
+    """Which problems a step draws."""
+    PLUGIN_KIND_LOSS: _PluginKind.ValueType  # 2
+    """The loss of the policy."""
+    PLUGIN_KIND_ADVANTAGE: _PluginKind.ValueType  # 3
+    """How advantages are made of rewards."""
+
+class PluginKind(_PluginKind, metaclass=_PluginKindEnumTypeWrapper): ...
+
+PLUGIN_KIND_UNSPECIFIED: PluginKind.ValueType  # 0
+PLUGIN_KIND_SAMPLER: PluginKind.ValueType  # 1
+"""Which problems a step draws."""
+PLUGIN_KIND_LOSS: PluginKind.ValueType  # 2
+"""The loss of the policy."""
+PLUGIN_KIND_ADVANTAGE: PluginKind.ValueType  # 3
+"""How advantages are made of rewards."""
+Global___PluginKind: _TypeAlias = PluginKind  # noqa: Y015
+
 @_typing.final
 class Resources(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -563,6 +612,41 @@ class WeightPoint(_message.Message):
 Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
+class Plugin(_message.Message):
+    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PACKAGE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    kind: Global___PluginKind.ValueType
+    name: _builtins.str
+    """Of the entry point in its group, "ratchet.sampler" say."""
+    package: _builtins.str
+    """Output only. The package that has it, its version, and the hash of its code, "sha256:<hex>"."""
+    version: _builtins.str
+    digest: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: Global___PluginKind.ValueType = ...,
+        name: _builtins.str = ...,
+        package: _builtins.str = ...,
+        version: _builtins.str = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "kind", b"kind", "name", b"name", "package", b"package", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Plugin: _TypeAlias = Plugin  # noqa: Y015
+
+@_typing.final
 class RunSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -585,6 +669,8 @@ class RunSpec(_message.Message):
     FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
+    PROMPT_FORM_FIELD_NUMBER: _builtins.int
+    PLUGINS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -605,6 +691,8 @@ class RunSpec(_message.Message):
     """A problem whose prompt has more than max_prompt_tokens (SFT: with its reference more than both together) ends the
     run with INVALID_ARGUMENT. Otherwise such problems are left out, and a notice says how many.
     """
+    prompt_form: Global___PromptForm.ValueType
+    """GetRun shows the one that was taken."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -629,6 +717,10 @@ class RunSpec(_message.Message):
     def thresholds(self) -> Global___Thresholds:
         """Where its guards act."""
 
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Plugin]:
+        """At most one of each kind. INVALID_ARGUMENT for one that is not installed beside the trainer, or not allowed there."""
+
     def __init__(
         self,
         *,
@@ -651,10 +743,12 @@ class RunSpec(_message.Message):
         forgeable_rewards: _builtins.bool = ...,
         thresholds: Global___Thresholds | None = ...,
         refuse_long_prompts: _builtins.bool = ...,
+        prompt_form: Global___PromptForm.ValueType = ...,
+        plugins: _abc.Iterable[Global___Plugin] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

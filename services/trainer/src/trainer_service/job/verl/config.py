@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet_rewards import Combination
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.plugins import PluginKind, named
+from trainer_service.domain.spec import Hyperparameters, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
@@ -21,6 +22,8 @@ PLUGIN = "trainer_service.job.verl.rank"
 DATASETS = "trainer_service.job.verl.driver.datasets"
 GDPO = "ratchet_gdpo"
 """The name of our estimator of advantages in verl's register (driver/advantages.py)."""
+PLUGIN_NAME = "ratchet_plugin"
+"""The name of a run's own loss, and of its own estimator of advantages, in verl's registers."""
 ROLLOUT = "ratchet"
 """The name of our rollout adapter in verl's config (actor_rollout_ref.rollout.name)."""
 # What a checkpoint holds. `hf_model` writes the exact training weights; verl's model_merger would round them to bf16.
@@ -131,14 +134,23 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"trainer.val_before_train={_base_is_validated(job, resume_from)}",
         *_resume(resume_from),
         *algorithm.overrides,
+        *_loss(job),
         *spec.verl_overrides,
     ]
 
 
 def _estimator(job: JobConfig) -> str:
     """GDPO has normalised each component in its group: what is left of GRPO's normalisation is that over the batch."""
+    if named(job.spec.plugins, PluginKind.ADVANTAGE):
+        return PLUGIN_NAME
     estimator = VERL_ALGORITHMS[job.spec.algorithm].estimator
     return GDPO if estimator == "grpo" and job.spec.reward.combination == Combination.GDPO else estimator
+
+
+def _loss(job: JobConfig) -> Sequence[Override]:
+    if named(job.spec.plugins, PluginKind.LOSS) is None:
+        return ()
+    return (f"actor_rollout_ref.actor.policy_loss.loss_mode={PLUGIN_NAME}",)
 
 
 def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
@@ -177,6 +189,7 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.val_max_samples={(validation and validation.limit) or -1}",
         f"data.custom_cls.path=pkg://{DATASETS}",
         f"data.custom_cls.name={dataset}",
+        f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
     )
 
 

@@ -68,6 +68,14 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")
 NOT_FINITE = "not_finite"
 """How many of these are no finite number in a step; absent where all are."""
+_OF_LOSS = "actor/plugin/"
+"""verl puts its "actor/" before."""
+
+
+def of_plugins(metrics: Mapping[str, object]) -> dict[str, float]:
+    """What a loss of one's own has measured, plugin/<name>, as plugin_<name>. Only finite numbers."""
+    own = {name: float(value) for name, value in metrics.items() if name.startswith(_OF_LOSS)}  # type: ignore[arg-type]
+    return {f"plugin_{name.removeprefix(_OF_LOSS)}": value for name, value in own.items() if math.isfinite(value)}
 
 
 def rename(metrics: Mapping[str, object], names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:

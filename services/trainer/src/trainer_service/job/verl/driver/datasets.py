@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
+from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_environments import Task
 from ratchet_problems import Problem, data_digest, load
 from trainer_service.job.lengths import fitting
@@ -23,7 +24,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
     ) -> None:
         problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(problems)
-        lengths = [len(prompt_ids(tokenizer, problem)) for problem in problems]
+        lengths = [len(prompt_ids(tokenizer, prompt_of(problem, config.prompt_form))) for problem in problems]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
         self.problems = self.fitting.problems
 
@@ -50,15 +51,17 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         read = load(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
         problems = [problem for problem in read if problem.references]
-        rows = {problem.id: self._row(problem, tokenizer) for problem in problems}
+        rows = {problem.id: self._row(problem, tokenizer, config.prompt_form) for problem in problems}
         lengths = [len(row["input_ids"]) for row in rows.values()]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
         self._rows = [rows[problem.id] for problem in self.fitting.problems]
 
     @staticmethod
-    def _row(problem: Problem, tokenizer: Any) -> dict[str, torch.Tensor]:
-        prompt = prompt_ids(tokenizer, problem)
-        answer = tokenizer(problem.references[0], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    def _row(problem: Problem, tokenizer: Any, form: Form) -> dict[str, torch.Tensor]:
+        put = prompt_of(problem, form)
+        prompt = prompt_ids(tokenizer, put)
+        reference = problem.references[0].removeprefix(put.text)  # a text may begin it
+        answer = tokenizer(reference, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
         return {
             "input_ids": torch.tensor(prompt + answer),
             "position_ids": torch.arange(len(prompt) + len(answer)),
@@ -72,11 +75,17 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         return self._rows[index]
 
 
-def prompt_ids(tokenizer: Any, problem: Problem) -> list[int]:
-    """The tokens that a completion of `problem` continues: its conversation in the model's chat template."""
-    return tokenizer.apply_chat_template(
-        Task.of(problem).conversation, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
+def prompt_of(problem: Problem, form: Form) -> Prompt:
+    """How training puts it to a model: as an evaluation does."""
+    return OWN_PROMPTING.put(problem, form)
+
+
+def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
+    """The tokens that a completion continues: of a chat, in the model's chat template; else those of the text."""
+    if not prompt.messages:
+        return list(tokenizer(prompt.text)["input_ids"])
+    conversation = [{"role": message.role, "content": message.content} for message in prompt.messages]
+    return tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
 
 
 def _limit(max_samples: int) -> int | None:

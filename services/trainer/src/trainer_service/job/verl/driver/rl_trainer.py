@@ -19,7 +19,9 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
+from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.run import Phase
+from trainer_service.job import plugins
 from trainer_service.job.faults import check_data, check_faults, check_probabilities
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
@@ -27,9 +29,10 @@ from trainer_service.job.session import Session
 from trainer_service.job.tally import components
 from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import prompt_ids
+from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.driver.samplers import PluginSampler
 from trainer_service.job.verl.rank.losses import GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
 
@@ -81,8 +84,10 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _init_dataloader(self) -> None:
         """Raises InvalidArgument when the problems that have room make no batch, DataLoss when they have changed."""
-        super()._init_dataloader()
         spec = self._session.job.spec
+        if draw := plugins.load(spec.plugins, PluginKind.SAMPLER):
+            trainer_base.create_rl_sampler = lambda config, dataset: PluginSampler(draw, dataset.problems, spec.seed)
+        super()._init_dataloader()
         check_data(spec.problems, self.train_dataset.digest)
         if spec.validation_problems:
             check_data(spec.validation_problems, self.val_dataset.digest)
@@ -128,7 +133,8 @@ class RatchetTrainer(PPOTrainerSync):
             policy=session.policy,
             environment=session.environment,
             weights=self._weights,
-            tokenize=lambda problem: prompt_ids(self.tokenizer, problem),
+            put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
+            tokenize=lambda prompt: prompt_ids(self.tokenizer, prompt),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
             problems=self.train_dataset.problems,
             group_size=rollout.n,
@@ -229,7 +235,7 @@ class RatchetTrainer(PPOTrainerSync):
         step = self.global_steps
         of_rewards = self._of_rewards(step) | self._validated
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
-        measured = names.rename(metrics, names.RL_NAMES) | of_rewards | self._excluded
+        measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))

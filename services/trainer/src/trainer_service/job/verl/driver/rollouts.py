@@ -14,6 +14,7 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
+from ratchet_benchmarks import Prompt
 from ratchet_environments import Environment, Task, judge
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Sampling, with_recovery
@@ -69,7 +70,8 @@ class Rollouts:
         policy: RunPolicy,
         environment: Environment,
         weights: Weights,
-        tokenize: Callable[[Problem], list[int]],
+        put: Callable[[Problem], Prompt],
+        tokenize: Callable[[Prompt], list[int]],
         detokenize: Callable[[Sequence[int]], str],
         problems: Sequence[Problem],
         group_size: int,
@@ -84,6 +86,7 @@ class Rollouts:
         self._policy = policy
         self._environment = environment
         self._weights = weights
+        self._put = put
         self._tokenize = tokenize
         self._detokenize = detokenize
         self._problems = problems
@@ -147,9 +150,10 @@ class Rollouts:
             self._failure = self._failure or error
 
     async def _group(self, problem: Problem, size: int, step: int, seed: int) -> Group:
-        prompt = self._tokenize(problem)
-        completions = await self._complete(prompt, size, seed)
-        graded = await asyncio.gather(*(self._grade(problem, completion) for completion in completions))
+        put = self._put(problem)
+        prompt = self._tokenize(put)
+        completions = await self._complete(prompt, size, seed, put.stop)
+        graded = await asyncio.gather(*(self._grade(problem, put, completion) for completion in completions))
         known = [(completion, one) for completion, one in zip(completions, graded, strict=True) if one is not None]
         earned = await self._earn(problem, [one for _, one in known], step)
         samples = [
@@ -159,7 +163,7 @@ class Rollouts:
         ]
         return Group(prompt, samples)
 
-    async def _grade(self, problem: Problem, completion: Completion) -> Graded | None:
+    async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
         """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
         no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
         if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
@@ -168,7 +172,7 @@ class Rollouts:
             )
             return None
         try:
-            answer = self._detokenize(completion.token_ids)
+            answer = put.cut(self._detokenize(completion.token_ids))
             return Graded(answer, (await judge(self._environment, Task.of(problem), answer)).grade)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
@@ -185,9 +189,11 @@ class Rollouts:
             self.last_fault = f"{problem.id}: a reward must be a finite number"
         return earned
 
-    async def _complete(self, prompt: Sequence[int], size: int, seed: int) -> Sequence[Completion]:
+    async def _complete(
+        self, prompt: Sequence[int], size: int, seed: int, stop: tuple[str, ...]
+    ) -> Sequence[Completion]:
         """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
-        sampling = replace(self._sampling, n=size, seed=seed)
+        sampling = replace(self._sampling, n=size, seed=seed, stop=stop)
         generation = await with_recovery(
             lambda: self._policy.generate(prompt, sampling, self._weights.policy_id), self._restore
         )

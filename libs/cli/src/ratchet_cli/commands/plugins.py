@@ -1,0 +1,54 @@
+"""`ratchet new sampler|loss|advantage`: a plug-in of training, as a Python package from its template."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import say
+
+NameArgument = Annotated[str, typer.Argument(help="Of the plug-in and its package: letters, digits and _.")]
+FolderOption = Annotated[Path, typer.Option(help="Where the package's folder goes.")]
+
+
+def new_sampler(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write a sampler of your own (which problems a step draws), a package with a test."""
+    _write("sampler", name, folder)
+
+
+def new_loss(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write a loss of your own, a package with a test."""
+    _write("loss", name, folder)
+
+
+def new_advantage(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write an estimator of advantages of your own, a package with a test."""
+    _write("advantage", name, folder)
+
+
+def _write(kind: str, name: str, folder: Path) -> None:
+    from importlib.resources import files
+
+    if not (name.isidentifier() and name.isascii()) or name in sys.stdlib_module_names:
+        raise CommandError(f"{name} is no name for a {kind}: use letters, digits and _; no module of Python's.", code=2)
+    package = folder / name
+    templates = files("ratchet_cli") / "templates" / "plugins"
+    wanted = {
+        "pyproject.toml": "pyproject.toml.txt",
+        f"{name}.py": f"{kind}.py.txt",
+        f"test_{name}.py": f"test_{kind}.py.txt",
+    }
+    try:
+        package.mkdir()
+        for file, template in wanted.items():
+            text = (templates / template).read_text(encoding="utf-8")
+            (package / file).write_text(text.replace("NAME", name).replace("KIND", kind), encoding="utf-8")
+            say(str(package / file))
+    except FileExistsError as error:
+        raise CommandError(f"{package} is there already.") from error
+    except OSError as error:
+        raise CommandError(f"{package} cannot be written: {error.strerror}.") from error
+    say(f"Install it where the trainer runs: uv pip install --python .venvs/trainer {package}")
+    say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train --plugin {kind}={name}")

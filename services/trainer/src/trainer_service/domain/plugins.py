@@ -1,0 +1,65 @@
+"""Plug-ins of a run: code of others that its job imports, installed beside the trainer and allowed by the operator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ratchet_kit.faults import Faults
+
+
+class PluginKind(StrEnum):
+    SAMPLER = "sampler"
+    """Which problems a step draws."""
+    LOSS = "loss"
+    """The loss of the policy."""
+    ADVANTAGE = "advantage"
+    """How advantages are made of rewards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """As a spec names it, by kind and name; the rest is found at Create, and holds for every attempt."""
+
+    kind: str
+    name: str
+    package: str = ""
+    version: str = ""
+    digest: str = ""
+    """Of the code, "sha256:<hex>"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    plugin: Plugin
+    allowed: bool
+
+
+def pinned(wanted: Sequence[Plugin], there: Sequence[Installed]) -> tuple[Plugin, ...]:
+    """What there is no such plug-in for stays as it is."""
+    known = {(one.plugin.kind, one.plugin.name): one.plugin for one in there}
+    return tuple(known.get((one.kind, one.name), one) for one in wanted)
+
+
+def check(wanted: Sequence[Plugin], there: Sequence[Installed], faults: Faults) -> None:
+    """Adds a fault for each that is of no kind, is not there, is not allowed, or is the second of its kind."""
+    for index, one in enumerate(wanted):
+        field = faults.under(f"plugins[{index}]")
+        if not field.one_of("kind", one.kind.upper(), [kind.upper() for kind in PluginKind]):
+            continue
+        field.unless(one.kind not in [other.kind for other in wanted[:index]], "kind", "must not be named twice")
+        found = [each for each in there if (each.plugin.kind, each.plugin.name) == (one.kind, one.name)]
+        if not found:
+            field.add("name", f"leads nowhere: no {one.kind} {one.name[:80]!r} is installed; {_there(one.kind, there)}")
+        elif not found[0].allowed:
+            package = found[0].plugin.package
+            how = f"RATCHET_TRAINER_PLUGINS={package} allows it"
+            field.add("name", f"must be allowed by the operator: {how}; {_there(one.kind, there)}")
+
+
+def _there(kind: str, there: Sequence[Installed]) -> str:
+    names = [one.plugin.name for one in there if one.plugin.kind == kind and one.allowed]
+    return f"there are: {', '.join(names)}" if names else "there is none (docs/plugins.md)"
+
+
+def named(plugins: Sequence[Plugin], kind: PluginKind) -> Plugin | None:
+    return next((one for one in plugins if one.kind == kind), None)

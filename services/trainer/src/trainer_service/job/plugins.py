@@ -1,0 +1,63 @@
+"""Plug-ins of this Python environment: entry points of the groups `ratchet.<kind>`. Those of a run are loaded here."""
+
+import hashlib
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from ratchet_kit.errors import DataLoss, InvalidArgument
+from trainer_service.domain.plugins import Plugin, PluginKind, named
+
+
+def installed() -> list[Plugin]:
+    """All there are, allowed or not; nothing of them is imported. One whose code is not there is left out."""
+    importlib.invalidate_caches()
+    found = [_plugin(kind, point) for kind in PluginKind for point in entry_points(group=f"ratchet.{kind}")]
+    return [plugin for plugin in found if plugin.digest]
+
+
+def load(plugins: Sequence[Plugin], kind: PluginKind) -> Callable[..., Any] | None:
+    """The run's plug-in of this kind, None where it has none.
+
+    Raises DataLoss when it is not the code that was found at Create, InvalidArgument when it cannot be imported.
+    """
+    wanted = named(plugins, kind)
+    if wanted is None:
+        return None
+    points = [point for point in entry_points(group=f"ratchet.{kind}") if point.name == wanted.name]
+    if not any(_plugin(kind, point) == wanted for point in points):
+        raise DataLoss(f"the {kind} {wanted.name} is not here as it was when the run was created: create it again")
+    try:
+        loaded = points[0].load()
+    except Exception as error:  # whatever the code of others raises
+        raise InvalidArgument(f"the {kind} {wanted.name} cannot be imported: {error}") from error
+    if not callable(loaded):
+        raise InvalidArgument(f"the {kind} {wanted.name} must be a function, as in its template (docs/plugins.md)")
+    function: Callable[..., Any] = loaded
+    return function
+
+
+def _plugin(kind: PluginKind, point: EntryPoint) -> Plugin:
+    package, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+    return Plugin(kind.value, point.name, package, version, _digest(point.module.partition(".")[0]))
+
+
+def _digest(module: str) -> str:
+    """Over the names and contents of all files of the top-level module or package; empty where there is none."""
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        return ""
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    files = [
+        (str(file.relative_to(folder)), file)
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    if not folders and spec.origin:
+        files = [(Path(spec.origin).name, Path(spec.origin))]
+    lines = [f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n" for name, file in sorted(files)]
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}" if lines else ""
