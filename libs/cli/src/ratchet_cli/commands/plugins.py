@@ -50,5 +50,5 @@ def _write(kind: str, name: str, folder: Path) -> None:
         raise CommandError(f"{package} is there already.") from error
     except OSError as error:
         raise CommandError(f"{package} cannot be written: {error.strerror}.") from error
-    say(f"Install it where the trainer runs: uv pip install --python .venvs/trainer {package}")
+    say(f"Install it where the trainer runs: .venvs/tools/bin/uv pip install --python .venvs/trainer {package}")
     say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train --plugin {kind}={name}")
