@@ -121,9 +121,10 @@ any_test = st.one_of(
 any_tests = usually(st.lists(any_test, max_size=3), st.just([common.Test()]), 20)
 graded_tests = usually(st.lists(any_test, min_size=1, max_size=3), any_tests)
 int64 = st.integers(-(2**63), 2**63 - 1)
-# An endless program takes all of its time.
+# An endless program takes all of its time. In a few milliseconds hardly any comes to an end.
+any_time = usually(st.integers(5 * 10**7, 10**8), st.integers(1000, 10**7), 4)
 any_limits = usually(
-    st.builds(limits, st.just(0), st.integers(1000, 10**8), st.none(), st.sampled_from([None, None, 1, 100])),
+    st.builds(limits, st.just(0), any_time, st.none(), st.sampled_from([None, None, 1, 100])),
     st.builds(limits, int64, st.integers(-(2**31), 2**31 - 1), int64, int64),
 )
 any_file_name = usually(
