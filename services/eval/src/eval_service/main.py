@@ -127,7 +127,14 @@ async def provision(
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, settings.reconcile_interval),
-            partial(tidy, [Kept("texts", settings.keep_texts, store.forget_texts)], clock),
+            partial(
+                tidy,
+                [
+                    Kept("texts", settings.keep_texts, store.forget_texts),
+                    Kept("unvoted pairs", settings.keep_unvoted_pairs, pairs.forget_unvoted),
+                ],
+                clock,
+            ),
         )
 
 

@@ -39,5 +39,7 @@ class Settings(ServiceSettings):
     keep_texts: timedelta = timedelta(days=180)
     """How long the completions of an evaluation, and what was seen when they ran, can be read after its end; 0: until
     it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
+    keep_unvoted_pairs: timedelta = timedelta(days=30)
+    """How long a pair that was drawn for a vote waits for it; 0: for good. One with a vote stays."""
     load_timeout: timedelta = timedelta(minutes=15)
     generate_timeout: timedelta = timedelta(minutes=5)

@@ -86,3 +86,13 @@ async def test_a_pair_that_cannot_be_read_hides_no_other_in_a_list(database_url:
         async with database.writing() as connection:
             await connection.execute(update(pairs).where(pairs.c.id == "pair_2").values(choice="unheard"))
         assert [one.id for one in await store.page(2, None)] == ["pair_3", "pair_1"]
+
+
+async def test_what_nobody_voted_on_is_forgotten(store: PairStore) -> None:
+    newer = replace(pair("pair_3"), create_time=NOW + timedelta(days=2))
+    await add(store, pair("pair_1"), pair("pair_2"), newer)
+    voted = await store.change("pair_2", lambda one: one.vote(Choice.LEFT, NOW))
+    assert await store.forget_unvoted(NOW + timedelta(days=1)) == 1
+    assert await store.page(9, None) == [newer, voted]
+    assert await store.find(Request("req_pair_1", "f")) is None
+    assert await store.forget_unvoted(NOW + timedelta(days=1)) == 0

@@ -1,6 +1,7 @@
 """PairStore in memory, for tests: the same promises, for one process."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from eval_service.domain.pair import Pair
 from ratchet_kit.errors import NotFound
@@ -37,6 +38,12 @@ class MemoryPairStore:
     async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
         pairs = [self._pairs[id] for id in sorted(self._pairs)]
         return [pair for pair in pairs if {pair.left.evaluation_id, pair.right.evaluation_id} <= set(ids)]
+
+    async def forget_unvoted(self, before: datetime) -> int:
+        old = {pair.id for pair in self._pairs.values() if pair.choice is None and pair.create_time < before}
+        self._pairs = {id: pair for id, pair in self._pairs.items() if id not in old}
+        self._made.remove(old)
+        return len(old)
 
 
 def _of(pair: Pair, evaluation_id: str) -> bool:

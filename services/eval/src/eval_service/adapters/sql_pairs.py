@@ -1,9 +1,10 @@
 """PairStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, or_, select, update
+from sqlalchemy import Row, and_, delete, or_, select, update
 
 from eval_service.adapters.tables import pairs
 from eval_service.domain.pair import Choice, Pair, Side
@@ -47,6 +48,11 @@ class SqlPairStore:
     async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
         query = select(pairs).where(pairs.c.left_id.in_(ids), pairs.c.right_id.in_(ids)).order_by(pairs.c.id)
         return [_pair(row) for row in await self._database.rows(query)]
+
+    async def forget_unvoted(self, before: datetime) -> int:
+        old = and_(pairs.c.choice == "", pairs.c.create_time < before)
+        async with self._database.writing() as connection:
+            return (await connection.execute(delete(pairs).where(old))).rowcount
 
 
 def _row(pair: Pair) -> dict[str, Any]:

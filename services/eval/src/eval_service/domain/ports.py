@@ -308,3 +308,7 @@ class PairStore(Protocol):
     async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
         """Those whose both sides are of these evaluations, oldest first."""
         ...
+
+    async def forget_unvoted(self, before: datetime) -> int:
+        """Removes the pairs that were drawn before and never voted on, and says how many there were."""
+        ...
