@@ -164,14 +164,22 @@ class TestMoments:
             variances.append(gap.variance)
         assert np.mean(variances) == pytest.approx(np.var(gaps), rel=0.1)
 
-    def test_the_same_answers_of_both_are_no_difference(self) -> None:
-        scores = np.arange(30) % 2
-        of_both = Moments.of(np.ones(30), scores)
-        shared = Products(30, 30.0, 15.0, 15.0, 15.0)
-        for bounded in (False, True):
-            gap = paired(of_both, of_both, shared, bounded=bounded)
-            assert gap.value == 0
-            assert 0 < gap.variance < 0.01 * (2 * mean(of_both).variance) + bounded
+    @pytest.mark.parametrize(("passed", "differ"), [(15, 0), (15, 1), (25, 2), (30, 0)])
+    def test_scores_that_hardly_differ_are_not_certain(self, passed: int, differ: int) -> None:
+        """Of 30 prompts the first passes so many, and the second those but for the last few."""
+        one, other = np.arange(30) < passed, np.arange(30) < passed - differ
+        shared = Products(30, 30.0, other.sum(), one.sum(), (one * other).sum())
+        gap = paired(*(Moments.of(np.ones(30), each) for each in (one, other)), shared, bounded=True)
+        assert (gap.value, gap.units) == (pytest.approx(differ / 30), 30)
+        # Agresti and Min: half a prompt more in each cell of the table, and n - 1 in place of n
+        expected = (differ + 1 - differ**2 / 32) / (32 * 31)
+        assert gap.variance == pytest.approx(expected)
+
+    def test_the_same_numbers_of_both_are_no_difference(self) -> None:
+        of_both = Moments.of(np.ones(30), np.arange(30))
+        total, squares = of_both.y, of_both.yy
+        gap = paired(of_both, of_both, Products(30, 30.0, total, total, squares))
+        assert (gap.value, gap.variance) == (0, pytest.approx(0, abs=1e-9))
 
     def test_units_without_a_past_count_as_average_ones(self, first, second) -> None:
         counts, totals, before = first

@@ -107,12 +107,22 @@ def mean(moments: Moments, *, bounded: bool = False) -> Mean:
 
 def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = False) -> Mean:
     """The difference of two variants that answered the same units: what a unit does to both is taken out of the
-    variance, 2 Cov(one, other), again by the delta method. Units of one variant alone add none."""
+    variance, 2 Cov(one, other), again by the delta method. Units of one variant alone add none.
+
+    `bounded`: the variance is that with half a unit more of each pair of 0 and 1, which is what `mean` adds to either
+    (Agresti and Min, Simple improved confidence intervals for comparing matched proportions, Statistics in Medicine 24,
+    2005): it is not 0 where the two never differed yet.
+    """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
-    together = shared.yy - b.value * shared.yx - a.value * shared.xy + a.value * b.value * shared.xx
+    if bounded:
+        one, other = _padded(one), _padded(other)
+        shared = Products(shared.units + 2, shared.xx + 2, shared.xy + 1, shared.yx + 1, shared.yy + 0.5)
+    p, q = one.y / one.x, other.y / other.x
+    together = shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx
     covariance = shared.units / (shared.units - 1) * together / (one.x * other.x)
     apart = a.variance + b.variance
-    return Mean(a.value - b.value, max(apart - 2 * covariance, ROUNDING * apart), shared.units)
+    units = shared.units - 2 if bounded else shared.units
+    return Mean(a.value - b.value, max(apart - 2 * covariance, ROUNDING * apart), units)
 
 
 def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[Mean]:
