@@ -46,6 +46,14 @@ export async function post(path, body = {}) {
   return (await send("POST", path, { body })).json();
 }
 
+export async function put(path, body = {}) {
+  return (await send("PUT", path, { body })).json();
+}
+
+export async function remove(path) {
+  return (await send("DELETE", path)).json();
+}
+
 // Up to `limit` items of a list, through its pages. `field`: where the answer has them.
 export async function list(path, field, { query = {}, limit = 200, signal } = {}) {
   const found = [];

@@ -1,7 +1,8 @@
 // The frame: sign-in, and which view the address asks for.
 
 import { ApiError, get, key } from "./api.js";
-import { el, field, form, problem } from "./dom.js";
+import { el, problem } from "./dom.js";
+import { field, form } from "./forms.js";
 import { comparison, evaluation, evaluations } from "./views/evaluations.js";
 import { experiment } from "./views/experiment.js";
 import { experiments } from "./views/experiments.js";

@@ -1,8 +1,9 @@
 // Evaluations, what is in one, and two of them compared.
 
 import { get, list, post } from "../api.js";
-import { button, el, empty, facts, field, form, number, problem, section, select, table } from "../dom.js";
+import { button, el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, count, interval, model, percentOf, short, signed, word } from "../format.js";
+import { field, form, select } from "../forms.js";
 import { live } from "../live.js";
 import { bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
 

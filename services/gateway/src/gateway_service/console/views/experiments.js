@@ -1,8 +1,9 @@
 // Experiments, and a form to start one.
 
 import { list, post, requestId } from "../api.js";
-import { el, empty, field, form, number, section, select, table } from "../dom.js";
+import { el, empty, number, section, table } from "../dom.js";
 import { ago, between, metricName, version, word } from "../format.js";
+import { field, form, select } from "../forms.js";
 import { later, live } from "../live.js";
 import { link, state, to } from "./parts.js";
 

@@ -1,7 +1,8 @@
 // What several views draw.
 
-import { button, confirmed, el, svg } from "../dom.js";
+import { button, el, svg } from "../dom.js";
 import { digest, mood, short, version, word } from "../format.js";
+import { confirmed } from "../forms.js";
 
 export const link = (path, text) => el("a", { href: `#/${path}` }, text);
 export const to = (...parts) => parts.map(encodeURIComponent).join("/");
