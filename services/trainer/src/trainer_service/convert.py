@@ -47,7 +47,12 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
         ),
         seed=message.seed,
-        hyperparameters=Hyperparameters(**{field.name: value for field, value in message.hyperparameters.ListFields()}),
+        hyperparameters=Hyperparameters(
+            **{
+                field.name: _enum_from_proto(field.enum_type, value) if field.enum_type else value
+                for field, value in message.hyperparameters.ListFields()
+            }
+        ),
         validate_every=message.validate_every if message.HasField("validate_every") else None,
         checkpoint_every=message.checkpoint_every if message.HasField("checkpoint_every") else None,
         loggers=tuple(message.loggers),
@@ -66,7 +71,9 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
 
 def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
     """Of a complete spec."""
-    taken = {name: number for name, number in asdict(spec.hyperparameters).items() if number is not None}
+    taken = {name: value for name, value in asdict(spec.hyperparameters).items() if value is not None}
+    if schedule := taken.pop("learning_rate_schedule", None):
+        taken["learning_rate_schedule"] = pb.LearningRateSchedule.Value(f"LEARNING_RATE_SCHEDULE_{schedule.upper()}")
     resources = spec.resources
     return pb.RunSpec(
         display_name=spec.display_name,
