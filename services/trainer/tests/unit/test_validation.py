@@ -9,8 +9,8 @@ from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.plugins import Plugin, PluginKind
+from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds

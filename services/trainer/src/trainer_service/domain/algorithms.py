@@ -2,13 +2,13 @@
 
 Sources of the numbers: DAPO's clip range and token-mean loss, arXiv:2503.14476 (section 3.1); PPO's clip range,
 arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as is usual with verifiable rewards
-(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the paper's,
-whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1). ReMax draws one
-completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr. GRPO is GRPO without
-two divisors, arXiv:2503.20783 (section 3). GSPO's clip range and four updates a step, arXiv:2507.18071 (section 5.1).
-CISPO has no lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no number for the upper one.
-Learning rates: verl's examples for models of billions of parameters; for models of millions, measured on the starter
-policy.
+(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the
+paper's, whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1).
+ReMax draws one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr.
+GRPO is GRPO without two divisors, arXiv:2503.20783 (section 3). GSPO's clip range and four updates a step,
+arXiv:2507.18071 (section 5.1). CISPO has no lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no
+number for the upper one. Learning rates: verl's examples for models of billions of parameters; for models of
+millions, measured on the starter policy.
 """
 
 from dataclasses import dataclass, fields, replace

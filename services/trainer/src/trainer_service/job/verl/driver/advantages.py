@@ -26,9 +26,7 @@ def whitened(
     return advantages, advantages
 
 
-def with_baselines(
-    compute: Callable[..., DataProto], baseline_of: Callable[[str], float]
-) -> Callable[..., DataProto]:
+def with_baselines(compute: Callable[..., DataProto], baseline_of: Callable[[str], float]) -> Callable[..., DataProto]:
     """verl's `compute_advantage_for_multi_trajectories`, with what its estimator `remax` needs and its trainer V1 does
     not hand on (trainer/ppo/v1/trainer_base.py:1740): the reward of each prompt's greedy completion.
 

@@ -98,8 +98,8 @@ def head_gathered_with_its_model() -> None:
 
 
 def linear_learning_rate() -> None:
-    """verl's FSDP engine has no linear schedule (workers/engine/fsdp/transformer_impl.py:503), and its config refuses the
-    name. The warm-up, and what a schedule's end is (the step after the last), are as in verl's cosine."""
+    """verl's FSDP engine has no linear schedule (workers/engine/fsdp/transformer_impl.py:503), and its config refuses
+    the name. The warm-up, and what a schedule's end is (the step after the last), are as in verl's cosine."""
     build = transformer_impl.FSDPEngine._build_lr_scheduler
 
     def _build_lr_scheduler(self: Any, optimizer: torch.optim.Optimizer) -> LambdaLR:
