@@ -4,6 +4,7 @@ Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
 
@@ -47,12 +48,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
         ),
         seed=message.seed,
-        hyperparameters=Hyperparameters(
-            **{
-                field.name: _enum_from_proto(field.enum_type, value) if field.enum_type else value
-                for field, value in message.hyperparameters.ListFields()
-            }
-        ),
+        hyperparameters=_hyperparameters_from_proto(message.hyperparameters),
         validate_every=message.validate_every if message.HasField("validate_every") else None,
         checkpoint_every=message.checkpoint_every if message.HasField("checkpoint_every") else None,
         loggers=tuple(message.loggers),
@@ -111,6 +107,13 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
+
+
+def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
+    given: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    if schedule := given.pop("learning_rate_schedule", 0):
+        given["learning_rate_schedule"] = _enum_from_proto(pb.LearningRateSchedule.DESCRIPTOR, schedule)
+    return Hyperparameters(**given)
 
 
 def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
