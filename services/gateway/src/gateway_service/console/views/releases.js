@@ -1,9 +1,9 @@
 // Releases, and a form to start one.
 
-import { list, post, requestId } from "../api.js";
+import { list, post } from "../api.js";
 import { el, empty, number, section, table } from "../dom.js";
 import { ago, version } from "../format.js";
-import { field, form, select } from "../forms.js";
+import { field, form, numeric, select } from "../forms.js";
 import { later, live } from "../live.js";
 import { link, state, to, versionLink } from "./parts.js";
 
@@ -69,6 +69,7 @@ async function startForm(signal, model) {
         "Stages, percent of traffic",
         el("input", {
           name: "stages",
+          "data-of": "spec.stages",
           value: "1, 5, 25, 50, 100",
           pattern: "\\s*\\d+(\\s*,\\s*\\d+)*\\s*",
           required: true,
@@ -76,15 +77,15 @@ async function startForm(signal, model) {
       ),
       field(
         "Least minutes of a stage",
-        el("input", { name: "minutes", type: "number", min: "0", step: "any", value: "5", required: true }),
+        numeric("minutes", "5", { step: "any", required: true }),
       ),
       field(
         "Least answers of a stage",
-        el("input", { name: "samples", type: "number", min: "0", value: "50", required: true }),
+        numeric("samples", "50", { required: true }),
       ),
       field(
         "Least scored answers so far",
-        el("input", { name: "scored", type: "number", min: "0", value: "0", required: true }),
+        numeric("scored", "0", { required: true }),
       ),
       field(
         "Where traffic shows nothing",
@@ -95,10 +96,10 @@ async function startForm(signal, model) {
       ),
       field(
         "Minutes it is watched after promotion",
-        el("input", { name: "watch", type: "number", min: "0", step: "any", value: "60", required: true }),
+        numeric("watch", "60", { step: "any", required: true, "data-of": "spec.watch" }),
       ),
     ],
-    async act(data) {
+    async act(data, request_id) {
       const gate = open.find((one) => one.id === data.get("gate"));
       const stage = (percent) => ({
         percent,
@@ -116,7 +117,7 @@ async function startForm(signal, model) {
         unproven: data.get("unproven"),
         watch: `${60 * Number(data.get("watch"))}s`,
       };
-      const { release: made } = await post("releases", { request_id: requestId(), spec });
+      const { release: made } = await post("releases", { request_id, spec });
       location.hash = `#/${to("releases", made.id)}`;
     },
   });

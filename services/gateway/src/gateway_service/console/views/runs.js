@@ -1,11 +1,12 @@
 // Training runs.
 
-import { get, list, post } from "../api.js";
+import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, interval, model, short, word } from "../format.js";
-import { live } from "../live.js";
+import { later, live } from "../live.js";
 import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
+import { runForm } from "./run_form.js";
 
 const START = "ratchet train --model starter --algorithm grpo";
 const ACTIONS = {
@@ -21,6 +22,12 @@ const ACTIONS = {
     false,
     ["STATE_FAILED", "STATE_CANCELLED"],
   ],
+  delete: [
+    "Delete",
+    "It is gone for good, with its curves, checkpoints and files. The version that it made stays.",
+    true,
+    ENDED,
+  ],
 };
 const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
@@ -29,13 +36,16 @@ export async function runs({ host, query, signal }) {
   const chosen = new Set((query.get("show") ?? "").split(",").filter(Boolean).slice(0, TOGETHER));
   const said = el("p", { class: "note", "aria-live": "polite" });
   const curves = new Curves(signal);
-  const all = el("div");
+  const all = el("div"),
+    start = section("Start a run");
   host.append(
     el("p", { class: "note" }, `Tick up to ${TOGETHER} to see their curves side by side.`),
     all,
     said,
     curves.node,
+    start,
   );
+  later(start, runForm(signal));
   for (const id of chosen) curves.add(id);
 
   function choose(id, input) {
@@ -89,10 +99,15 @@ export async function run({ host, parts: [id], signal }) {
     id,
     ACTIONS,
     async (name) => {
+      if (name === "delete") {
+        await remove(to("runs", id));
+        location.hash = "#/runs";
+        return;
+      }
       show((await post(to("runs", id, name))).run);
       if (name === "resume") (curves.drop(id), curves.add(id)); // what followed it has ended
     },
-    ["cancel", "resume"],
+    Object.keys(ACTIONS),
   );
   can.node.append(link(`runs?show=${encodeURIComponent(id)}`, "Beside other runs"));
   host.append(about, can.node, curves.node);
