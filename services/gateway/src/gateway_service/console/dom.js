@@ -45,7 +45,7 @@ export function table(columns, rows, { caption, empty } = {}) {
           el(
             "tr",
             {},
-            cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell ?? ""))),
+            cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell))),
           ),
         ),
       ),

@@ -91,5 +91,16 @@ const GOOD = [
   "better",
   "holds",
 ];
-const BAD = ["failed", "revoked", "expired", "rolled back", "not serving", "away", "refused", "falling back", "broken", "worse"];
+const BAD = [
+  "failed",
+  "revoked",
+  "expired",
+  "rolled back",
+  "not serving",
+  "away",
+  "refused",
+  "falling back",
+  "broken",
+  "worse",
+];
 export const mood = (state) => (BAD.includes(state) ? "bad" : GOOD.includes(state) ? "good" : "plain");

@@ -104,6 +104,8 @@ export function form({ fields, action, act, check }) {
     try {
       await act(new FormData(node), request);
       request = requestId();
+      node.reset();
+      arrange(node);
     } catch (error) {
       said.replaceChildren(shownAt(node, error));
       node.querySelector("[aria-invalid]")?.focus();

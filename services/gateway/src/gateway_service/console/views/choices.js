@@ -6,7 +6,18 @@ import { to } from "./parts.js";
 
 // Sets that Ratchet makes itself, and benchmarks whose data are fetched; the path of a file is another choice.
 export const OWN_SETS = ["composed/train", "composed/validation", "composed/test", "composed/demonstrations", "basics"];
-export const BENCHMARKS = ["humaneval", "humaneval+", "mbpp", "mbpp-sanitized", "mbpp+", "bigcodebench", "bigcodebench-hard", "codecontests", "apps", "leetcode"];
+export const BENCHMARKS = [
+  "humaneval",
+  "humaneval+",
+  "mbpp",
+  "mbpp-sanitized",
+  "mbpp+",
+  "bigcodebench",
+  "bigcodebench-hard",
+  "codecontests",
+  "apps",
+  "leetcode",
+];
 
 export const modelsOf = async (signal, name) =>
   (await list("models", "models", { signal })).filter((one) => !name || one.name === name);

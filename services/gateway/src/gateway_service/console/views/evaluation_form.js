@@ -23,7 +23,11 @@ export async function evaluationForm(signal) {
         }),
         "A named set, or the path of a file on the machine that evaluates.",
       ),
-      field("At most so many problems", numeric("limit", "", { min: "1", "data-of": "spec.problems.limit" }), "Empty: all."),
+      field(
+        "At most so many problems",
+        numeric("limit", "", { min: "1", "data-of": "spec.problems.limit" }),
+        "Empty: all.",
+      ),
       field(
         "Samples of each problem",
         numeric("samples", "1", { required: true, "data-of": "spec.samples_per_problem spec.k" }),

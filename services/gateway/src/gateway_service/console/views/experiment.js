@@ -132,13 +132,7 @@ function numbers({ spec, report }) {
     section(
       "Variants",
       table(
-        [
-          "variant",
-          "version",
-          "units",
-          "requests",
-          ...report.variants[0].values.map(metricName),
-        ],
+        ["variant", "version", "units", "requests", ...report.variants[0].values.map(metricName)],
         report.variants.map((one, place) => [
           one.name,
           versionLink(spec.variants[place].version),

@@ -51,7 +51,10 @@ export async function experimentForm(signal, model) {
       field("Its requests are", select("source", SOURCES)),
       ...requests(),
       ...measured(),
-      field("Description", el("input", { name: "description", maxlength: "200", autocomplete: "off", "data-of": "spec.description" })),
+      field(
+        "Description",
+        el("input", { name: "description", maxlength: "200", autocomplete: "off", "data-of": "spec.description" }),
+      ),
     ],
     async act(data, request_id) {
       const { experiment } = await post("experiments", { request_id, spec: spec(data, pairable) });
@@ -78,7 +81,10 @@ function requests() {
     ),
     onlyWhen(
       stored,
-      field("Tokens of an answer, at most", numeric("tokens", "512", { min: "1", "data-of": "spec.replay.sampling.max_tokens" })),
+      field(
+        "Tokens of an answer, at most",
+        numeric("tokens", "512", { min: "1", "data-of": "spec.replay.sampling.max_tokens" }),
+      ),
     ),
     onlyWhen(
       stored,
@@ -128,7 +134,11 @@ function measured() {
       uses("MEASURE_COST"),
       field(
         "Price of a million tokens of prompts",
-        numeric("prompt_price", "", { step: "any", required: true, "data-of": "spec.price.prompt_per_million spec.price" }),
+        numeric("prompt_price", "", {
+          step: "any",
+          required: true,
+          "data-of": "spec.price.prompt_per_million spec.price",
+        }),
         "In a currency of your own.",
       ),
     ),
@@ -136,7 +146,11 @@ function measured() {
       uses("MEASURE_COST"),
       field(
         "And of answers",
-        numeric("completion_price", "", { step: "any", required: true, "data-of": "spec.price.completion_per_million" }),
+        numeric("completion_price", "", {
+          step: "any",
+          required: true,
+          "data-of": "spec.price.completion_per_million",
+        }),
       ),
     ),
   ];
@@ -168,6 +182,9 @@ function spec(data, versions) {
       min_duration: `${3600 * Number(data.get("hours"))}s`,
       min_units: data.get("units"),
     };
-  const sampling = { temperature: Number(data.get("temperature")), max_tokens: Number(data.get("tokens")) || undefined };
+  const sampling = {
+    temperature: Number(data.get("temperature")),
+    max_tokens: Number(data.get("tokens")) || undefined,
+  };
   return { ...both, unit: "UNIT_REQUEST", replay: { latest: Number(data.get("latest")), sampling } };
 }

@@ -1,8 +1,8 @@
 // API keys: who may come in.
 
 import { key, list, post, put, remove, sleep } from "../api.js";
-import { button, el, number, section, table } from "../dom.js";
-import { ago, clock, word } from "../format.js";
+import { button, el, section, table } from "../dom.js";
+import { ago, clock } from "../format.js";
 import { confirmed, field, form, numeric, select } from "../forms.js";
 import { live, refresh } from "../live.js";
 import { parts } from "./choices.js";
@@ -21,23 +21,29 @@ const DAY = 86_400_000;
 export async function keys({ host, signal }) {
   const all = el("div"),
     made = el("div", { "aria-live": "polite" });
-  host.append(all, section("Make a key", makeForm(made, () => refresh(all)), made));
+  host.append(
+    all,
+    section(
+      "Make a key",
+      makeForm(made, () => refresh(all)),
+      made,
+    ),
+  );
   await live(
     all,
     signal,
     () => list("keys", "keys", { signal, limit: 1000 }),
     (found) =>
       table(
-        ["name", "key", "state", "may call", "traffic", "made", "by key", ""],
+        ["name", "secret", "state", "may call", "traffic", "made", ""],
         found.map((one) => [
-          one.name,
-          el("td", {}, el("code", {}, `${one.hint}…`), el("div", { class: "note" }, one.id)),
-          el("td", {}, state(standing(one), ""), one.expire_time && el("div", { class: "note" }, `until ${clock(one.expire_time)}`)),
-          el("td", {}, one.scopes.map((it) => word(it, "SCOPE_")).join(", "), one.models.length > 0 && `: ${one.models.join(", ")}`),
+          el("td", {}, one.name, el("div", { class: "note" }, one.id)),
+          el("code", {}, `${one.hint}…`),
+          el("td", {}, state(standing(one), ""), ending(one)),
+          one.scopes.includes("SCOPE_ADMIN") ? "everything" : one.models.join(", ") || "all models",
           one.keep_traffic ? "kept" : "forgotten",
-          number(ago(one.create_time)),
-          one.actor,
-          standing(one) === "valid" ? deeds(one, all) : one.revoke_time && el("td", {}, ago(one.revoke_time)),
+          el("td", {}, ago(one.create_time), one.actor && el("div", { class: "note" }, `by ${maker(one, found)}`)),
+          standing(one) === "valid" && deeds(one, all),
         ]),
         { caption: "Keys" },
       ),
@@ -49,8 +55,17 @@ function standing(one) {
   return one.expire_time && Date.parse(one.expire_time) < Date.now() ? "expired" : "valid";
 }
 
+function ending(one) {
+  const moment = one.revoke_time ? ago(one.revoke_time) : one.expire_time && `until ${clock(one.expire_time)}`;
+  return moment && el("div", { class: "note" }, moment);
+}
+
+const maker = ({ actor }, found) => found.find((one) => one.id === actor)?.name ?? actor;
+
 function deeds(one, all) {
-  const own = key.get()?.startsWith(one.hint) ? " It is the key that you are signed in with: you will be signed out." : "";
+  const own = key.get()?.startsWith(one.hint)
+    ? " It is the key that you are signed in with: you will be signed out."
+    : "";
   const revoke = {
     title: `Revoke: ${one.name}?`,
     text: `What uses it is refused from now on, and for good.${own}`,
@@ -82,14 +97,21 @@ function makeForm(made, done) {
   return form({
     action: "Make the key",
     fields: [
-      field("Name", el("input", { name: "name", required: true, maxlength: "100", autocomplete: "off", "data-of": "name" })),
+      field(
+        "Name",
+        el("input", { name: "name", required: true, maxlength: "100", autocomplete: "off", "data-of": "name" }),
+      ),
       field("May do", select("scope", SCOPES, "", { "data-of": "scopes" })),
       field(
         "Models that it may call",
         el("input", { name: "models", autocomplete: "off", spellcheck: "false", "data-of": "models" }),
         "With commas between. Empty: all.",
       ),
-      field("Days that it is valid", numeric("days", "", { min: "1", "data-of": "expire_time" }), "Empty: until it is revoked."),
+      field(
+        "Days that it is valid",
+        numeric("days", "", { min: "1", "data-of": "expire_time" }),
+        "Empty: until it is revoked.",
+      ),
       field("Its prompts and answers are", select("keep", KEEPING, "", { "data-of": "keep_traffic" })),
     ],
     async act(data, request_id) {

@@ -75,18 +75,9 @@ async function startForm(signal, model) {
           required: true,
         }),
       ),
-      field(
-        "Least minutes of a stage",
-        numeric("minutes", "5", { step: "any", required: true }),
-      ),
-      field(
-        "Least answers of a stage",
-        numeric("samples", "50", { required: true }),
-      ),
-      field(
-        "Least scored answers so far",
-        numeric("scored", "0", { required: true }),
-      ),
+      field("Least minutes of a stage", numeric("minutes", "5", { step: "any", required: true })),
+      field("Least answers of a stage", numeric("samples", "50", { required: true })),
+      field("Least scored answers so far", numeric("scored", "0", { required: true })),
       field(
         "Where traffic shows nothing",
         select("unproven", [

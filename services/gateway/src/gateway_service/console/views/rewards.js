@@ -7,10 +7,19 @@ import { live } from "../live.js";
 import { hash, link, runLink, to } from "./parts.js";
 
 const name = (one) => `${one.name}@${one.number}`;
-const ADD = ["ratchet new reward brevity --task code", "ratchet rewards try brevity.py", "ratchet rewards add brevity.py"];
+const ADD = [
+  "ratchet new reward brevity --task code",
+  "ratchet rewards try brevity.py",
+  "ratchet rewards add brevity.py",
+];
 
 export async function rewards({ host, signal }) {
-  await live(host, signal, () => list("rewards", "rewards", { signal }), (found) => versions(found));
+  await live(
+    host,
+    signal,
+    () => list("rewards", "rewards", { signal }),
+    (found) => versions(found),
+  );
 }
 
 export async function reward({ host, parts: [of, number_], signal }) {

@@ -7,9 +7,18 @@ import { field, form, numeric, offered, onlyWhen, select } from "../forms.js";
 import { modelsOf, OWN_SETS, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
 
-export const ALGORITHMS = ["SFT", "GRPO", "DR_GRPO", "DAPO", "GSPO", "CISPO", "RLOO", "REMAX", "REINFORCE_PLUS_PLUS", "PPO"].map(
-  (name) => [name, word(name, "")],
-);
+export const ALGORITHMS = [
+  "SFT",
+  "GRPO",
+  "DR_GRPO",
+  "DAPO",
+  "GSPO",
+  "CISPO",
+  "RLOO",
+  "REMAX",
+  "REINFORCE_PLUS_PLUS",
+  "PPO",
+].map((name) => [name, word(name, "")]);
 export const REWARDS = [
   "tests_passed",
   "tests_fraction",
@@ -34,7 +43,8 @@ export async function runForm(signal) {
   const champion = models.find((one) => one.aliases.champion);
   const first = champion ? `${champion.name}@${champion.aliases.champion}` : names[0][0];
   const samples = (value) => value("algorithm") !== "SFT";
-  const optional = (name, of, attributes) => numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
+  const optional = (name, of, attributes) =>
+    numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
   return form({
     action: "Start the run",
     fields: [
@@ -67,7 +77,11 @@ export async function runForm(signal) {
         numeric("limit", "", { min: "1", "data-of": "spec.validation_problems.limit" }),
         "Empty: all.",
       ),
-      field("Steps between validations", numeric("every", "10", { "data-of": "spec.validate_every" }), "Empty: at the end only."),
+      field(
+        "Steps between validations",
+        numeric("every", "10", { "data-of": "spec.validate_every" }),
+        "Empty: at the end only.",
+      ),
       field("Learning rate", optional("rate", "learning_rate", { step: "any" }), DEFAULT),
       field("Problems of a step", optional("batch", "batch_size"), DEFAULT),
       onlyWhen(samples, field("Answers of each problem", optional("group", "group_size"), DEFAULT)),

@@ -38,13 +38,8 @@ export async function runs({ host, query, signal }) {
   const curves = new Curves(signal);
   const all = el("div"),
     start = section("Start a run");
-  host.append(
-    el("p", { class: "note" }, `Tick up to ${TOGETHER} to see their curves side by side.`),
-    all,
-    said,
-    curves.node,
-    start,
-  );
+  const how = el("p", { class: "note", hidden: true }, `Tick up to ${TOGETHER} to see their curves side by side.`);
+  host.append(how, all, said, curves.node, start);
   later(start, runForm(signal));
   for (const id of chosen) curves.add(id);
 
@@ -64,8 +59,9 @@ export async function runs({ host, query, signal }) {
     all,
     signal,
     () => list("runs", "runs", { signal, limit: 100 }),
-    (found) =>
-      table(
+    (found) => {
+      how.hidden = !found.length;
+      return table(
         ["", "run", "state", "algorithm", "base", "steps", "took", "version", "started"],
         found.map((run) => [
           el("input", {
@@ -88,7 +84,8 @@ export async function runs({ host, query, signal }) {
           caption: "Training runs",
           empty: empty("There is no training run yet. Start one, and it shows up here:", START),
         },
-      ),
+      );
+    },
   );
 }
 
@@ -125,8 +122,7 @@ export async function run({ host, parts: [id], signal }) {
         ["version", versionLink(now.version)],
         [
           "best checkpoint",
-          now.best_checkpoint &&
-            `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
+          now.best_checkpoint && `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
         ],
         ["problems", spec.problems?.name],
         ["took", between(now.start_time, now.end_time)],
@@ -154,12 +150,7 @@ export async function run({ host, parts: [id], signal }) {
     (found) =>
       table(
         ["step", "validation score", "weights", "made"],
-        found.map((one) => [
-          number(one.step),
-          number(score(one)),
-          hash(one.policy_id),
-          ago(one.create_time),
-        ]),
+        found.map((one) => [number(one.step), number(score(one)), hash(one.policy_id), ago(one.create_time)]),
         { caption: "Checkpoints", empty: empty("None is written yet.") },
       ),
     15,
