@@ -256,6 +256,14 @@ class TestRuns:
         page.get_by_label(f"Curves of {runs[0]}").uncheck()
         until(lambda: runs[0] not in (curve.get_attribute("aria-label") or ""))
 
+    def test_what_a_run_will_take_is_said_before(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show("runs")
+        page.get_by_label("Steps", exact=True).fill("200")
+        page.keyboard.press("Tab")
+        page.get_by_text(re.compile("It can be made: a step may take .*, its training .* of memory")).wait_for()
+        screen.picture("run-form")
+
     def test_the_version_names_the_run(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
         version = client.runs.get(runs[0]).version
         screen.show("models/starter")

@@ -66,9 +66,7 @@ export function form({ fields, action, act, check }) {
     "form",
     { class: "fields", onsubmit: send, onchange: changed, oninput: () => clear(node) },
     fields,
-    checked,
-    said,
-    el("div", { class: "actions" }, submit),
+    el("div", {}, checked, said, el("div", { class: "actions" }, submit)),
   );
 
   function changed() {

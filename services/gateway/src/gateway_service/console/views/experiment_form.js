@@ -110,9 +110,9 @@ function measured() {
   return [
     field("Primary metric", select("measure", MEASURES, "", { "data-of": "spec.primary.measure" })),
     field(
-      "Smallest difference worth waiting for",
+      "Smallest difference",
       numeric("margin", "0.02", { step: "any", required: true, "data-of": "spec.primary.margin" }),
-      "In the metric's own unit: seconds, tokens, a share.",
+      "Worth waiting for, in the metric's own unit.",
     ),
     field(
       "Guardrail",

@@ -1,7 +1,7 @@
 // Experiments.
 
 import { list } from "../api.js";
-import { el, empty, number, section, table } from "../dom.js";
+import { el, empty, number, section, table, words } from "../dom.js";
 import { ago, between, metricName, version } from "../format.js";
 import { later, live } from "../live.js";
 import { experimentForm } from "./experiment_form.js";
@@ -33,7 +33,7 @@ export async function experiments({ host, query, signal }) {
           state(one.state),
           one.spec.variants.map((it) => `${it.name} ${version(it.version)}`).join(", "),
           metricName(one.spec.primary),
-          one.report?.conclusion ?? "",
+          words(one.report?.conclusion),
           number(between(one.start_time, one.end_time)),
           number(ago(one.create_time)),
         ]),

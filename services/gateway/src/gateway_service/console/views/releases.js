@@ -1,7 +1,7 @@
 // Releases, and a form to start one.
 
 import { list, post } from "../api.js";
-import { el, empty, number, section, table } from "../dom.js";
+import { el, empty, number, section, table, words } from "../dom.js";
 import { ago, version } from "../format.js";
 import { field, form, numeric, select } from "../forms.js";
 import { later, live } from "../live.js";
@@ -26,7 +26,7 @@ export async function releases({ host, query, signal }) {
           versionLink(one.spec.candidate),
           versionLink(one.baseline),
           number(`${one.percent} %`),
-          one.failure?.message ?? one.waits_for,
+          words(one.failure?.message ?? one.waits_for),
           number(ago(one.create_time)),
         ]),
         {
