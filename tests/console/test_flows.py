@@ -122,11 +122,10 @@ class TestEvaluations:
     def test_two_are_compared(self, screen: Screen) -> None:
         page = screen.page
         screen.show("evaluations")
-        form = page.locator("form")
-        versions = form.get_by_label("Baseline").locator("option").all_inner_texts()
+        form = page.locator("form", has=page.get_by_role("button", name="Compare"))
         for label, version in (("Baseline", "table@1"), ("Candidate", "table@2")):
-            chosen = next(text for text in versions if version in text)
-            form.get_by_label(label).select_option(label=chosen)
+            option = form.get_by_label(label).locator("option", has_text=f"{version} on").first
+            form.get_by_label(label).select_option(option.get_attribute("value"))
         page.get_by_role("button", name="Compare").click()
         page.get_by_text("The candidate is better: +0.500 in pass@1").wait_for()
         screen.picture("comparison")

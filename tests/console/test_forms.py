@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import access_pb2
+from ratchet.common.v1 import access_pb2, model_pb2
 from ratchet.gateway.v1 import experiment_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 
-from ..e2e.conftest import Platform
 from . import traffic
 from .conftest import Screen, inert, sign_in, until
 
@@ -211,10 +210,24 @@ class TestWhatHappensMeanwhile:
         page.unroute("**/api/v1/keys*")
         page.get_by_role("alert").wait_for(state="detached")
 
+    def test_a_list_that_is_cut_says_so(self, screen: Screen, client: Client) -> None:
+        page = screen.page
+
+        def more(route: Any) -> None:
+            found = route.fetch().json()
+            route.fulfill(json={"experiments": found["experiments"][:1] * 100, "next_page_token": "more"})
+
+        page.route("**/api/v1/experiments?*", more)
+        screen.show("experiments")
+        page.get_by_text("The newest 100 are shown. All of them: ratchet experiments list --limit 0").wait_for()
+        page.unroute("**/api/v1/experiments?*")
+
     def test_the_description_of_an_experiment_is_text(self, screen: Screen, client: Client) -> None:
         description = "<img src=x onerror='window.broken = 4'>"
         variants = [
-            experiment_pb2.ExperimentVariant(name=f"v{number}", version={"model": traffic.MODEL, "number": number})
+            experiment_pb2.ExperimentVariant(
+                name=f"v{number}", version=model_pb2.VersionRef(model=traffic.MODEL, number=number)
+            )
             for number in (1, 2)
         ]
         primary = experiment_pb2.ExperimentMetric(measure=experiment_pb2.ExperimentMetric.MEASURE_QUALITY)

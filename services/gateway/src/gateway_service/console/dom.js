@@ -21,8 +21,8 @@ function filled(node, attributes, children) {
   return node;
 }
 
-// With its roles spelled out: on a phone its rows are shown as cards, and would lose them.
-export function table(columns, rows, { caption, empty } = {}) {
+// `all`: the command that lists what is not shown, where it was `cut`. With its roles spelled out: on a phone its rows are shown as cards, and would lose them.
+export function table(columns, rows, { caption, empty, cut, all } = {}) {
   if (!rows.length && empty) return empty;
   const heads = columns.map((name) => el("th", { scope: "col", role: "columnheader" }, name));
   const body = rows.map((cells) => {
@@ -39,6 +39,7 @@ export function table(columns, rows, { caption, empty } = {}) {
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads)),
       el("tbody", { role: "rowgroup" }, body),
     ),
+    cut && el("p", { class: "note" }, `The newest ${rows.length} are shown. All of them: `, el("code", {}, all)),
   );
 }
 

@@ -53,7 +53,12 @@ export async function evaluations({ host, signal }) {
           number(between(one.start_time, one.end_time)),
           number(ago(one.create_time)),
         ]),
-        { caption: "Evaluations", empty: empty("There is no evaluation yet. Measure a version:", START) },
+        {
+          caption: "Evaluations",
+          cut: found.cut,
+          all: "ratchet evaluations list --limit 0",
+          empty: empty("There is no evaluation yet. Measure a version:", START),
+        },
       );
     },
   );

@@ -39,6 +39,8 @@ export async function experiments({ host, query, signal }) {
         ]),
         {
           caption: "Experiments",
+          cut: found.cut,
+          all: "ratchet experiments list --limit 0",
           empty: empty(
             "There is no experiment yet. It puts two versions side by side on live traffic, and needs no gate:",
             EXAMPLE,

@@ -45,7 +45,7 @@ export async function keys({ host, signal }) {
           el("td", {}, ago(one.create_time), one.actor && el("div", { class: "note" }, `by ${maker(one, found)}`)),
           standing(one) === "valid" && deeds(one, all),
         ]),
-        { caption: "Keys" },
+        { caption: "Keys", cut: found.cut, all: "ratchet keys list --limit 0" },
       ),
   );
 }

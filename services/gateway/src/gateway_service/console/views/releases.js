@@ -31,6 +31,8 @@ export async function releases({ host, query, signal }) {
         ]),
         {
           caption: "Releases",
+          cut: found.cut,
+          all: "ratchet releases list --limit 0",
           empty: empty(
             "There is no release yet. It takes a candidate that passed a gate against the champion:",
             "ratchet gate --model starter@2",

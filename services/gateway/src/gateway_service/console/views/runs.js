@@ -82,6 +82,8 @@ export async function runs({ host, query, signal }) {
         ]),
         {
           caption: "Training runs",
+          cut: found.cut,
+          all: "ratchet runs list --limit 0",
           empty: empty("There is no training run yet. Start one, and it shows up here:", START),
         },
       );
