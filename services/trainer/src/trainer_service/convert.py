@@ -4,6 +4,7 @@ Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
 
@@ -47,7 +48,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
         ),
         seed=message.seed,
-        hyperparameters=Hyperparameters(**{field.name: value for field, value in message.hyperparameters.ListFields()}),
+        hyperparameters=_hyperparameters_from_proto(message.hyperparameters),
         validate_every=message.validate_every if message.HasField("validate_every") else None,
         checkpoint_every=message.checkpoint_every if message.HasField("checkpoint_every") else None,
         loggers=tuple(message.loggers),
@@ -59,6 +60,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         plugins=tuple(
             Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
         ),
+        pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
@@ -66,13 +68,16 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
 
 def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
     """Of a complete spec."""
-    taken = {name: number for name, number in asdict(spec.hyperparameters).items() if number is not None}
+    taken = {name: value for name, value in asdict(spec.hyperparameters).items() if value is not None}
+    if schedule := taken.pop("learning_rate_schedule", None):
+        taken["learning_rate_schedule"] = pb.LearningRateSchedule.Value(f"LEARNING_RATE_SCHEDULE_{schedule.upper()}")
     resources = spec.resources
     return pb.RunSpec(
         display_name=spec.display_name,
         base=refs.model_to_proto(spec.base) if spec.base else None,
         algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
-        problems=_problem_set_to_proto(spec.problems),
+        problems=_problem_set_to_proto(spec.problems) if spec.problems.name else None,
+        pairs=_problem_set_to_proto(spec.pairs) if spec.pairs else None,
         validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
         reward=rewards.to_proto(spec.reward),
         steps=spec.steps,
@@ -104,6 +109,13 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
+
+
+def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
+    given: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    if schedule := given.pop("learning_rate_schedule", 0):
+        given["learning_rate_schedule"] = _enum_from_proto(pb.LearningRateSchedule.DESCRIPTOR, schedule)
+    return Hyperparameters(**given)
 
 
 def state_from_proto(value: pb.Run.State.ValueType) -> State | None:

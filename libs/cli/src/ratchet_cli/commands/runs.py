@@ -48,7 +48,10 @@ def train(
         Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, in place of other options.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
-    problems: Annotated[str, typer.Option(help="Named set or JSONL file to train on.")] = "composed/train",
+    problems: Annotated[
+        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the --pairs.")
+    ] = "",
+    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo).")] = "",
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
@@ -90,12 +93,14 @@ def train(
     if not model:
         raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
+    problems = problems or ("" if pairs else "composed/train")
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
             display_name=name,
             base=refs.model_to_proto(base),
             algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
-            problems=problem_pb2.ProblemSetRef(name=problems),
+            problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
+            pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
             reward=parsed(reward, combine),
             steps=steps,
@@ -168,6 +173,11 @@ def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
             raise CommandError(f"{option} {pair}: '{key}' is no {kind}." + hint, code=2)
+        if values := fields[key].enum_type:
+            prefix = values.values[0].name.removesuffix("UNSPECIFIED")
+            numbers = {value.name.removeprefix(prefix).lower(): value.number for value in values.values if value.number}
+            setattr(result, key, one_of(text, numbers, f"{option} {key}"))
+            continue
         try:
             setattr(result, key, _value(text, fields[key].cpp_type))
         except ValueError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ratchet_rewards import Combination
 from trainer_service.domain.plugins import PluginKind, named
-from trainer_service.domain.spec import Hyperparameters, PromptForm
+from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
@@ -110,7 +110,8 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"{actor}.data_loader_seed={spec.seed}",
         f"{actor}.clip_ratio_low={hyper.clip_low}",
         f"{actor}.clip_ratio_high={hyper.clip_high}",
-        # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count.
+        # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count. Some
+        # algorithms average otherwise.
         f"{actor}.loss_agg_mode=token-mean",
         f"{actor}.entropy_coeff={hyper.entropy_coefficient}",
         f"{actor}.grad_clip={hyper.max_grad_norm}",
@@ -131,7 +132,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         # verl counts epochs in RL, too, and must not end by them: more than any run has.
         *_trainer(job, epochs=10**6),
-        f"trainer.val_before_train={_base_is_validated(job, resume_from)}",
+        f"trainer.val_before_train={base_is_validated(job, resume_from)}",
         *_resume(resume_from),
         *algorithm.overrides,
         *_loss(job),
@@ -155,9 +156,23 @@ def _loss(job: JobConfig) -> Sequence[Override]:
 
 def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     """Overrides of verl's `sft_trainer_engine`."""
+    return [*_data(job, "ExampleDataset"), *_examples(job, resume_from)]
+
+
+def dpo_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """Overrides of the same, for pairs. Validation is by completions: verl has none to make."""
+    return [
+        *_data(job, "PairDataset"),
+        "data.val_files=null",
+        *_examples(job, resume_from),
+        # It would part the rows of a pair (trainer/sft_trainer_ray.py, fit).
+        "trainer.balance_batch=False",
+    ]
+
+
+def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
     spec, hyper = job.spec, job.spec.hyperparameters
     return [
-        *_data(job, "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         "data.use_dynamic_bsz=True",
         f"data.max_token_len_per_gpu={job.passes.tokens}",
@@ -181,7 +196,7 @@ def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
 
 
 def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
-    problems, validation = job.spec.problems, job.spec.validation_problems
+    problems, validation = job.spec.learned, job.spec.validation_problems
     return (
         f"data.train_files={quote(problems.name)}",
         f"data.val_files={quote(validation.name) if validation else 'null'}",
@@ -231,9 +246,10 @@ _LEARNED_AGAIN = ("actor_rollout_ref.actor.ppo_epochs", "algorithm.rollout_corre
 def _once(job: JobConfig) -> Sequence[Override]:
     """Where a batch is learned from once, old log-probs are those of the update itself: no pass is made for them
     (rank/losses.py). The other settings of a run are kept, but what needs the whole batch before the update, or a
-    second update, has the pass."""
+    second update, or a reward that they are part of, has the pass."""
     hyper, overrides = job.spec.hyperparameters, job.spec.verl_overrides
-    if hyper.mini_batch_size != hyper.batch_size or any(setting.startswith(_LEARNED_AGAIN) for setting in overrides):
+    again = any(setting.startswith(_LEARNED_AGAIN) for setting in overrides)
+    if again or hyper.mini_batch_size != hyper.batch_size or hyper.kl_in_reward:
         return ()
     return (
         "algorithm.rollout_correction.bypass_mode=True",
@@ -255,14 +271,18 @@ def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
 
 
 def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None) -> Sequence[Override]:
+    schedule = hyper.learning_rate_schedule
     return (
         f"{prefix}.lr={learning_rate}",
         f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
         f"{prefix}.weight_decay={hyper.weight_decay}",
+        # verl has no linear schedule: rank/patches.py.
+        f"{prefix}.lr_scheduler_type={'cosine' if schedule == LearningRateSchedule.COSINE else 'constant'}",
+        f"{prefix}.min_lr_ratio={hyper.learning_rate_end_ratio or 0.0}",
     )
 
 
-def _base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
+def base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
     """What a policy has come to is seen against its base; where only the end is validated, nothing could be stopped."""
     spec = job.spec
     is_needed = spec.validation_problems is not None and (spec.validate_every or spec.steps) < spec.steps
@@ -274,9 +294,12 @@ def _reference(job: JobConfig) -> Sequence[Override]:
     hyper = job.spec.hyperparameters
     if hyper.kl_coefficient == 0:
         return ("actor_rollout_ref.actor.use_kl_loss=False",)
+    in_reward = bool(hyper.kl_in_reward)
+    place = "algorithm.kl_ctrl.kl_coef" if in_reward else "actor_rollout_ref.actor.kl_loss_coef"
     return (
-        "actor_rollout_ref.actor.use_kl_loss=True",
-        f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
+        f"algorithm.use_kl_in_reward={in_reward}",
+        f"actor_rollout_ref.actor.use_kl_loss={not in_reward}",
+        f"{place}={hyper.kl_coefficient}",
         "actor_rollout_ref.ref.strategy=fsdp2",
         *_engine("actor_rollout_ref.ref.fsdp_config", job),
     )

@@ -11,7 +11,7 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "advantage_mean": ("critic/advantages/mean",),
     "return_mean": ("critic/returns/mean",),
     # Against the base policy when the run has a KL penalty, else against the policy that sampled.
-    "kl": ("actor/kl_loss", "actor/ppo_kl"),
+    "kl": ("actor/kl_loss", "actor/reward_kl_penalty", "actor/ppo_kl"),
     "entropy": ("actor/entropy",),
     "clip_fraction": ("actor/pg_clipfrac",),
     "grad_norm": ("actor/grad_norm",),
@@ -63,6 +63,21 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
     "validation_score": ("validation/score",),
     "time_step_s": ("timing_s/step",),
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
+}
+
+_OF_VALIDATION = ("validation_score", "base_score")
+DPO_NAMES: Mapping[str, tuple[str, ...]] = {
+    **{ours: theirs for ours, theirs in SFT_NAMES.items() if ours != "validation_loss"},
+    **{ours: theirs for ours, theirs in RL_NAMES.items() if ours.startswith(_OF_VALIDATION)},
+    "validation_problems": RL_NAMES["validation_problems"],
+    "sync_bytes": RL_NAMES["sync_bytes"],
+    "sync_probe_error": RL_NAMES["sync_probe_error"],
+    # Of pairs, means: log-probs are nats of a whole answer.
+    "pair_accuracy": ("train/pair_accuracy",),
+    "pair_margin": ("train/pair_margin",),
+    "chosen_logprob": ("train/chosen_logprob",),
+    "rejected_logprob": ("train/rejected_logprob",),
+    "time_validate_s": ("timing_s/testing",),
 }
 
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")

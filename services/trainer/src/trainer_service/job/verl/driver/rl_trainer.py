@@ -7,12 +7,13 @@ the step is reported, and only then does its checkpoint count.
 
 from concurrent.futures import Future
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import ray
+import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.single_controller.ray import ResourcePoolManager
+from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -26,21 +27,18 @@ from trainer_service.job.faults import check_data, check_faults, check_probabili
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
-from trainer_service.job.tally import components
-from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.driver.advantages import with_baselines
 from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.samplers import PluginSampler
-from trainer_service.job.verl.rank.losses import GAP_MEAN
+from trainer_service.job.verl.driver.validation import validate
+from trainer_service.job.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 """Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""
-SCORE = "validation/score"
-BASE_SCORE = "validation/base_score"
-PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
 MAX_FILTERED_BATCHES = 3
@@ -140,11 +138,16 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=rollout.n,
             fewest=2 if session.job.algorithm.is_grouped else 1,
             seed=session.job.spec.seed,
-            temperature=rollout.temperature,
+            temperature=session.job.spec.temperature_at,
             max_tokens=self.config.data.max_response_length,
             rewarding=session.rewarding,
             last_step=session.job.spec.steps,
+            has_greedy=session.job.algorithm.has_greedy,
         )
+        if session.job.algorithm.has_greedy:
+            compute = trainer_base.compute_advantage_for_multi_trajectories
+            baselined = with_baselines(compute, self.rollouts.greedy_of)
+            trainer_base.compute_advantage_for_multi_trajectories = baselined
         return self.rollouts
 
     def fit(self, agent_loop_manager: Rollouts) -> None:
@@ -165,6 +168,10 @@ class RatchetTrainer(PPOTrainerSync):
     def on_train_begin(self) -> None:
         """The base has been validated where that is wanted: the first step comes next."""
         self._session.reporter.phase(Phase.GENERATING)
+
+    def on_step_begin(self) -> None:
+        """What is sampled at a temperature is learned from at the same."""
+        self.config.actor_rollout_ref.rollout.temperature = self._session.job.spec.temperature_at(self.global_steps)
 
     def on_step_end(self) -> None:
         with trainer_base.marked_timer("update_weights", self.timing_raw):
@@ -194,6 +201,11 @@ class RatchetTrainer(PPOTrainerSync):
             return batch  # they come with the update: rank/losses.py
         batch = super()._compute_old_log_prob(batch, metrics)
         self._check_probabilities(metrics, GAP)
+        if self.config.actor_rollout_ref.actor.loss_agg_mode != "token-mean":  # else it is nats a token already
+            fields = ["entropy", "response_mask"]
+            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+            padded = data.to_padded_tensor()
+            metrics[ENTROPY] = agg_loss(padded["entropy"], padded["response_mask"], "token-mean").item()
         return batch
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -211,21 +223,13 @@ class RatchetTrainer(PPOTrainerSync):
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
-        samples = self._session.job.validation_samples
-        groups = self.rollouts.validate(self.val_dataset.problems, samples, self.global_steps)
-        earned = [sample.earned for group in groups for sample in group.samples]
-        expected = len(groups) * samples
-        self._check_faults(expected - len(earned), expected)
-        score = fmean(one.score for one in earned)
-        of = "base" if self.global_steps == 0 else "validation"
-        self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
-        scores = [[sample.earned.score for sample in group.samples] for group in groups]
-        sure = interval(self.val_dataset.problems, scores)
+        found = validate(self.rollouts, self.val_dataset.problems, self._session.job, self.global_steps)
+        self._validated = dict(found.components)
         if self.global_steps == 0:  # the base, before the first step
-            self._base = _with_ends(BASE_SCORE, score, sure)
+            self._base = found.base_metrics
             return self._base
-        self._score, self._interval = score, sure
-        return {PROBLEMS: len(groups), **_with_ends(SCORE, score, sure)}
+        self._score, self._interval = found.score, found.interval
+        return found.metrics
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
@@ -237,6 +241,7 @@ class RatchetTrainer(PPOTrainerSync):
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
+        measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
@@ -246,6 +251,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _of_rewards(self, step: int) -> dict[str, float]:
         rewarding = self._session.rewarding
         tallied = self.rollouts.tally.take() | rewarding.weights(step)
+        if self._session.job.algorithm.has_greedy:
+            tallied["greedy_reward_mean"] = self.rollouts.greedy_mean
         if rewarding.reward.combination == Combination.GDPO and "score_mean" in tallied:
             tallied["reward_mean"] = tallied["score_mean"]  # the mean over a group is 0 whatever is learned
         return tallied
@@ -263,8 +270,3 @@ class RatchetTrainer(PPOTrainerSync):
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
         check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
-
-
-def _with_ends(name: str, score: float, interval: Estimate | None) -> dict[str, float]:
-    ends = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {}
-    return {name: score, **ends}
