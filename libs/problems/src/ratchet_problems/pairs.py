@@ -1,8 +1,8 @@
-"""Pairs of answers to one prompt, of which one is better, as JSONL: one pair a line, every fault with its line and field.
+"""Pairs of answers to one prompt, of which one is better, as JSONL: a pair a line, every fault with its line and field.
 
 A line has `chosen` and `rejected`, and what they answer. That is one of
 
-    {"prompt": [{"role": "user", "content": "..."}], "chosen": [{"role": "assistant", "content": "..."}], "rejected": [...]}
+    {"prompt": [{"role": "user", "content": "..."}], "chosen": [{"role": "assistant", ...}], "rejected": [...]}
     {"prompt": "def add(a, b):\\n", "chosen": "    return a + b", "rejected": "    return a - b"}
     {"problem": "Write add(a, b), which ...", "chosen": "def add(a, b): ...", "rejected": "..."}
 

@@ -94,6 +94,7 @@ def make_pairs(
         except OSError as error:
             raise CommandError(f"{out} cannot be written: {error}.") from error
     if not count:
+        out.unlink()
         raise CommandError("No problem has both a sample that passes and one that fails; take more samples a problem.")
     say(f"{count} pairs are in {out}")
 

@@ -78,8 +78,8 @@ class Passes:
 class Hyperparameters:
     """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
 
-    Batches count prompts (RL), examples (SFT) or pairs (DPO); a micro batch counts sequences (DPO: pairs), or tokens, on
-    one rank; lengths count tokens.
+    Batches count prompts (RL), examples (SFT) or pairs (DPO); a micro batch counts sequences (DPO: pairs), or tokens,
+    on one rank; lengths count tokens.
     """
 
     learning_rate: float | None = None
