@@ -136,6 +136,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         self._metrics: StepMetrics | None = None
         self.first: dict[str, float] = {}
         super().__init__(config)
+        if self.resume_global_step % self.steps_per_epoch == 0:
+            # The state that is saved after an epoch's last batch is that of its end, where no batch is left: the epoch
+            # that comes next would be passed over.
+            self.train_dataloader.next_iter_state = None
 
     def _build_engine(self) -> None:
         """verl reserves CPUs for ten processes per rank (single_controller/ray/base.py:119), of which there is one."""
