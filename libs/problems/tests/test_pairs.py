@@ -84,4 +84,4 @@ def test_a_pair_of_a_problem_has_its_fingerprint(write: Any) -> None:
     known = load("composed/train", limit=1)[0]
     made = {"problem": known.prompt, "chosen": "a", "rejected": "b"}
     asked = {"prompt": [{"role": "user", "content": known.prompt}]} | ANSWERED
-    assert {fingerprint(pair.asked) for pair in pairs.read(write(made, asked))} == {fingerprint(known)}
+    assert {fingerprint(pair.as_problem) for pair in pairs.read(write(made, asked))} == {fingerprint(known)}

@@ -45,7 +45,7 @@ class Pair:
         return "chat" if self.messages else "completion" if self.text else ""
 
     @property
-    def asked(self) -> Problem:
+    def as_problem(self) -> Problem:
         """What is answered, as a problem: by its prompt a set of problems is known to hold it, too."""
         prompt = self.problem or self.text or self.messages[-1].content
         return Problem(self.id, prompt, (), references=(self.chosen,))

@@ -26,7 +26,7 @@ class LibraryProblemSets:
 def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
     ref = _located(places, ref)
     pairs = pair_files.read(ref.name, limit=ref.limit)
-    prints = tuple(dict.fromkeys(fingerprint(pair.asked) for pair in pairs))  # a problem has several pairs
+    prints = tuple(dict.fromkeys(fingerprint(pair.as_problem) for pair in pairs))  # a problem has several pairs
     digest = pair_files.pairs_digest(pairs)
     return FoundSet(replace(ref, digest=digest), len(pairs), fingerprints=prints, form=pair_files.form_of(pairs))
 

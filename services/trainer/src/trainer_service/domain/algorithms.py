@@ -127,6 +127,6 @@ _ROWS = (
         divides_by_deviation=True,
         updates=4,
     ),
-    Algorithm("dpo", _DPO, Hyperparameters(learning_rate=1e-4), takes_pairs=True),
+    Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),
 )
 ALGORITHMS = {row.name: row for row in _ROWS}

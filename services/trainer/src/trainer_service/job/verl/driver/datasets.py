@@ -107,7 +107,7 @@ def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
     """Conversations and texts as they stand; a problem as any."""
     if pair.form:
         return Prompt(messages=pair.messages, text=pair.text)
-    return prompt_of(pair.asked, form)
+    return prompt_of(pair.as_problem, form)
 
 
 def prompt_of(problem: Problem, form: Form) -> Prompt:
