@@ -1,6 +1,7 @@
 """`ratchet study` over a platform in memory: nothing is made twice, and what was cut off goes on."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.study import report, work
-from ratchet_cli.study.command import Study
+from ratchet_cli.study.command import Study, study
 from ratchet_cli.study.plan import Plan
 from ratchet_cli.study.records import StudyFolder
 from ratchet_cli.terminal.errors import CommandError
@@ -203,3 +204,32 @@ def test_the_default_is_the_first_trial_where_it_lies_in_the_ranges(make: Make) 
     assert found.trials[0]["default"]
     assert found.trials[0]["settings"] == {"hyperparameters.learning_rate": 1e-5}
     assert "No setting that was tried is better on validation than the default." in found.verdict
+
+
+@pytest.mark.usefixtures("no_page")
+def test_each_run_has_a_line_at_each_turn_and_none_twice(make: Make, kept: StudyFolder) -> None:
+    alone = [line for line in STUDY.splitlines() if not line.startswith(("seeds", "vary"))]
+    make(Platform(), "\n".join(alone)).finish(new=False)
+    lines = [line.partition(" ")[2] for line in (kept.path / "log.txt").read_text().splitlines()[1:]]
+    assert lines == [
+        "1 of 1: as written, seed 0: waiting for a worker of the trainer (run_0)",
+        "1 of 1: as written, seed 0: step 1 of 4, 100 of 300 tokens, reward 0.100, validation 0.035",
+        "1 of 1: as written, seed 0: step 2 of 4, 200 of 300 tokens, reward 0.200, validation 0.070",
+        "1 of 1: as written, seed 0: measuring, step 3 of 4, 300 of 300 tokens, validation 0.105",
+        "1 of 1: as written, seed 0: done, step 3 of 4, 300 of 300 tokens, validation 0.105, pass@1 0.240 [0.140, 0.340]",
+    ]
+
+
+def test_without_optuna_a_search_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, "ratchet_cli.study.search", raising=False)
+    monkeypatch.delattr("ratchet_cli.study.search", raising=False)
+    (tmp_path / "s.yaml").write_text(SEARCH)
+    with pytest.raises(CommandError, match=r"A search needs Optuna: pip install 'ratchet-cli\[search\]'"):
+        study(tmp_path / "s.yaml")
+    assert not (tmp_path / "s.study").exists()
+
+
+def test_two_commands_do_not_work_in_one_folder(kept: StudyFolder) -> None:
+    with kept.locked(), pytest.raises(CommandError, match="Another `ratchet study` is at work"), kept.locked():
+        pass

@@ -9,6 +9,7 @@ from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.study.plan import Plan
 from ratchet_cli.terminal.errors import CommandError
 
+EXAMPLES = Path(__file__).parents[4] / "examples"
 HEAD = """\
 train: {base: starter, problems: composed/train, steps: 6, hyperparameters: {batch_size: 8}}
 evaluate: {problems: composed/test}
@@ -121,3 +122,9 @@ def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
     digests = {plan_of(file, text).digest for text in ("", "seeds: 2", "vary: {algorithm: [rloo]}", SEARCH)}
     assert len(digests) == 4
     assert plan_of(file, "at_once: 4").digest == plan_of(file, "").digest
+
+
+@pytest.mark.parametrize(("name", "variants", "seeds"), [("study", 2, 3), ("algorithms", 6, 5), ("search", 0, 3)])
+def test_the_examples_are_studies(name: str, variants: int, seeds: int) -> None:
+    plan = Plan(YamlFile(EXAMPLES / f"{name}.yaml"))
+    assert (len(plan.variants), len(plan.seeds), plan.search is not None) == (variants, seeds, name == "search")

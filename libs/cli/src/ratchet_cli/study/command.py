@@ -88,7 +88,7 @@ class Study:
         from ratchet_cli.study.search import Trials
 
         trials = Trials(self._client, self._plan, search, self._kept.trials, default)
-        work.finish("trials", trials.cells(), search.trials, trials.looked)
+        work.finish("trials", trials.cells(), search.trials, trials.looked, trials.ended)
         best = trials.best()
         variants = [self._plan.variant(DEFAULT, {})]
         if best is not None and best.name != DEFAULT:

@@ -110,6 +110,10 @@ class Trials:
         """Without those that wait to be asked for."""
         return sum(one.state is not TrialState.WAITING for one in self._study.trials)
 
+    @property
+    def ended(self) -> int:
+        return sum(one.state.is_finished() for one in self._study.trials)
+
     def spent(self, name: str) -> float:
         """ "tokens", "steps" or "seconds" of the trials that have ended."""
         return sum(float(one.user_attrs.get(name, 0)) for one in self._study.trials)

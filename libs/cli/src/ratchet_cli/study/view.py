@@ -15,9 +15,10 @@ SHOWN = 12
 
 
 class StudyView:
-    """A View of the cells that have begun, of `total` at most."""
+    """A View of the cells that have begun, of `total` at most; `already` of them ended in an earlier command."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int, already: int = 0) -> None:
+        self._already = already
         self.cells: list[Cell] = []
         self._title = title
         self._total = total
@@ -27,7 +28,7 @@ class StudyView:
     def panel(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))
         cells = list(self.cells)
-        ended = sum(cell.has_ended for cell in cells)
+        ended = self._already + sum(cell.has_ended for cell in cells)
         table.add_row(self._title, f"{ended} of {self._total}")
         for cell in cells[-SHOWN:]:
             table.add_row(cell.name, _situation(cell))
@@ -36,17 +37,15 @@ class StudyView:
     def news(self) -> list[str]:
         lines = []
         for place, cell in enumerate(self.cells):
-            number = f"{place + 1} of {self._total}: {cell.name}"
+            number = f"{self._already + place + 1} of {self._total}: {cell.name}"
             if cell.run is None and not cell.fault:
                 continue
             word = _word(cell)
-            if word != self._said.get(cell):
+            pace = self._paces.setdefault(cell, Pace())
+            is_further = word == "training" and cell.run and pace.is_due(cell.run.step, cell.run.spec.steps)
+            if word != self._said.get(cell) or is_further:
                 self._said[cell] = word
                 lines.append(f"{number}: {_situation(cell)}")
-            elif word == "training" and cell.run is not None and cell.steps:
-                pace = self._paces.setdefault(cell, Pace())
-                if pace.is_due(cell.run.step, cell.run.spec.steps):
-                    lines.append(f"{number}: {_situation(cell)}")
         return lines
 
 

@@ -35,11 +35,17 @@ class Work:
         self._sleep = sleep
 
     def finish(
-        self, title: str, cells: Iterator[Cell], total: int, looked: Callable[[Cell], None] = lambda cell: None
+        self,
+        title: str,
+        cells: Iterator[Cell],
+        total: int,
+        looked: Callable[[Cell], None] = lambda cell: None,
+        already: int = 0,
     ) -> list[Cell]:
         """All the cells, ended. The next one is asked for when there is room; `looked` is given a cell after each
-        look at it, ended or not. Raises Unreachable when nothing answers for PATIENCE_S."""
-        view = StudyView(title, total)
+        look at it, ended or not; `already` of the total have ended in an earlier command. Raises Unreachable when
+        nothing answers for PATIENCE_S."""
+        view = StudyView(title, total, already)
         open_cells: list[Cell] = []
         answered = time.monotonic()
         with following(view, quiet=self._quiet, goes_on=GOES_ON, log=self._log) as changed:
