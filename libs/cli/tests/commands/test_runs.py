@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.runs import hyperparameters, thresholds
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
@@ -24,6 +25,10 @@ def test_hyperparameters_keep_their_kinds() -> None:
     assert not parsed.HasField("batch_size")
     with pytest.raises(CommandError, match="not a number"):
         hyperparameters(["group_size=8.5"])
+    linear = trainer_pb2.LEARNING_RATE_SCHEDULE_LINEAR
+    assert hyperparameters(["learning_rate_schedule=linear"]).learning_rate_schedule == linear
+    with pytest.raises(CommandError, match="choose one of constant, cosine, linear"):
+        hyperparameters(["learning_rate_schedule=unspecified"])
 
 
 def test_thresholds_of_guards_are_given_by_their_names() -> None:

@@ -79,7 +79,11 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         ("steps: true", "steps must be a whole number, not True"),
         ("steps: 99999999999", "steps cannot hold 99999999999"),
         ("seed:", "seed has no value"),
-        ("algorithm: gpro", "algorithm must be one of sft, grpo, ppo, rloo, dapo, reinforce_plus_plus; not 'gpro'"),
+        (
+            "algorithm: gpro",
+            "algorithm must be one of sft, grpo, ppo, rloo, dapo, reinforce_plus_plus, remax, dr_grpo, gspo, cispo; "
+            "not 'gpro'",
+        ),
         ("loggers: console", "loggers must be a list"),
         ("hyperparameters: 5", "hyperparameters must be fields with values"),
         ("hyperparameters: {temperature: warm}", "hyperparameters.temperature must be a number, not 'warm'"),

@@ -4,6 +4,7 @@ Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
 
@@ -47,7 +48,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
         ),
         seed=message.seed,
-        hyperparameters=Hyperparameters(**{field.name: value for field, value in message.hyperparameters.ListFields()}),
+        hyperparameters=_hyperparameters_from_proto(message.hyperparameters),
         validate_every=message.validate_every if message.HasField("validate_every") else None,
         checkpoint_every=message.checkpoint_every if message.HasField("checkpoint_every") else None,
         loggers=tuple(message.loggers),
@@ -67,7 +68,9 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
 
 def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
     """Of a complete spec."""
-    taken = {name: number for name, number in asdict(spec.hyperparameters).items() if number is not None}
+    taken = {name: value for name, value in asdict(spec.hyperparameters).items() if value is not None}
+    if schedule := taken.pop("learning_rate_schedule", None):
+        taken["learning_rate_schedule"] = pb.LearningRateSchedule.Value(f"LEARNING_RATE_SCHEDULE_{schedule.upper()}")
     resources = spec.resources
     return pb.RunSpec(
         display_name=spec.display_name,
@@ -106,6 +109,13 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
         max_tokens=spec.max_tokens,
     )
+
+
+def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
+    given: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    if schedule := given.pop("learning_rate_schedule", 0):
+        given["learning_rate_schedule"] = _enum_from_proto(pb.LearningRateSchedule.DESCRIPTOR, schedule)
+    return Hyperparameters(**given)
 
 
 def state_from_proto(value: pb.Run.State.ValueType) -> State | None:

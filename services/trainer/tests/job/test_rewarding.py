@@ -8,7 +8,8 @@ from ratchet_environments import Task
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Point, Reward
-from trainer_service.job.rewarding import Earned, Graded, Rewarding
+from trainer_service.domain.spec import Hyperparameters
+from trainer_service.job.rewarding import Earned, Graded, Overlong, Rewarding
 
 PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
 PASSED = Grade("PASSED", 1, 1)
@@ -54,13 +55,32 @@ async def test_a_reward_is_cut_to_the_runs_limit_and_a_score_to_its_own() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "punishment"),
+    [(0, 0.0), (80, 0.0), (81, 0.025), (90, 0.25), (100, 0.5)],  # the buffer is the last 20 of 100
+)
+async def test_a_long_completion_is_punished(tokens: int, punishment: float) -> None:
+    """Equation 13 of arXiv:2503.14476, halved: ((L_max - L_cache) - |y|) / L_cache within the buffer."""
+    hyper = Hyperparameters(overlong_penalty=0.5, overlong_buffer=0.2, max_response_tokens=100)
+    rewarding = Rewarding(REWARD, Measurer(seen(1, 1)), overlong=Overlong.of(hyper))
+    [earned] = await rewarding.of_group(PROBLEM, [Graded("", PASSED, tokens)], step=1)
+    assert earned is not None
+    assert earned.reward == pytest.approx(1 - punishment)
+    assert (earned.before_length, earned.score) == (1, 1)
+
+
+def test_nothing_is_punished_unless_the_run_says_so() -> None:
+    assert Overlong.of(Hyperparameters(overlong_penalty=0.0, overlong_buffer=0.2, max_response_tokens=100)) is None
+    assert Overlong.of(Hyperparameters(max_response_tokens=100)) is None  # a run of old
+
+
 async def test_values_are_shown_as_measured() -> None:
     values = {"tests_passed": 0.0, "style": 1.0}
     reward = Reward(components=(Component("tests_passed"), Component("style", passing_only=True)))
     [earned] = await Rewarding(reward, Measurer(Measured(values, passed=False))).of_group(
         PROBLEM, [Graded("", PASSED)], step=1
     )
-    assert earned == Earned(0.0, 0.0, values, cut=False, vetoed=False)
+    assert earned == Earned(0.0, 0.0, 0.0, values, cut=False, vetoed=False)
 
 
 async def test_what_the_measurer_raises_goes_on() -> None:

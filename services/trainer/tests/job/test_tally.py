@@ -9,7 +9,7 @@ def test_repetition_is_the_share_of_runs_of_four_that_were_there_before() -> Non
 
 
 def of(verdict: str, reward: float, clipped: bool = False) -> Tallied:
-    earned = Earned(reward, score=reward / 2, values={"style": 0.25}, cut=clipped, vetoed=clipped)
+    earned = Earned(reward, before_length=reward, score=reward / 2, values={"style": 0.25}, cut=clipped, vetoed=clipped)
     return Tallied(verdict, earned, 0.5)
 
 
@@ -32,6 +32,13 @@ def test_a_step_has_shares_of_completions_and_of_groups() -> None:
         "groups_without_signal": 0.5,
     }
     assert tally.take() == {}
+
+
+def test_a_step_has_what_its_completions_lose_by_their_length() -> None:
+    tally = Tally()
+    earned = Earned(0.7, before_length=1.0, score=1.0, values={"style": 0.25}, cut=False, vetoed=False)
+    tally.add([of("PASSED", 1), Tallied("PASSED", earned, 0.5)])
+    assert round(tally.take()["overlong_mean"], 9) == 0.15
 
 
 def test_a_group_of_one_has_nothing_to_compare() -> None:

@@ -38,6 +38,13 @@ def test_zero_is_a_number_and_not_an_open_choice() -> None:
     )
 
 
+def test_a_schedule_goes_by_its_name() -> None:
+    message = pb.RunSpec(hyperparameters=pb.Hyperparameters(learning_rate_schedule="LEARNING_RATE_SCHEDULE_COSINE"))
+    assert convert.spec_from_proto(message, Faults()).hyperparameters == Hyperparameters(
+        learning_rate_schedule="cosine"
+    )
+
+
 def test_a_guard_that_is_turned_off_is_no_open_choice() -> None:
     message = pb.RunSpec(thresholds=pb.Thresholds(kl_limit=0.0))
     assert convert.spec_from_proto(message, Faults()).thresholds == Thresholds(kl_limit=0.0)

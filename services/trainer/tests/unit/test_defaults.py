@@ -41,6 +41,24 @@ def test_what_was_asked_is_kept_and_the_rest_is_filled_in(make_spec: Any) -> Non
     assert made.mini_batch_size == 6  # one update per step
 
 
+@pytest.mark.parametrize(("batch", "ranks", "mini"), [(16, 1, 4), (16, 8, 4), (6, 1, 2), (7, 1, 7), (4, 8, 4)])
+def test_gspo_learns_from_a_batch_in_four_updates_where_it_divides(
+    batch: int, ranks: int, mini: int, make_spec: Any
+) -> None:
+    hyper = Hyperparameters(batch_size=batch, group_size=2)
+    resources = Resources(accelerators_per_node=ranks)
+    assert taken(make_spec(algorithm="gspo", hyperparameters=hyper, resources=resources)).mini_batch_size == mini
+
+
+def test_a_temperature_goes_to_its_end_on_a_line(make_spec: Any) -> None:
+    hyper = Hyperparameters(temperature=1.2, temperature_end=0.6)
+    falling = complete(make_spec(steps=4, hyperparameters=hyper), Found(STARTER), LIMITS)
+    assert [falling.temperature_at(step) for step in (1, 2, 3, 4)] == pytest.approx([1.2, 1.0, 0.8, 0.6])
+    constant = complete(make_spec(hyperparameters=Hyperparameters(temperature=0.9)), Found(STARTER), LIMITS)
+    assert [constant.temperature_at(step) for step in (1, 4)] == [0.9, 0.9]
+    assert complete(make_spec(steps=1, hyperparameters=hyper), Found(STARTER), LIMITS).temperature_at(1) == 1.2
+
+
 def test_a_large_model_learns_in_small_steps(make_spec: Any) -> None:
     large = FoundModel(Location("s3://models/coder"), "s3://models/coder", 14_000_000_000)
     assert [taken(make_spec(), base).learning_rate for base in (STARTER, large)] == [5e-5, 1e-6]

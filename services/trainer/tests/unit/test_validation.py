@@ -9,6 +9,7 @@ from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import Plugin, PluginKind
 from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -116,6 +117,14 @@ def test_of_many_loggers_few_are_looked_at(make_spec: Any) -> None:
         (Hyperparameters(warmup_steps=-1), "warmup_steps"),
         (Hyperparameters(max_response_tokens=200_000), "max_response_tokens"),
         (Hyperparameters(critic_learning_rate=1e-3), "critic_learning_rate"),  # GRPO has no critic
+        (Hyperparameters(learning_rate_schedule="9"), "learning_rate_schedule"),
+        (Hyperparameters(learning_rate_schedule="cosine", learning_rate_end_ratio=2.0), "learning_rate_end_ratio"),
+        (Hyperparameters(learning_rate_end_ratio=0.1), "learning_rate_end_ratio"),  # the schedule is constant
+        (Hyperparameters(temperature_end=0.0), "temperature_end"),
+        (Hyperparameters(kl_in_reward=True), "kl_in_reward"),  # kl_coefficient is 0
+        (Hyperparameters(overlong_penalty=-0.5), "overlong_penalty"),
+        (Hyperparameters(overlong_penalty=0.5, overlong_buffer=0.0), "overlong_buffer"),
+        (Hyperparameters(overlong_buffer=0.5), "overlong_buffer"),  # nothing is punished
     ],
 )
 def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:
@@ -158,6 +167,20 @@ def test_gdpo_compares_completions_of_a_group(make_spec: Any) -> None:
     assert set(named(make_spec(reward=reward, algorithm="ppo"))) == {"spec.reward.combination"}
     unused = make_spec(reward=reward, verl_overrides=("algorithm.norm_adv_by_std_in_grpo=false",))
     assert set(named(unused)) == {"spec.verl_overrides[0]"}
+
+
+def test_what_an_algorithm_is_by_no_plugin_takes_the_place_of(make_spec: Any) -> None:
+    def at_fault(algorithm: str, kind: PluginKind) -> bool:
+        return "spec.plugins[0].kind" in named(make_spec(algorithm=algorithm, plugins=(Plugin(kind, "own"),)))
+
+    assert [at_fault("gspo", PluginKind.LOSS), at_fault("cispo", PluginKind.LOSS)] == [True, True]
+    assert [at_fault("remax", PluginKind.ADVANTAGE), at_fault("remax", PluginKind.LOSS)] == [True, False]
+    assert [at_fault("dr_grpo", PluginKind.LOSS), at_fault("gspo", PluginKind.ADVANTAGE)] == [False, False]
+
+
+def test_dr_grpo_divides_by_no_deviation(make_spec: Any) -> None:
+    gdpo = make_spec(algorithm="dr_grpo", reward=Reward("balanced", combination="gdpo"))
+    assert set(named(gdpo)) == {"spec.reward.combination"}
 
 
 def test_a_cluster_decides_itself_how_many_accelerators_it_has(make_spec: Any) -> None:

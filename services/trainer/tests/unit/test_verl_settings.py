@@ -1,11 +1,14 @@
 """Settings of verl that a caller gives: numbers and choices, never code, paths or what Ratchet sets itself."""
 
 import re
+from typing import Any
 
 import pytest
 
 from ratchet_kit.faults import Faults
-from trainer_service.domain.verl_settings import EXAMPLES, RL, check
+from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.verl_settings import EXAMPLES, RL, check, check_used
 
 
 def faults_of(*overrides: str, takes_examples: bool = False) -> dict[str, str]:
@@ -19,9 +22,8 @@ def faults_of(*overrides: str, takes_examples: bool = False) -> dict[str, str]:
     [
         "actor_rollout_ref.actor.fsdp_config.param_offload=True",
         "actor_rollout_ref.actor.optim.betas=[0.9, 0.95]",
-        "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
         "actor_rollout_ref.actor.clip_ratio_c=5.0",
-        "critic.optim.min_lr_ratio=1e-2",
+        "critic.cliprange_value=1e-2",
         "algorithm.rollout_correction.rollout_is=token",
         "trainer.balance_batch=false",
     ],
@@ -103,6 +105,62 @@ def test_a_value_is_of_its_kind(value: str) -> None:
 def test_what_is_rewarded_the_spec_says() -> None:
     for name in ("reward.custom_reward_function.path", "custom_reward_function.path", "algorithm.gdpo_reward_weights"):
         assert "the spec's reward says" in faults_of(f"{name}=evil.py")["verl_overrides[0]"]
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("algorithm.use_kl_in_reward=true", "kl_in_reward say it"),
+        ("algorithm.kl_ctrl.type=adaptive", "kl_in_reward say it"),
+        ("actor_rollout_ref.actor.optim.lr_scheduler_type=cosine", "learning_rate_schedule and"),
+        ("critic.optim.min_lr_ratio=0.1", "learning_rate_end_ratio say it"),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", "GSPO is an algorithm"),
+    ],
+)
+def test_what_is_a_field_is_no_setting(override: str, hint: str) -> None:
+    assert hint in faults_of(override)["verl_overrides[0]"]
+
+
+LOSS = "actor_rollout_ref.actor.policy_loss"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "overrides", "hint"),
+    [
+        ("grpo", ("critic.cliprange_value=0.5",), "GRPO has no critic"),
+        ("grpo", ("trainer.critic_warmup=3",), "GRPO has no critic"),
+        ("ppo", ("critic.cliprange_value=0.5", "trainer.critic_warmup=3"), ""),
+        ("grpo", ("algorithm.norm_adv_by_std_in_grpo=false",), ""),
+        ("rloo", ("algorithm.norm_adv_by_std_in_grpo=true",), "RLOO divides by no deviation"),
+        ("dr_grpo", ("algorithm.norm_adv_by_std_in_grpo=true",), "DR_GRPO divides by no deviation"),
+        ("gspo", (f"{LOSS}.loss_mode=gpg",), "the loss is GSPO's own"),
+        ("grpo", (f"{LOSS}.loss_mode=gpg",), ""),
+        ("cispo", ("actor_rollout_ref.actor.clip_ratio_c=3",), "only the loss vanilla reads it"),
+        ("grpo", ("actor_rollout_ref.actor.clip_ratio_c=3",), ""),
+        ("grpo", (f"{LOSS}.clip_cov_ratio=0.1",), "only the loss clip_cov reads it"),
+        ("grpo", (f"{LOSS}.loss_mode=clip_cov", f"{LOSS}.clip_cov_ratio=0.1"), ""),
+        ("grpo", ("actor_rollout_ref.actor.kl_loss_type=abs",), "kl_coefficient is 0"),
+        ("grpo", ("actor_rollout_ref.ref.fsdp_config.param_offload=true",), "kl_coefficient is 0"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(
+    algorithm: str, overrides: tuple[str, ...], hint: str, make_complete_spec: Any
+) -> None:
+    faults = Faults()
+    spec = make_complete_spec(algorithm=algorithm, verl_overrides=overrides)
+    check_used(spec, ALGORITHMS[algorithm], faults)
+    said = "; ".join(fault.description for fault in faults.violations)
+    assert said.endswith(hint)
+    assert bool(said) == bool(hint)
+
+
+@pytest.mark.parametrize("in_reward", [True, False])
+def test_the_kind_of_kl_is_that_of_the_loss(in_reward: bool, make_complete_spec: Any) -> None:
+    faults = Faults()
+    hyper = Hyperparameters(kl_coefficient=0.1, kl_in_reward=in_reward)
+    spec = make_complete_spec(hyperparameters=hyper, verl_overrides=("actor_rollout_ref.actor.kl_loss_type=abs",))
+    check_used(spec, ALGORITHMS["grpo"], faults)
+    assert bool(faults) == in_reward
 
 
 def test_every_fault_is_named() -> None:

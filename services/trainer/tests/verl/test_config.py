@@ -82,6 +82,10 @@ def test_every_algorithm_that_generates_has_a_row() -> None:
         ("rloo", "rloo"),
         ("dapo", "grpo"),
         ("reinforce_plus_plus", "reinforce_plus_plus"),
+        ("remax", "remax"),
+        ("dr_grpo", "grpo"),
+        ("gspo", "grpo"),
+        ("cispo", "grpo"),
     ],
 )
 def test_each_algorithm_has_its_estimator(
@@ -100,6 +104,15 @@ def test_a_reference_policy_is_kept_only_for_a_kl_penalty(make_job: Any, make_co
     with_reference = settings(rl_overrides(make_job(penalised), None))
     assert with_reference["actor_rollout_ref.actor.kl_loss_coef"] == "0.02"
     assert with_reference["actor_rollout_ref.ref.strategy"] == "fsdp2"
+
+
+def test_the_penalty_has_one_place(make_job: Any, make_complete_spec: Any) -> None:
+    hyper = Hyperparameters(kl_coefficient=0.02, kl_in_reward=True)
+    config = settings(rl_overrides(make_job(make_complete_spec(hyperparameters=hyper)), None))
+    assert config["algorithm.use_kl_in_reward"] == "True"
+    assert config["algorithm.kl_ctrl.kl_coef"] == "0.02"
+    assert config["actor_rollout_ref.actor.use_kl_loss"] == "False"
+    assert "algorithm.rollout_correction.bypass_mode" not in config  # its log-probs are needed before the update
 
 
 def test_the_device_is_config_only(make_job: Any, make_complete_spec: Any) -> None:

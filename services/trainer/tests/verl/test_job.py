@@ -194,6 +194,8 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
 @pytest.mark.timeout(900)  # three jobs
 async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: World, run_spec: Any) -> None:
     spec, reports = run_spec(), world.reports
+    changing = replace(spec.hyperparameters, temperature_end=0.7, learning_rate_schedule="linear")
+    spec = replace(spec, hyperparameters=changing)
     async with world.running(world.job(spec)) as job:
         # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
         await reports.until(job, lambda now: 3 in now.steps)
@@ -214,6 +216,11 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: W
     for step in reports.steps.values():
         assert step.metrics["logprob_diff_mean"] < 1e-3
         assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
+    assert [reports.steps[number].metrics["temperature"] for number in (1, 2, 3, 4)] == pytest.approx(
+        [1, 0.9, 0.8, 0.7]
+    )
+    rates = [reports.steps[number].metrics["learning_rate"] for number in (1, 2, 3, 4)]
+    assert rates == pytest.approx([share * changing.learning_rate for share in (0.75, 0.5, 0.25, 0)])
     assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
     base = reports.steps[1].metrics
     assert base["base_score_low"] <= base["base_score"] <= base["base_score_high"]

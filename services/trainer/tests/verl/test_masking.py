@@ -16,7 +16,7 @@ from verl.trainer.ppo.core_algos import AdvantageEstimator, agg_loss  # noqa: E4
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  # noqa: E402
 
 from trainer_service.job.verl.config import GDPO  # noqa: E402
-from trainer_service.job.verl.driver import advantages as estimators  # noqa: E402, F401 - registers it
+from trainer_service.job.verl.driver import advantages as estimators  # noqa: E402 - registers it
 
 pytestmark = pytest.mark.verl
 
@@ -51,7 +51,9 @@ def batch(padding: int) -> DataProto:
 
 def advantages(data: DataProto, estimator: AdvantageEstimator | str) -> "torch.Tensor":
     keys = [f"{uid}_{row}_0" for row, uid in enumerate(data.non_tensor_batch["uid"])]
-    done = compute_advantage_for_multi_trajectories(
+    greedy = {"a": 0.5, "b": 0.25}
+    compute = compute_advantage_for_multi_trajectories
+    done = estimators.with_baselines(compute, lambda uid: greedy.get(uid, 0.0))(
         data, keys, adv_estimator=estimator, gamma=1.0, lam=0.95, num_repeat=4, config=AlgoConfig()
     )
     return done.batch["advantages"] * done.batch["response_mask"]
@@ -64,6 +66,7 @@ def advantages(data: DataProto, estimator: AdvantageEstimator | str) -> "torch.T
         AdvantageEstimator.RLOO,
         AdvantageEstimator.REINFORCE_PLUS_PLUS,
         AdvantageEstimator.GAE,
+        AdvantageEstimator.REMAX,
         GDPO,
     ],
 )
@@ -74,6 +77,17 @@ def test_the_others_advantages_do_not_change(estimator: AdvantageEstimator | str
     assert torch.allclose(padded[: len(LENGTHS)], without, atol=1e-6)
     assert torch.count_nonzero(padded[len(LENGTHS) :]) == 0
     assert torch.count_nonzero(without) > 0
+
+
+@pytest.mark.parametrize("mode", ["seq-mean-token-sum-norm", "seq-mean-token-mean"])
+def test_a_loss_of_sequences_keeps_the_weight_of_each(mode: str):
+    """Dr. GRPO and GSPO divide by the sequences of a batch, lost ones included: each counts as in a whole one."""
+    losses = torch.randn(len(LENGTHS), WIDTH)
+    padded = batch(1).batch["response_mask"]
+    wild = torch.cat([losses, torch.full((1, WIDTH), 1e6)])
+    whole = len(LENGTHS) + 1
+    without = agg_loss(losses, padded[:-1], mode, global_batch_size=whole, loss_scale_factor=WIDTH)
+    assert torch.isclose(agg_loss(wild, padded, mode, global_batch_size=whole, loss_scale_factor=WIDTH), without)
 
 
 def test_the_loss_does_not_change():

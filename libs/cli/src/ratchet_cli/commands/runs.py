@@ -172,6 +172,11 @@ def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
             raise CommandError(f"{option} {pair}: '{key}' is no {kind}." + hint, code=2)
+        if values := fields[key].enum_type:
+            prefix = values.values[0].name.removesuffix("UNSPECIFIED")
+            numbers = {value.name.removeprefix(prefix).lower(): value.number for value in values.values if value.number}
+            setattr(result, key, one_of(text, numbers, f"{option} {key}"))
+            continue
         try:
             setattr(result, key, _value(text, fields[key].cpp_type))
         except ValueError as error:

@@ -2,13 +2,18 @@
 
 Sources of the numbers: DAPO's clip range and token-mean loss, arXiv:2503.14476 (section 3.1); PPO's clip range,
 arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as is usual with verifiable rewards
-(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). Learning rates: verl's examples for models of billions of
-parameters; for models of millions, measured on the starter policy.
+(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the
+paper's, whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1).
+ReMax draws one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr.
+GRPO is GRPO without two divisors, arXiv:2503.20783 (section 3). GSPO's clip range and four updates a step,
+arXiv:2507.18071 (section 5.1). CISPO has no lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no
+number for the upper one. Learning rates: verl's examples for models of billions of parameters; for models of
+millions, measured on the starter policy.
 """
 
 from dataclasses import dataclass, fields, replace
 
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule
 
 _PASSES = ("micro_batch_size", "micro_batch_tokens", "gradient_checkpointing")
 
@@ -27,13 +32,21 @@ class Algorithm:
     has_critic: bool = False
     takes_examples: bool = False
     """It learns from the problems' references: nothing is generated, graded or rewarded."""
+    has_greedy: bool = False
+    """The baseline is the reward of one more completion of each prompt, the greedy one."""
+    has_own_loss: bool = False
+    """It is what it is by its loss: no other takes its place."""
+    divides_by_deviation: bool = False
+    """Of the rewards of a group."""
+    updates: int = 1
+    """Gradient updates a step, where the batch allows it."""
 
     @property
     def applicable(self) -> frozenset[str]:
         """The names of the hyperparameters that the algorithm uses."""
         named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
         computed = {"max_prompt_tokens", "max_response_tokens", *_PASSES}
-        return frozenset(named | computed | (set() if self.takes_examples else {"mini_batch_size"}))
+        return frozenset(named | computed | (set() if self.takes_examples else {"mini_batch_size", "temperature_end"}))
 
 
 _RL = Hyperparameters(
@@ -50,13 +63,26 @@ _RL = Hyperparameters(
     gamma=1.0,
     warmup_steps=5,
     weight_decay=0.01,
+    learning_rate_schedule=LearningRateSchedule.CONSTANT,
+    learning_rate_end_ratio=0.0,
+    kl_in_reward=False,
+    overlong_penalty=0.0,
+    overlong_buffer=0.2,
 )
-_SFT = Hyperparameters(learning_rate=1e-5, batch_size=32, max_grad_norm=1.0, warmup_steps=20, weight_decay=0.01)
+_SFT = Hyperparameters(
+    learning_rate=1e-5,
+    batch_size=32,
+    max_grad_norm=1.0,
+    warmup_steps=20,
+    weight_decay=0.01,
+    learning_rate_schedule=LearningRateSchedule.CONSTANT,
+    learning_rate_end_ratio=0.0,
+)
 _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (
     Algorithm("sft", _SFT, Hyperparameters(learning_rate=1e-3), takes_examples=True),
-    Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True),
+    Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True, divides_by_deviation=True),
     Algorithm(
         "ppo",
         replace(_RL, group_size=1, batch_size=128, critic_learning_rate=1e-5),
@@ -64,7 +90,33 @@ _ROWS = (
         has_critic=True,
     ),
     Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
-    Algorithm("dapo", replace(_RL, clip_high=0.28), _SMALL_RL, is_grouped=True),
+    Algorithm(
+        "dapo",
+        replace(_RL, clip_high=0.28, overlong_penalty=0.5),
+        _SMALL_RL,
+        is_grouped=True,
+        divides_by_deviation=True,
+    ),
     Algorithm("reinforce_plus_plus", replace(_RL, group_size=4, batch_size=32), _SMALL_RL),
+    Algorithm("remax", replace(_RL, group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
+    Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True),
+    Algorithm(
+        "gspo",
+        replace(_RL, clip_low=3e-4, clip_high=4e-4),
+        _SMALL_RL,
+        is_grouped=True,
+        has_own_loss=True,
+        divides_by_deviation=True,
+        updates=4,
+    ),
+    Algorithm(
+        "cispo",
+        replace(_RL, clip_low=1.0),
+        _SMALL_RL,
+        is_grouped=True,
+        has_own_loss=True,
+        divides_by_deviation=True,
+        updates=4,
+    ),
 )
 ALGORITHMS = {row.name: row for row in _ROWS}

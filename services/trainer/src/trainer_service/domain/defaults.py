@@ -68,8 +68,11 @@ def _hyperparameters(
     taken = _over(_over(chosen, of_size), algorithm.defaults)
     taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
     if not algorithm.takes_examples:
-        # At least 1: a batch of none is a fault of batch_size alone.
-        taken = _over(taken, Hyperparameters(mini_batch_size=max(taken.batch_size or 0, 1)))
+        computed = Hyperparameters(
+            mini_batch_size=_mini_batch(taken, algorithm.updates, resources.ranks),
+            temperature_end=taken.temperature,
+        )
+        taken = _over(taken, computed)
     return _passes(taken, algorithm, resources, base, limits)
 
 
@@ -86,6 +89,15 @@ def _passes(
         passes = fitting(counted, limits.memory_bytes, taken.micro_batch_tokens, taken.gradient_checkpointing)
     chosen = Hyperparameters(micro_batch_tokens=passes.tokens, gradient_checkpointing=passes.recomputed)
     return _over(taken, chosen)
+
+
+def _mini_batch(taken: Hyperparameters, updates: int, ranks: int) -> int:
+    """For as many equal updates of a step as there are to be, or the most that the ranks can share."""
+    prompts = max(taken.batch_size or 0, 1)  # a batch of none is a fault of batch_size alone
+    for count in range(updates, 1, -1):
+        if prompts % count == 0 and replace(taken, mini_batch_size=prompts // count).update_sequences(ranks):
+            return prompts // count
+    return prompts
 
 
 def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:

@@ -36,6 +36,14 @@ class PromptForm(StrEnum):
     """Plain text that the model goes on with."""
 
 
+class LearningRateSchedule(StrEnum):
+    """How the learning rate goes on after the warm-up."""
+
+    CONSTANT = "constant"
+    COSINE = "cosine"
+    LINEAR = "linear"
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """None and the empty string: the service's default."""
@@ -94,6 +102,13 @@ class Hyperparameters:
     gamma: float | None = None
     warmup_steps: int | None = None
     weight_decay: float | None = None
+    learning_rate_schedule: str | None = None
+    """One of LearningRateSchedule."""
+    learning_rate_end_ratio: float | None = None
+    temperature_end: float | None = None
+    kl_in_reward: bool | None = None
+    overlong_penalty: float | None = None
+    overlong_buffer: float | None = None
 
     @property
     def max_tokens(self) -> int:
@@ -157,3 +172,11 @@ class RunSpec:
     plugins: tuple[Plugin, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
+
+    def temperature_at(self, step: int) -> float:
+        """Of a complete spec of RL: on a line from the first step to the last."""
+        start = self.hyperparameters.temperature or 0.0
+        end = self.hyperparameters.temperature_end
+        if end is None or end == start or self.steps < 2:  # a run of old has no end
+            return start
+        return start + (end - start) * (step - 1) / (self.steps - 1)

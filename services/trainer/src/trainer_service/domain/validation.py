@@ -10,9 +10,9 @@ from ratchet_rewards import Combination, Reward
 from trainer_service.domain import plugins, verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import PluginKind, named
+from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, PromptForm, RunSpec
+from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm, RunSpec
 from trainer_service.domain.thresholds import Thresholds
 
 _BOUNDS: dict[str, dict[str, float]] = {
@@ -34,12 +34,15 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "micro_batch_size": {"at_least": 1},
     "micro_batch_tokens": {"at_least": 1},
     "gradient_checkpointing": {},
+    "learning_rate_end_ratio": {"at_least": 0, "at_most": 1},
+    "temperature_end": {"above": 0, "at_most": 10},
+    "kl_in_reward": {},
+    "overlong_penalty": {"at_least": 0, "at_most": 1},
+    "overlong_buffer": {"above": 0, "at_most": 1},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
 }
 
-OF_LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
-OF_GROUPS = "algorithm.norm_adv_by_std_in_grpo"
 NAMED = 5
 """Problems at fault that an error names."""
 _SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
@@ -86,8 +89,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
     else:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
-        _check_unused(spec, faults)
-        _check_advantages(spec, algorithm, faults)
+        verl_settings.check_used(spec, algorithm, faults)
+        _check_plugins(spec, algorithm, faults)
     hyperparameters = Faults()
     _check_each(spec.hyperparameters, algorithm, hyperparameters)
     faults.under("hyperparameters").extend(hyperparameters.violations)
@@ -116,6 +119,8 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
     if reward.combination == Combination.GDPO:
         group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
         faults.unless(algorithm.is_grouped, "combination", group)
+        deviation = "must not be gdpo, which divides by deviations: DR_GRPO is GRPO without that"
+        faults.unless(algorithm.name != "dr_grpo", "combination", deviation)
     for place, component in enumerate(reward.components):
         known = ratchet_rewards.COMPONENTS.get(component.name)
         if component.program or known is None or not known.needs_reference:
@@ -126,25 +131,19 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
                 faults.add(f"components[{place}].name", f"must not be {component.name}, which needs references: {bare}")
 
 
-def _check_advantages(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+def _check_plugins(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    name = algorithm.name.upper()
     for index, plugin in enumerate(spec.plugins):
+        field = f"plugins[{index}].kind"
+        if plugin.kind == PluginKind.LOSS:
+            faults.unless(not algorithm.has_own_loss, field, f"must not be loss: {name} has a loss of its own")
         if plugin.kind == PluginKind.ADVANTAGE:
-            field = f"plugins[{index}].kind"
-            own = f"must not be advantage: {algorithm.name.upper()} makes advantages of its critic's values"
+            own = f"must not be advantage: {name} makes advantages of its critic's values"
             faults.unless(not algorithm.has_critic, field, own)
+            greedy = f"must not be advantage: {name} makes advantages of its greedy completions"
+            faults.unless(not algorithm.has_greedy, field, greedy)
             gdpo = "must not be advantage: gdpo has advantages of its own"
             faults.unless(spec.reward.combination != Combination.GDPO, field, gdpo)
-
-
-def _check_unused(spec: RunSpec, faults: Faults) -> None:
-    """Settings that verl would take and not use."""
-    for index, override in enumerate(spec.verl_overrides):
-        if named(spec.plugins, PluginKind.LOSS) and override.startswith(OF_LOSS):
-            faults.add(f"verl_overrides[{index}]", f"must not set {OF_LOSS}: the loss is the plug-in's")
-        if spec.reward.combination == Combination.GDPO and override.startswith(f"{OF_GROUPS}="):
-            faults.add(
-                f"verl_overrides[{index}]", f"must not set {OF_GROUPS}: gdpo normalises each component in its group"
-            )
 
 
 def _check_problems(found: Found, faults: Faults) -> None:
@@ -197,16 +196,31 @@ def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:
 def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
     """Each value by itself."""
     for name, value in asdict(taken).items():
-        if value is None:
+        if value is None or (name == "temperature_end" and value == taken.temperature):
             continue
-        if faults.unless(
-            name in algorithm.applicable, name, f"must be absent: {algorithm.name.upper()} has no use for it"
-        ):
+        unused = f"must be absent: {algorithm.name.upper()} has no use for it"
+        if not faults.unless(name in algorithm.applicable, name, unused):
+            continue
+        if name == "learning_rate_schedule":
+            faults.one_of(name, value.upper(), [schedule.name for schedule in LearningRateSchedule])
+        else:
             faults.bounds(name, value, **_BOUNDS[name])
     alone = algorithm.is_grouped and taken.group_size == 1
     faults.unless(
         not alone, "group_size", f"must be 2 or more: {algorithm.name.upper()} compares completions of a group"
     )
+    _check_effects(taken, algorithm, faults)
+
+
+def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
+    """What would have no effect beside the other values."""
+    constant = taken.learning_rate_schedule == LearningRateSchedule.CONSTANT
+    stays = "must be 0, or absent: learning_rate_schedule is constant"
+    faults.unless(not (constant and taken.learning_rate_end_ratio), "learning_rate_end_ratio", stays)
+    free = "must be false, or absent: kl_coefficient is 0"
+    faults.unless(not taken.kl_in_reward or bool(taken.kl_coefficient), "kl_in_reward", free)
+    of_buffer = taken.overlong_buffer != algorithm.defaults.overlong_buffer and taken.overlong_penalty == 0
+    faults.unless(not of_buffer, "overlong_buffer", "must be absent: overlong_penalty is 0")
 
 
 def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:

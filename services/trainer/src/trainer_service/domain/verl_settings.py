@@ -5,9 +5,13 @@ read with the rights of the platform; the rest are set from the spec, and a seco
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ratchet_kit.faults import Faults
+from ratchet_rewards import Combination
+from trainer_service.domain.algorithms import Algorithm
+from trainer_service.domain.plugins import PluginKind, named
+from trainer_service.domain.spec import RunSpec
 
 _SETTING = re.compile(r"([A-Za-z0-9_.]+)=([^\n\r]*)")
 _FLAG = r"(?i:true|false)"
@@ -33,9 +37,6 @@ _ENGINE = {
 }
 _OPTIMIZER = {
     "betas": rf"\[ *{_NUMBER} *, *{_NUMBER} *\]",
-    "min_lr_ratio": _NUMBER,
-    "num_cycles": _NUMBER,
-    "lr_scheduler_type": _choice("constant", "cosine"),
 }
 _MODEL = {
     "enable_activation_offload": _FLAG,
@@ -43,8 +44,8 @@ _MODEL = {
 }
 _ACTOR = {
     "clip_ratio_c": _NUMBER,
-    "kl_loss_type": _choice("kl", "abs", "mse", "low_var_kl", "full"),
-    "policy_loss.loss_mode": _choice("vanilla", "gspo", "gpg", "clip_cov", "kl_cov", "geo_mean", "cispo"),
+    "kl_loss_type": _choice("kl", "abs", "mse", "low_var_kl"),
+    "policy_loss.loss_mode": _choice("vanilla", "gpg", "clip_cov", "kl_cov", "geo_mean"),
     "policy_loss.clip_cov_ratio": _NUMBER,
     "policy_loss.clip_cov_lb": _NUMBER,
     "policy_loss.clip_cov_ub": _NUMBER,
@@ -96,12 +97,21 @@ EXAMPLES: Mapping[str, str] = {
 """The same for those that learn from examples."""
 
 
-_REWARDS = ("reward.", "reward_model.", "custom_reward_function.", "algorithm.gdpo_", "algorithm.use_kl_in_reward")
+_REWARDS = ("reward.", "reward_model.", "custom_reward_function.", "algorithm.gdpo_")
+_KL = ("algorithm.use_kl_in_reward", "algorithm.kl_", "actor_rollout_ref.actor.use_kl_loss")
+_RATES = ("lr_scheduler_type", "min_lr_ratio", "num_cycles", "warmup_style")
+_LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
+_DEVIATION = "algorithm.norm_adv_by_std_in_grpo"
+_OWN_LOSSES = ("gspo", "cispo")
 
 
 def _hint(name: str) -> str:
     if name.startswith(_REWARDS):
         return "what is rewarded, the spec's reward says (docs/rewards.md)"
+    if name.startswith(_KL):
+        return "the hyperparameters kl_coefficient and kl_in_reward say it"
+    if name.endswith(_RATES):
+        return "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"
     return "docs/training.md lists verl's settings that a run may give"
 
 
@@ -118,8 +128,75 @@ def check(overrides: tuple[str, ...], takes_examples: bool, faults: Faults) -> N
         name, value = parts.groups()
         if name not in known:
             faults.add(field, f"must not set {name[:80]}: {_hint(name)}")
+        elif name == _LOSS and value in _OWN_LOSSES:
+            faults.add(field, f"must not set {name} to {value}: {value.upper()} is an algorithm")
         elif not re.fullmatch(known[name], value):
             faults.add(field, f"must give {name} a value of its kind, not {value[:40]!r}")
         elif name in seen:
             faults.add(field, f"must not set {name} a second time")
         seen.add(name)
+
+
+def check_used(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    """Adds a fault for each setting that verl would take and not use in a run of RL."""
+    given = dict(override.partition("=")[::2] for override in spec.verl_overrides)
+    for index, override in enumerate(spec.verl_overrides):
+        name = override.partition("=")[0]
+        needed = next((says(spec, algorithm, given) for prefix, says in _USES if name.startswith(prefix)), "")
+        if needed:
+            faults.add(f"verl_overrides[{index}]", f"must not set {name[:80]}: {needed}")
+
+
+_Says = Callable[[RunSpec, Algorithm, Mapping[str, str]], str]
+"""Why a setting would have no effect, by the spec, its algorithm and its settings; empty where it has one."""
+
+
+def _of_critic(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+    return "" if algorithm.has_critic else f"{algorithm.name.upper()} has no critic"
+
+
+def _of_deviation(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+    if spec.reward.combination == Combination.GDPO:
+        return "gdpo normalises each component in its group"
+    if named(spec.plugins, PluginKind.ADVANTAGE):
+        return "the advantages are the plug-in's"
+    return "" if algorithm.divides_by_deviation else f"{algorithm.name.upper()} divides by no deviation"
+
+
+def _of_choice(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+    if named(spec.plugins, PluginKind.LOSS):
+        return "the loss is the plug-in's"
+    return f"the loss is {algorithm.name.upper()}'s own" if algorithm.has_own_loss else ""
+
+
+def _of_loss(*modes: str) -> _Says:
+    def says(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+        if named(spec.plugins, PluginKind.LOSS):
+            return ""  # which may read it
+        other = algorithm.has_own_loss or given.get(_LOSS, "vanilla") not in modes
+        return f"only the loss {modes[0]} reads it" if other else ""
+
+    return says
+
+
+def _of_penalty(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+    return "" if spec.hyperparameters.kl_coefficient else "kl_coefficient is 0"
+
+
+def _of_penalty_in_loss(spec: RunSpec, algorithm: Algorithm, given: Mapping[str, str]) -> str:
+    return "kl_in_reward is true" if spec.hyperparameters.kl_in_reward else _of_penalty(spec, algorithm, given)
+
+
+_USES: tuple[tuple[str, _Says], ...] = (
+    ("critic.", _of_critic),
+    ("trainer.critic_warmup", _of_critic),
+    (_DEVIATION, _of_deviation),
+    (_LOSS, _of_choice),
+    ("actor_rollout_ref.actor.clip_ratio_c", _of_loss("vanilla")),
+    ("actor_rollout_ref.actor.policy_loss.clip_cov_", _of_loss("clip_cov")),
+    ("actor_rollout_ref.actor.policy_loss.kl_cov_ratio", _of_loss("kl_cov")),
+    ("actor_rollout_ref.actor.policy_loss.ppo_kl_coef", _of_loss("kl_cov")),
+    ("actor_rollout_ref.actor.kl_loss_type", _of_penalty_in_loss),
+    ("actor_rollout_ref.ref.", _of_penalty),
+)
+"""By the beginning of a setting's name."""

@@ -26,7 +26,7 @@ from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy, rollouts
 from trainer_service.job.report import Reporter, Stopped
-from trainer_service.job.rewarding import Rewarding
+from trainer_service.job.rewarding import Overlong, Rewarding
 from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
 from trainer_service.job.verl import engine
@@ -116,7 +116,9 @@ async def _open(
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
         environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
-        rewarding=Rewarding(job.spec.reward, measurer, job.spec.thresholds.reward_limit),
+        rewarding=Rewarding(
+            job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
+        ),
         checkpoints=checkpoints,
     )
 

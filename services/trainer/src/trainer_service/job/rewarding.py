@@ -10,6 +10,7 @@ from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
 from ratchet_quality.own import Sample
 from ratchet_rewards import Grade, Measured, Reward
+from trainer_service.domain.spec import Hyperparameters
 
 
 class Measurer(Protocol):
@@ -25,7 +26,9 @@ class Earned:
     """Of one completion."""
 
     reward: float
-    """What is learned from, -1 to 1, cut to the run's limit."""
+    """What is learned from: -1 to 1, cut to the run's limit, less the punishment for its length."""
+    before_length: float
+    """The same without the punishment."""
     score: float
     """What it is worth by itself, whatever others there are."""
     values: Mapping[str, float]
@@ -39,15 +42,43 @@ class Earned:
 class Graded:
     answer: str
     grade: Grade
+    tokens: int = 0
+    """Of the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlong:
+    """DAPO's soft punishment (arXiv:2503.14476, equation 13), `penalty` times."""
+
+    penalty: float
+    most: int
+    """Tokens that a completion may have."""
+    buffer: float
+    """The share of them in which the punishment grows."""
+
+    @classmethod
+    def of(cls, hyper: Hyperparameters) -> "Overlong | None":
+        """None where nothing is punished."""
+        if not hyper.overlong_penalty or not hyper.overlong_buffer:
+            return None
+        return cls(hyper.overlong_penalty, hyper.max_response_tokens or 0, hyper.overlong_buffer)
+
+    def punishment(self, tokens: int) -> float:
+        """From 0, up to the beginning of the buffer, to `penalty` at its end."""
+        cache = self.buffer * self.most
+        return self.penalty * min(1.0, max(0.0, (tokens - (self.most - cache)) / cache))
 
 
 class Rewarding:
     """Of one run. `limit`: rewards beyond it, either way, are cut to it; 0: none is."""
 
-    def __init__(self, reward: Reward, measurer: Measurer, limit: float = 0.0) -> None:
+    def __init__(
+        self, reward: Reward, measurer: Measurer, limit: float = 0.0, overlong: Overlong | None = None
+    ) -> None:
         self.reward = reward
         self._measurer = measurer
         self._limit = limit
+        self._overlong = overlong
 
     async def of_group(self, problem: Problem, graded: Sequence[Graded], step: int) -> list[Earned | None]:
         """Of the completions of one prompt, in order, at this step; None where there is no number for one.
@@ -60,16 +91,20 @@ class Rewarding:
         measured = await self._measurer.measure(Task.of(problem), samples)
         known = [one for one in measured if one is not None]
         rewards = iter(ratchet_rewards.rewards(self.reward, known, step))
-        return [None if one is None else self._earned(one, next(rewards), step) for one in measured]
+        return [
+            None if one is None else self._earned(one, next(rewards), step, what.tokens)
+            for one, what in zip(measured, graded, strict=True)
+        ]
 
     def weights(self, step: int) -> dict[str, float]:
         """Of the components whose weights change."""
         scheduled = (component for component in self.reward.components if component.schedule)
         return {f"weight_{component.name}": component.weight_at(step) for component in scheduled}
 
-    def _earned(self, measured: Measured, reward: float, step: int) -> Earned:
+    def _earned(self, measured: Measured, reward: float, step: int, tokens: int) -> Earned:
         within = max(-self._limit, min(self._limit, reward)) if self._limit else reward
         return Earned(
+            within - (self._overlong.punishment(tokens) if self._overlong else 0.0),
             within,
             ratchet_rewards.score(self.reward, measured, step),
             measured.values,

@@ -55,6 +55,7 @@ class Tally:
             return {}
         verdicts = Counter(one.verdict for one in every)
         compared = [group for group in groups if len(group) > 1]
+        punished = sum(one.earned.before_length - one.earned.reward for one in every)
         alike = sum(len({one.earned.reward for one in group}) == 1 for group in compared)
         return {
             "groups": float(len(groups)),
@@ -65,4 +66,6 @@ class Tally:
             "score_mean": fmean(one.earned.score for one in every),
             **components([one.earned for one in every]),
             "repetition_mean": sum(one.repetition for one in every) / len(every),
-        } | ({"groups_without_signal": alike / len(compared)} if compared else {})
+            **({"groups_without_signal": alike / len(compared)} if compared else {}),
+            **({"overlong_mean": punished / len(every)} if punished else {}),
+        }

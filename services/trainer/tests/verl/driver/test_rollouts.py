@@ -28,6 +28,10 @@ LOUD = Reward(components=(Component("loud", program="one's own"),), combination=
 PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]
 
 
+GREEDY = 9
+"""What a policy answers at temperature 0."""
+
+
 @dataclass
 class Policy:
     """Answers with the tokens 1..n of a sample's index; raises `error` until the weights are pushed. Those in `broken`
@@ -39,12 +43,16 @@ class Policy:
     empty: set[int] = field(default_factory=set)
     seeds: list[int | None] = field(default_factory=list)
     stops: set[tuple[str, ...]] = field(default_factory=set)
+    temperatures: set[float | None] = field(default_factory=set)
 
     async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
         self.seeds.append(sampling.seed)
         self.stops.add(sampling.stop)
+        self.temperatures.add(sampling.temperature)
+        if sampling.temperature == 0:
+            return Generation((self._completion(GREEDY),), policy_id, len(prompt))
         return Generation(tuple(map(self._completion, range(sampling.n))), policy_id, len(prompt))
 
     def _completion(self, index: int) -> Completion:
@@ -104,8 +112,10 @@ def build(background: Background) -> Callable[..., Rollouts]:
         fewest: int = 1,
         put: Prompt = Prompt(text="Return x.\n"),
         words: str = "",
+        has_greedy: bool = False,
     ) -> Rollouts:
         return Rollouts(
+            has_greedy=has_greedy,
             fewest=fewest,
             background=background,
             policy=policy,
@@ -116,7 +126,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
             detokenize=lambda tokens: words or str(tokens[0]),
             problems=PROBLEMS,
             group_size=4,
-            temperature=1.0,
+            temperature=lambda step: 1.0 + step,
             max_tokens=16,
             rewarding=Rewarding(LOUD, measurer or Measurer(), limit),
             last_step=9,
@@ -200,6 +210,36 @@ def test_a_lone_survivor_teaches_nothing(build, monkeypatch):
     environment = Environment(faulty={"0", "1", "2"})
     assert published(build(Policy(), environment, fewest=2), monkeypatch) == {"a": (0, False), "b": (0, False)}
     assert published(build(Policy(), environment), monkeypatch) == {"a": (1, False), "b": (1, False)}
+
+
+def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
+    policy = Policy()
+    rollouts = build(policy, Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), has_greedy=True)
+    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert [rollouts.greedy_of(uid) for uid in ("a", "b", "pad")] == [0.25, 0.25, 0.0]
+    assert rollouts.greedy_mean == 0.25
+    assert policy.temperatures == {2.0, 0.0}  # of step 1, and the greedy one's
+    assert rollouts.tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
+
+
+@pytest.mark.parametrize("options", [{"policy": Policy(broken={GREEDY})}, {"environment": Environment(faulty={"9"})}])
+def test_without_its_baseline_a_group_teaches_nothing(options, build, monkeypatch):
+    rollouts = build(**{"policy": Policy(), "environment": Environment()} | options, has_greedy=True)
+    assert published(rollouts, monkeypatch) == {"a": (0, False), "b": (0, False)}
+
+
+def test_a_lost_sample_leaves_the_others_their_baseline(build, monkeypatch):
+    rollouts = build(
+        Policy(), Environment(faulty={"1"}), measurer=Measurer({"9": 0.25, "2": None}), limit=0.0, has_greedy=True
+    )
+    assert published(rollouts, monkeypatch) == {"a": (2, False), "b": (2, False)}
+    assert rollouts.greedy_of("a") == 0.25
+
+
+def test_validations_are_sampled_as_at_the_end(build):
+    policy = Policy()
+    build(policy, Environment(), has_greedy=True).validate(PROBLEMS, samples=2, step=3)
+    assert policy.temperatures == {10.0}  # of step 9, the last
 
 
 def test_prompts_keep_the_order_in_which_they_were_drawn(build, monkeypatch):

@@ -39,6 +39,10 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     ALGORITHM_RLOO: _Algorithm.ValueType  # 4
     ALGORITHM_DAPO: _Algorithm.ValueType  # 5
     ALGORITHM_REINFORCE_PLUS_PLUS: _Algorithm.ValueType  # 6
+    ALGORITHM_REMAX: _Algorithm.ValueType  # 7
+    ALGORITHM_DR_GRPO: _Algorithm.ValueType  # 8
+    ALGORITHM_GSPO: _Algorithm.ValueType  # 9
+    ALGORITHM_CISPO: _Algorithm.ValueType  # 10
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
 
@@ -49,7 +53,33 @@ ALGORITHM_PPO: Algorithm.ValueType  # 3
 ALGORITHM_RLOO: Algorithm.ValueType  # 4
 ALGORITHM_DAPO: Algorithm.ValueType  # 5
 ALGORITHM_REINFORCE_PLUS_PLUS: Algorithm.ValueType  # 6
+ALGORITHM_REMAX: Algorithm.ValueType  # 7
+ALGORITHM_DR_GRPO: Algorithm.ValueType  # 8
+ALGORITHM_GSPO: Algorithm.ValueType  # 9
+ALGORITHM_CISPO: Algorithm.ValueType  # 10
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
+
+class _LearningRateSchedule:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LearningRateScheduleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LearningRateSchedule.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LEARNING_RATE_SCHEDULE_UNSPECIFIED: _LearningRateSchedule.ValueType  # 0
+    """The algorithm's default."""
+    LEARNING_RATE_SCHEDULE_CONSTANT: _LearningRateSchedule.ValueType  # 1
+    LEARNING_RATE_SCHEDULE_COSINE: _LearningRateSchedule.ValueType  # 2
+    LEARNING_RATE_SCHEDULE_LINEAR: _LearningRateSchedule.ValueType  # 3
+
+class LearningRateSchedule(_LearningRateSchedule, metaclass=_LearningRateScheduleEnumTypeWrapper):
+    """How the learning rate goes on after the warm-up, to learning_rate_end_ratio of it at the run's last step."""
+
+LEARNING_RATE_SCHEDULE_UNSPECIFIED: LearningRateSchedule.ValueType  # 0
+"""The algorithm's default."""
+LEARNING_RATE_SCHEDULE_CONSTANT: LearningRateSchedule.ValueType  # 1
+LEARNING_RATE_SCHEDULE_COSINE: LearningRateSchedule.ValueType  # 2
+LEARNING_RATE_SCHEDULE_LINEAR: LearningRateSchedule.ValueType  # 3
+Global___LearningRateSchedule: _TypeAlias = LearningRateSchedule  # noqa: Y015
 
 class _Device:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -181,6 +211,12 @@ class Hyperparameters(_message.Message):
     WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
     MICRO_BATCH_TOKENS_FIELD_NUMBER: _builtins.int
     GRADIENT_CHECKPOINTING_FIELD_NUMBER: _builtins.int
+    LEARNING_RATE_SCHEDULE_FIELD_NUMBER: _builtins.int
+    LEARNING_RATE_END_RATIO_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_END_FIELD_NUMBER: _builtins.int
+    KL_IN_REWARD_FIELD_NUMBER: _builtins.int
+    OVERLONG_PENALTY_FIELD_NUMBER: _builtins.int
+    OVERLONG_BUFFER_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     batch_size: _builtins.int
     """Prompts per step (RL), or examples per step (SFT)."""
@@ -213,6 +249,21 @@ class Hyperparameters(_message.Message):
     """Makes activations a second time for the backward pass, which takes less memory and a third more arithmetic. Absent:
     only where the memory asks for it.
     """
+    learning_rate_schedule: Global___LearningRateSchedule.ValueType
+    learning_rate_end_ratio: _builtins.float
+    """Of the learning rate (and the critic's), where the schedule is not constant."""
+    temperature_end: _builtins.float
+    """Of the last step: temperature is of the first, and it changes by as much with each step. Absent: it stays. Validations
+    are sampled at it.
+    """
+    kl_in_reward: _builtins.bool
+    """Takes the KL penalty off each token's reward, in place of adding it to the loss."""
+    overlong_penalty: _builtins.float
+    """What a completion of max_response_tokens loses of its reward; 0: none does. Shorter ones lose less, on a line that
+    begins overlong_buffer before the end (arXiv:2503.14476, equation 13).
+    """
+    overlong_buffer: _builtins.float
+    """Share of max_response_tokens."""
     def __init__(
         self,
         *,
@@ -236,10 +287,16 @@ class Hyperparameters(_message.Message):
         weight_decay: _builtins.float | None = ...,
         micro_batch_tokens: _builtins.int | None = ...,
         gradient_checkpointing: _builtins.bool | None = ...,
+        learning_rate_schedule: Global___LearningRateSchedule.ValueType = ...,
+        learning_rate_end_ratio: _builtins.float | None = ...,
+        temperature_end: _builtins.float | None = ...,
+        kl_in_reward: _builtins.bool | None = ...,
+        overlong_penalty: _builtins.float | None = ...,
+        overlong_buffer: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -261,8 +318,12 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__group_size: _TypeAlias = _typing.Literal["_group_size", b"_group_size"]  # noqa: Y015
     _WhichOneofReturnType__kl_coefficient: _TypeAlias = _typing.Literal["kl_coefficient"]  # noqa: Y015
     _WhichOneofArgType__kl_coefficient: _TypeAlias = _typing.Literal["_kl_coefficient", b"_kl_coefficient"]  # noqa: Y015
+    _WhichOneofReturnType__kl_in_reward: _TypeAlias = _typing.Literal["kl_in_reward"]  # noqa: Y015
+    _WhichOneofArgType__kl_in_reward: _TypeAlias = _typing.Literal["_kl_in_reward", b"_kl_in_reward"]  # noqa: Y015
     _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
     _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015
+    _WhichOneofReturnType__learning_rate_end_ratio: _TypeAlias = _typing.Literal["learning_rate_end_ratio"]  # noqa: Y015
+    _WhichOneofArgType__learning_rate_end_ratio: _TypeAlias = _typing.Literal["_learning_rate_end_ratio", b"_learning_rate_end_ratio"]  # noqa: Y015
     _WhichOneofReturnType__max_grad_norm: _TypeAlias = _typing.Literal["max_grad_norm"]  # noqa: Y015
     _WhichOneofArgType__max_grad_norm: _TypeAlias = _typing.Literal["_max_grad_norm", b"_max_grad_norm"]  # noqa: Y015
     _WhichOneofReturnType__max_prompt_tokens: _TypeAlias = _typing.Literal["max_prompt_tokens"]  # noqa: Y015
@@ -275,8 +336,14 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__micro_batch_tokens: _TypeAlias = _typing.Literal["_micro_batch_tokens", b"_micro_batch_tokens"]  # noqa: Y015
     _WhichOneofReturnType__mini_batch_size: _TypeAlias = _typing.Literal["mini_batch_size"]  # noqa: Y015
     _WhichOneofArgType__mini_batch_size: _TypeAlias = _typing.Literal["_mini_batch_size", b"_mini_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__overlong_buffer: _TypeAlias = _typing.Literal["overlong_buffer"]  # noqa: Y015
+    _WhichOneofArgType__overlong_buffer: _TypeAlias = _typing.Literal["_overlong_buffer", b"_overlong_buffer"]  # noqa: Y015
+    _WhichOneofReturnType__overlong_penalty: _TypeAlias = _typing.Literal["overlong_penalty"]  # noqa: Y015
+    _WhichOneofArgType__overlong_penalty: _TypeAlias = _typing.Literal["_overlong_penalty", b"_overlong_penalty"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__temperature_end: _TypeAlias = _typing.Literal["temperature_end"]  # noqa: Y015
+    _WhichOneofArgType__temperature_end: _TypeAlias = _typing.Literal["_temperature_end", b"_temperature_end"]  # noqa: Y015
     _WhichOneofReturnType__warmup_steps: _TypeAlias = _typing.Literal["warmup_steps"]  # noqa: Y015
     _WhichOneofArgType__warmup_steps: _TypeAlias = _typing.Literal["_warmup_steps", b"_warmup_steps"]  # noqa: Y015
     _WhichOneofReturnType__weight_decay: _TypeAlias = _typing.Literal["weight_decay"]  # noqa: Y015
@@ -302,7 +369,11 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_coefficient) -> _WhichOneofReturnType__kl_coefficient | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_in_reward) -> _WhichOneofReturnType__kl_in_reward | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate) -> _WhichOneofReturnType__learning_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate_end_ratio) -> _WhichOneofReturnType__learning_rate_end_ratio | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_grad_norm) -> _WhichOneofReturnType__max_grad_norm | None: ...
     @_typing.overload
@@ -316,7 +387,13 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__mini_batch_size) -> _WhichOneofReturnType__mini_batch_size | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__overlong_buffer) -> _WhichOneofReturnType__overlong_buffer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__overlong_penalty) -> _WhichOneofReturnType__overlong_penalty | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature_end) -> _WhichOneofReturnType__temperature_end | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__warmup_steps) -> _WhichOneofReturnType__warmup_steps | None: ...
     @_typing.overload

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 Override = str
 """A setting in Hydra's form, "key=value"."""
+_ACTOR = "actor_rollout_ref.actor"
+BEFORE_LENGTH = "before_length"
+"""The reward of a sample before it is punished for its length (driver/rollouts.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,28 @@ VERL_ALGORITHMS = {
             "actor_rollout_ref.actor.clip_ratio_c=10.0",
             # Dynamic sampling (section 3.2): groups of one reward teach nothing and are replaced.
             "algorithm.filter_groups.enable=True",
-            "algorithm.filter_groups.metric=reward",
+            f"algorithm.filter_groups.metric={BEFORE_LENGTH}",
         ),
     ),
     "reinforce_plus_plus": VerlAlgorithm("reinforce_plus_plus"),
+    "remax": VerlAlgorithm("remax"),
+    "dr_grpo": VerlAlgorithm(
+        "grpo",
+        (
+            "algorithm.norm_adv_by_std_in_grpo=False",
+            # The sum over tokens by a constant, as the authors divide by their budget of tokens (arXiv:2503.20783,
+            # listing 1), in place of GRPO's by each completion's own length.
+            f"{_ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
+            f"{_ACTOR}.loss_scale_factor=${{data.max_response_length}}",
+        ),
+    ),
+    "gspo": VerlAlgorithm(
+        "grpo",
+        (
+            f"{_ACTOR}.policy_loss.loss_mode=gspo",
+            # Each sequence counts the same (arXiv:2507.18071, equation 5).
+            f"{_ACTOR}.loss_agg_mode=seq-mean-token-mean",
+        ),
+    ),
+    "cispo": VerlAlgorithm("grpo", (f"{_ACTOR}.policy_loss.loss_mode=cispo",)),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ratchet_rewards import Combination
 from trainer_service.domain.plugins import PluginKind, named
-from trainer_service.domain.spec import Hyperparameters, PromptForm
+from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
@@ -110,7 +110,8 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"{actor}.data_loader_seed={spec.seed}",
         f"{actor}.clip_ratio_low={hyper.clip_low}",
         f"{actor}.clip_ratio_high={hyper.clip_high}",
-        # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count.
+        # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count. Some
+        # algorithms average otherwise.
         f"{actor}.loss_agg_mode=token-mean",
         f"{actor}.entropy_coeff={hyper.entropy_coefficient}",
         f"{actor}.grad_clip={hyper.max_grad_norm}",
@@ -231,9 +232,10 @@ _LEARNED_AGAIN = ("actor_rollout_ref.actor.ppo_epochs", "algorithm.rollout_corre
 def _once(job: JobConfig) -> Sequence[Override]:
     """Where a batch is learned from once, old log-probs are those of the update itself: no pass is made for them
     (rank/losses.py). The other settings of a run are kept, but what needs the whole batch before the update, or a
-    second update, has the pass."""
+    second update, or a reward that they are part of, has the pass."""
     hyper, overrides = job.spec.hyperparameters, job.spec.verl_overrides
-    if hyper.mini_batch_size != hyper.batch_size or any(setting.startswith(_LEARNED_AGAIN) for setting in overrides):
+    again = any(setting.startswith(_LEARNED_AGAIN) for setting in overrides)
+    if again or hyper.mini_batch_size != hyper.batch_size or hyper.kl_in_reward:
         return ()
     return (
         "algorithm.rollout_correction.bypass_mode=True",
@@ -255,10 +257,14 @@ def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
 
 
 def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None) -> Sequence[Override]:
+    schedule = hyper.learning_rate_schedule
     return (
         f"{prefix}.lr={learning_rate}",
         f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
         f"{prefix}.weight_decay={hyper.weight_decay}",
+        # verl has no linear schedule: rank/patches.py.
+        f"{prefix}.lr_scheduler_type={'cosine' if schedule == LearningRateSchedule.COSINE else 'constant'}",
+        f"{prefix}.min_lr_ratio={hyper.learning_rate_end_ratio or 0.0}",
     )
 
 
@@ -274,9 +280,12 @@ def _reference(job: JobConfig) -> Sequence[Override]:
     hyper = job.spec.hyperparameters
     if hyper.kl_coefficient == 0:
         return ("actor_rollout_ref.actor.use_kl_loss=False",)
+    in_reward = bool(hyper.kl_in_reward)
+    place = "algorithm.kl_ctrl.kl_coef" if in_reward else "actor_rollout_ref.actor.kl_loss_coef"
     return (
-        "actor_rollout_ref.actor.use_kl_loss=True",
-        f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
+        f"algorithm.use_kl_in_reward={in_reward}",
+        f"actor_rollout_ref.actor.use_kl_loss={not in_reward}",
+        f"{place}={hyper.kl_coefficient}",
         "actor_rollout_ref.ref.strategy=fsdp2",
         *_engine("actor_rollout_ref.ref.fsdp_config", job),
     )

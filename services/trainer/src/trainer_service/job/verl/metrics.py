@@ -13,7 +13,7 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "advantage_mean": ("critic/advantages/mean",),
     "return_mean": ("critic/returns/mean",),
     # Against the base policy when the run has a KL penalty, else against the policy that sampled.
-    "kl": ("actor/kl_loss", "actor/ppo_kl"),
+    "kl": ("actor/kl_loss", "actor/reward_kl_penalty", "actor/ppo_kl"),
     "entropy": ("actor/entropy",),
     "clip_fraction": ("actor/pg_clipfrac",),
     "grad_norm": ("actor/grad_norm",),

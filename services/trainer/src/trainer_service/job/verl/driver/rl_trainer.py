@@ -11,8 +11,10 @@ from statistics import fmean
 from typing import Any
 
 import ray
+import transfer_queue as tq
 from omegaconf import DictConfig
 from verl.single_controller.ray import ResourcePoolManager
+from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -29,11 +31,12 @@ from trainer_service.job.session import Session
 from trainer_service.job.tally import components
 from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.driver.advantages import with_baselines
 from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.samplers import PluginSampler
-from trainer_service.job.verl.rank.losses import GAP_MEAN
+from trainer_service.job.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
@@ -140,11 +143,16 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=rollout.n,
             fewest=2 if session.job.algorithm.is_grouped else 1,
             seed=session.job.spec.seed,
-            temperature=rollout.temperature,
+            temperature=session.job.spec.temperature_at,
             max_tokens=self.config.data.max_response_length,
             rewarding=session.rewarding,
             last_step=session.job.spec.steps,
+            has_greedy=session.job.algorithm.has_greedy,
         )
+        if session.job.algorithm.has_greedy:
+            compute = trainer_base.compute_advantage_for_multi_trajectories
+            baselined = with_baselines(compute, self.rollouts.greedy_of)
+            trainer_base.compute_advantage_for_multi_trajectories = baselined
         return self.rollouts
 
     def fit(self, agent_loop_manager: Rollouts) -> None:
@@ -165,6 +173,10 @@ class RatchetTrainer(PPOTrainerSync):
     def on_train_begin(self) -> None:
         """The base has been validated where that is wanted: the first step comes next."""
         self._session.reporter.phase(Phase.GENERATING)
+
+    def on_step_begin(self) -> None:
+        """What is sampled at a temperature is learned from at the same."""
+        self.config.actor_rollout_ref.rollout.temperature = self._session.job.spec.temperature_at(self.global_steps)
 
     def on_step_end(self) -> None:
         with trainer_base.marked_timer("update_weights", self.timing_raw):
@@ -199,6 +211,11 @@ class RatchetTrainer(PPOTrainerSync):
             return batch  # they come with the update: rank/losses.py
         batch = super()._compute_old_log_prob(batch, metrics)
         self._check_probabilities(metrics, GAP)
+        if self.config.actor_rollout_ref.actor.loss_agg_mode != "token-mean":  # else it is nats a token already
+            fields = ["entropy", "response_mask"]
+            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+            padded = data.to_padded_tensor()
+            metrics[ENTROPY] = agg_loss(padded["entropy"], padded["response_mask"], "token-mean").item()
         return batch
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -243,6 +260,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
         measured[TOKENS_SO_FAR] = self._session.schedule.tokens
+        measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
@@ -252,6 +270,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _of_rewards(self, step: int) -> dict[str, float]:
         rewarding = self._session.rewarding
         tallied = self.rollouts.tally.take() | rewarding.weights(step)
+        if self._session.job.algorithm.has_greedy:
+            tallied["greedy_reward_mean"] = self.rollouts.greedy_mean
         if rewarding.reward.combination == Combination.GDPO and "score_mean" in tallied:
             tallied["reward_mean"] = tallied["score_mean"]  # the mean over a group is 0 whatever is learned
         return tallied

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import torch
 import transfer_queue as tq
@@ -24,6 +25,7 @@ from trainer_service.job.policy import RunPolicy
 from trainer_service.job.rewarding import Earned, Graded, Rewarding
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.tally import Tallied, Tally, repetition
+from trainer_service.job.verl.algorithms import BEFORE_LENGTH
 
 
 @dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them
@@ -52,13 +54,16 @@ class Group:
 
     prompt: Sequence[int]
     samples: Sequence[Sample]
+    greedy: float = 0.0
+    """The reward of its greedy completion, where there is one."""
 
 
 class Rollouts:
-    """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
-    Validations are scored by the weights that the reward has at the `last_step` of the run. `tally` counts what
-    training is given. A group of which fewer than `fewest` samples are left teaches nothing: a lone one would be its
-    own baseline.
+    """Makes groups. `group_size` completions per training prompt are sampled with weights.policy_id, at the
+    `temperature` of the step. Validations are sampled at the temperature, and scored by the weights of the reward, that
+    there are at the `last_step` of the run. `tally` counts what training is given. A group of which fewer than `fewest`
+    samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
+    more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
     """
@@ -77,10 +82,11 @@ class Rollouts:
         group_size: int,
         fewest: int = 1,
         seed: int = 0,
-        temperature: float,
+        temperature: Callable[[int], float],
         max_tokens: int,
         rewarding: Rewarding,
         last_step: int,
+        has_greedy: bool = False,
     ) -> None:
         self._background = background
         self._policy = policy
@@ -93,10 +99,13 @@ class Rollouts:
         self._group_size = group_size
         self._fewest = fewest
         self._seed = seed
+        self._has_greedy = has_greedy
+        self._greedy: dict[str, float] = {}
         self._places: dict[str, int] = {}
         self._drawn: Counter[str] = Counter()
         self._step = 0
-        self._sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
+        self._temperature = temperature
+        self._sampling = Sampling(top_p=1.0, max_tokens=max_tokens, logprobs=True)
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
@@ -107,7 +116,7 @@ class Rollouts:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = int(tu.get(prompts, "global_steps"))
         if step != self._step:
-            self._step, self._places, self._drawn = step, {}, Counter()
+            self._step, self._places, self._drawn, self._greedy = step, {}, Counter(), {}
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
             self._places[str(uid)] = len(self._places)
@@ -118,6 +127,15 @@ class Rollouts:
     def place_of(self, uid: str) -> int:
         """Of a prompt among those of the step, in the order in which verl drew them."""
         return self._places[uid]
+
+    def greedy_of(self, uid: str) -> float:
+        """The reward of the greedy completion of a prompt of the step; 0 for what is no prompt: verl's padding."""
+        return self._greedy.get(uid, 0.0)
+
+    @property
+    def greedy_mean(self) -> float:
+        """Of the prompts of the step that have one."""
+        return fmean(self._greedy.values()) if self._greedy else 0.0
 
     def raise_failure(self) -> None:
         if self._failure is not None:
@@ -138,9 +156,11 @@ class Rollouts:
 
     async def _publish(self, uid: str, problem: Problem, step: int, seed: int) -> None:
         try:
-            group = await self._group(problem, self._group_size, step, seed)
+            group = await self._group(problem, self._group_size, step, seed, self._has_greedy)
             if len(group.samples) < self._fewest:
                 group = replace(group, samples=[])
+            if self._has_greedy and group.samples:
+                self._greedy[uid] = group.greedy
             self.tally.add(
                 [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
             )
@@ -149,19 +169,26 @@ class Rollouts:
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
-    async def _group(self, problem: Problem, size: int, step: int, seed: int) -> Group:
+    async def _group(self, problem: Problem, size: int, step: int, seed: int, has_greedy: bool = False) -> Group:
         put = self._put(problem)
         prompt = self._tokenize(put)
-        completions = await self._complete(prompt, size, seed, put.stop)
+        sampling = replace(self._sampling, n=size, seed=seed, stop=put.stop, temperature=self._temperature(step))
+        wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if has_greedy else [sampling]
+        drawn = await asyncio.gather(*(self._complete(prompt, one) for one in wanted))
+        completions = [completion for some in drawn for completion in some]
         graded = await asyncio.gather(*(self._grade(problem, put, completion) for completion in completions))
-        known = [(completion, one) for completion, one in zip(completions, graded, strict=True) if one is not None]
-        earned = await self._earn(problem, [one for _, one in known], step)
+        earned = await self._earn(problem, [one for one in graded if one is not None], step)
+        by_place = iter(earned)
+        rewarded = [None if one is None else next(by_place) for one in graded]
+        baseline = rewarded.pop() if has_greedy else None
+        if has_greedy and baseline is None:
+            return Group(prompt, [])
         samples = [
             Sample(completion.token_ids, completion.log_probs, one.grade.verdict, what)
-            for (completion, one), what in zip(known, earned, strict=True)
-            if what is not None
+            for completion, one, what in zip(completions, graded, rewarded, strict=False)  # all but the greedy one
+            if one is not None and what is not None
         ]
-        return Group(prompt, samples)
+        return Group(prompt, samples, baseline.reward if baseline else 0.0)
 
     async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
         """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
@@ -173,7 +200,8 @@ class Rollouts:
             return None
         try:
             answer = put.cut(self._detokenize(completion.token_ids))
-            return Graded(answer, (await judge(self._environment, Task.of(problem), answer)).grade)
+            grade = (await judge(self._environment, Task.of(problem), answer)).grade
+            return Graded(answer, grade, len(completion.token_ids))
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
@@ -189,11 +217,8 @@ class Rollouts:
             self.last_fault = f"{problem.id}: a reward must be a finite number"
         return earned
 
-    async def _complete(
-        self, prompt: Sequence[int], size: int, seed: int, stop: tuple[str, ...]
-    ) -> Sequence[Completion]:
-        """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
-        sampling = replace(self._sampling, n=size, seed=seed, stop=stop)
+    async def _complete(self, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
+        """Completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
         generation = await with_recovery(
             lambda: self._policy.generate(prompt, sampling, self._weights.policy_id), self._restore
         )
@@ -258,6 +283,8 @@ def _fields(uid: str, group: Group) -> TensorDict:
                 "rollout_log_probs": torch.tensor(sample.log_probs, dtype=torch.float32),
                 "rm_scores": scores,
                 "multi_modal_inputs": {},
+                # What dynamic sampling compares (job/verl/algorithms.py).
+                "extra_fields": {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}},
                 "num_turns": 2,
             }
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from verl.trainer.ppo.core_algos import agg_loss
+from verl.trainer.ppo.core_algos import agg_loss, kl_penalty
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
@@ -20,6 +20,8 @@ GAP_MAX = "actor/probs_diff_max"
 """|p_trainer - p_engine| over the sampled tokens."""
 KL = "actor/ppo_kl"
 """Nats a token, from the policy that sampled: the mean of log p_engine - log p_trainer."""
+KL_FROM_BASE = "actor/kl_loss"
+"""Nats a token, from the policy that the penalty is against."""
 ENTROPY = "actor/entropy"
 
 
@@ -33,7 +35,8 @@ def policy_loss(
     """
     correction = config.policy_loss.rollout_correction
     if not correction.get("bypass_mode", False):
-        return ppo_loss(config, model_output, data, dp_group)
+        loss, of_verl = ppo_loss(config, model_output, data, dp_group)
+        return loss, of_verl | _from_base(config, model_output, data)
     with torch.no_grad():
         own = no_padding_2_padding(model_output["log_probs"].detach(), data)
         engine = data["rollout_log_probs"].to_padded_tensor(0.0)
@@ -51,7 +54,7 @@ def policy_loss(
     if config.entropy_coeff == 0:  # else its gradient would be computed, and multiplied by 0
         model_output = {name: value for name, value in model_output.items() if name != "entropy"}
     loss, of_verl = ppo_loss(config, model_output, once, dp_group)
-    return loss, of_verl | metrics
+    return loss, of_verl | metrics | _from_base(config, model_output, data)
 
 
 def _compared(own: torch.Tensor, engine: torch.Tensor, mask: torch.Tensor, data: TensorDict) -> dict[str, Metric]:
@@ -61,6 +64,17 @@ def _compared(own: torch.Tensor, engine: torch.Tensor, mask: torch.Tensor, data:
         GAP_MAX: Metric(AggregationType.MAX, gap.max()),
         KL: _mean(engine - own, mask, data),
     }
+
+
+def _from_base(config: Any, model_output: dict[str, torch.Tensor], data: TensorDict) -> dict[str, Metric]:
+    """The KL penalty in nats a token, which verl's own metric is not where the loss is averaged otherwise."""
+    if not config.use_kl_loss:
+        return {}
+    with torch.no_grad():
+        own = no_padding_2_padding(model_output["log_probs"].detach(), data)
+        base = data["ref_log_prob"].to_padded_tensor(0.0)
+        mask = data["response_mask"].to_padded_tensor(0)
+        return {KL_FROM_BASE: _mean(kl_penalty(own, base, config.kl_loss_type), mask, data)}
 
 
 def _mean(values: torch.Tensor, mask: torch.Tensor, data: TensorDict) -> Metric:

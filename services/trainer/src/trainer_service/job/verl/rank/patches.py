@@ -8,11 +8,14 @@ import verl.utils.fsdp_utils
 import verl.utils.model
 import verl.workers.engine.utils
 from tensordict import TensorDict
+from torch.optim.lr_scheduler import LambdaLR
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
+from trainer_service.domain.spec import LearningRateSchedule
+from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.passes import passes
 
@@ -23,6 +26,7 @@ def apply() -> None:
     value_head_as_configured()
     padding_counted()
     head_gathered_with_its_model()
+    linear_learning_rate()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
@@ -91,6 +95,27 @@ def head_gathered_with_its_model() -> None:
         return [module for module in select(model, layers) if module is not head]
 
     verl.utils.fsdp_utils._select_fsdp2_wrap_targets = without_head
+
+
+def linear_learning_rate() -> None:
+    """verl's FSDP engine has no linear schedule (workers/engine/fsdp/transformer_impl.py:503), and its config refuses
+    the name. The warm-up, and what a schedule's end is (the step after the last), are as in verl's cosine."""
+    build = transformer_impl.FSDPEngine._build_lr_scheduler
+
+    def _build_lr_scheduler(self: Any, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        if JobConfig.from_env().spec.hyperparameters.learning_rate_schedule != LearningRateSchedule.LINEAR:
+            return build(self, optimizer)
+        config = self.optimizer_config
+        warmup, steps, end = config.lr_warmup_steps, config.total_training_steps, config.min_lr_ratio
+
+        def of_step(step: int) -> float:
+            if step < warmup:
+                return step / warmup
+            return float(max(end, 1 - (1 - end) * (step - warmup) / max(1, steps - warmup)))
+
+        return LambdaLR(optimizer, of_step)
+
+    transformer_impl.FSDPEngine._build_lr_scheduler = _build_lr_scheduler
 
 
 def unpinned_offload() -> None:
