@@ -103,13 +103,12 @@ def _curve(plot: Axes, named: tuple[str, Band], place: int) -> None:
 
 
 def _over_tokens(plots: Sequence[Axes], named: Named, label: str) -> None:
+    means = [one for _, found in named for one in found.mean]
     lows = [min(found.low or found.mean) for _, found in named]
     highs = [max(found.high or found.mean) for _, found in named]
-    ends = (
-        (max(0.0, min(lows)), min(1.0, max(highs)))
-        if min(lows) > -0.2 and max(highs) < 1.2
-        else (min(lows), max(highs))
-    )
+    ends = (min(lows), max(highs))
+    if min(means) >= 0 and max(means) <= 1:  # so are all scores, whatever a band of few seeds says
+        ends = (max(0.0, ends[0]), min(1.0, ends[1]))
     room = 0.05 * (ends[1] - ends[0]) or 0.05
     for place, plot in enumerate(plots):
         plot.set(xlabel="tokens trained on", ylim=(ends[0] - room, ends[1] + room), xlim=(0, None))
@@ -139,8 +138,10 @@ def _scatter(path: str, trials: Sequence[Mapping[str, Any]]) -> Figure:
         scores = [one["validation"] for one in some]
         face = "none" if label == "ended early" else colour
         plot.scatter(at, scores, edgecolors=colour, facecolors=face, marker=marker, label=label)
-    if numbers and min(values) > 0 and max(values) / min(values) > 30:
+    if numbers and min(values) > 0 and max(values) / min(values) > 8:
         plot.set_xscale("log")
+    elif numbers:
+        plot.locator_params(axis="x", nbins=6)
     plot.set_xlabel(path, color=INK)
     plot.set_ylabel("validation score")
     plot.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
