@@ -61,6 +61,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
         ),
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
+        max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -106,6 +107,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         ],
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
+        max_tokens=spec.max_tokens,
     )
 
 
@@ -148,6 +150,7 @@ def run_to_proto(run: Run) -> pb.Run:
         cancel_actor=run.cancel_actor,
         resumes=run.resumes,
         resume_actor=run.resume_actor,
+        tokens=run.tokens,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[
