@@ -31,8 +31,8 @@ class Record:
     begin_time: str
 
     def request_id(self, spec: Message, purpose: str) -> str:
-        asked = hashlib.sha256(spec.SerializeToString(deterministic=True)).hexdigest()[:24]
-        return f"{self.key}-{asked}-{purpose}"
+        digest = hashlib.sha256(spec.SerializeToString(deterministic=True)).hexdigest()[:24]
+        return f"{self.key}-{digest}-{purpose}"
 
 
 class StudyFolder:

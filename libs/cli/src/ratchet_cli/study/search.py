@@ -23,6 +23,7 @@ try:
 except ImportError as error:
     raise CommandError("A search needs Optuna: pip install 'ratchet-cli[search]' beside this command.") from error
 
+NAME = "ratchet"
 SEED = 0
 """Of all trials: they differ by their settings alone."""
 IS_DEFAULT, IS_STOPPING = "default", "stopping"
@@ -42,10 +43,10 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is experimental in Optuna
-            storage = JournalStorage(JournalFileBackend(str(journal)))
+            self._storage = JournalStorage(JournalFileBackend(str(journal)))
             self._study = optuna.create_study(
-                storage=storage,
-                study_name="ratchet",
+                storage=self._storage,
+                study_name=NAME,
                 load_if_exists=True,
                 direction="maximize",
                 pruner=_pruner(search),
@@ -60,9 +61,13 @@ class Trials:
     def cells(self) -> Iterator[Cell]:
         """Those that were under way, then new ones until there are enough or the budget is spent."""
         for frozen in self._study.get_trials(states=(TrialState.RUNNING,)):
-            yield self._cell(Trial(self._study, frozen._trial_id))
+            yield self._cell(Trial(self._study, self._id_of(frozen.number)))
         while not self.is_spent and self._begun() < self._search.trials:
             yield self._cell(self._study.ask())
+
+    def _id_of(self, number: int) -> int:
+        study = self._storage.get_study_id_from_name(NAME)
+        return self._storage.get_trial_id_from_study_id_trial_number(study, number)
 
     def looked(self, cell: Cell) -> None:
         """Reports what is new of a trial, ends it early where Optuna says so, and closes one that has ended."""
