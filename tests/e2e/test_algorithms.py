@@ -47,6 +47,23 @@ def pairs_of_references(platform: Platform) -> str:
     return str(file)
 
 
+@pytest.mark.parametrize("name", ["ALGORITHM_GRPO", "ALGORITHM_SFT"])
+def test_a_run_ends_with_the_step_that_spends_its_tokens(client: Client, name: str) -> None:
+    spec = grpo(steps=6)
+    spec.algorithm = trainer_pb2.Algorithm.Value(name)
+    spec.output_model = ""
+    spec.max_tokens = 1
+    if name == "ALGORITHM_SFT":
+        spec.ClearField("reward")
+        spec.hyperparameters.ClearField("group_size")
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
+    (step,) = client.runs.steps(run.id)
+    assert run.tokens == step.metrics["tokens"] == step.metrics["tokens_total"] > 100
+    assert "validation_score" in step.metrics
+    assert run.best_checkpoint.step == 1
+
+
 def test_two_ranks(client: Client) -> None:
     spec = grpo(steps=3)
     spec.resources.accelerators_per_node = 2

@@ -62,6 +62,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         ),
         pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
+        max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -108,6 +109,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         ],
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
+        max_tokens=spec.max_tokens,
     )
 
 
@@ -150,6 +152,7 @@ def run_to_proto(run: Run) -> pb.Run:
         cancel_actor=run.cancel_actor,
         resumes=run.resumes,
         resume_actor=run.resume_actor,
+        tokens=run.tokens,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[

@@ -77,6 +77,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         seed=7,
         validate_every=2,
         checkpoint_every=1,
+        max_tokens=10**10,
         loggers=("console", "tensorboard"),
         output_model="coder",
         priority=Priority.HIGH,

@@ -68,6 +68,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         verl_overrides=("no equals sign", "trainer.save_freq=2"),
         validate_every=0,
         checkpoint_every=-1,
+        max_tokens=0,
     )
     assert set(named(spec)) == {
         "spec.algorithm",
@@ -85,6 +86,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         "spec.verl_overrides[1]",
         "spec.validate_every",
         "spec.checkpoint_every",
+        "spec.max_tokens",
     }
 
 

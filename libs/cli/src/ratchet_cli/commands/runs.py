@@ -59,6 +59,9 @@ def train(
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
     combine: CombineOption = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
+    max_tokens: Annotated[
+        int, typer.Option(help="Ends the run when it has trained on so many tokens; 0: by its steps only.", min=0)
+    ] = 0,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
@@ -104,6 +107,7 @@ def train(
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
             reward=parsed(reward, combine),
             steps=steps,
+            max_tokens=max_tokens or None,
             validate_every=validate_every or None,
             checkpoint_every=checkpoint_every or None,
             resources=trainer_pb2.Resources(
@@ -231,6 +235,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("step", f"{run.step} of {run.spec.steps}"),
         ("prompts", view.form(run.spec.prompt_form)),
         ("reward", view.reward(run.spec.reward) or "-"),
+        ("tokens", view.tokens(run)),
         ("attempt", run.attempt),
         ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),

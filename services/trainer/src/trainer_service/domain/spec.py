@@ -172,6 +172,8 @@ class RunSpec:
     """Whether problems may be learned from whose tests share the program's process."""
     refuse_long_prompts: bool = False
     """Whether a problem that has no room ends the run; else it is left out, and counted."""
+    max_tokens: int | None = None
+    """Of prompts and responses trained on, after which it ends, if not after `steps`; None: no such end."""
     prompt_form: str = ""
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
     plugins: tuple[Plugin, ...] = ()

@@ -64,7 +64,11 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     faults.length("display_name", spec.display_name, 200)
     faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
     faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
-    for name, every in (("validate_every", spec.validate_every), ("checkpoint_every", spec.checkpoint_every)):
+    for name, every in (
+        ("validate_every", spec.validate_every),
+        ("checkpoint_every", spec.checkpoint_every),
+        ("max_tokens", spec.max_tokens),
+    ):
         if every is not None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))

@@ -763,6 +763,7 @@ class RunSpec(_message.Message):
     PROMPT_FORM_FIELD_NUMBER: _builtins.int
     PLUGINS_FIELD_NUMBER: _builtins.int
     PAIRS_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -785,6 +786,10 @@ class RunSpec(_message.Message):
     """
     prompt_form: Global___PromptForm.ValueType
     """GetRun shows the one that was taken."""
+    max_tokens: _builtins.int
+    """Ends the run, SUCCEEDED, after the step with which it has trained on so many tokens of prompts and responses, if not after
+    `steps`. That step is validated and saved as the last one is. Absent: no such end.
+    """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -846,17 +851,22 @@ class RunSpec(_message.Message):
         prompt_form: Global___PromptForm.ValueType = ...,
         plugins: _abc.Iterable[Global___Plugin] | None = ...,
         pairs: _problem_pb2.ProblemSetRef | None = ...,
+        max_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
+    _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint_every) -> _WhichOneofReturnType__checkpoint_every | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
@@ -951,6 +961,7 @@ class Run(_message.Message):
     NOTICES_FIELD_NUMBER: _builtins.int
     RESUMES_FIELD_NUMBER: _builtins.int
     RESUME_ACTOR_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -969,6 +980,8 @@ class Run(_message.Message):
     resumes: _builtins.int
     """How often it was resumed, and the id of the API key that asked for the last of them."""
     resume_actor: _builtins.str
+    tokens: _builtins.int
+    """Tokens of prompts and responses that its steps have trained on."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -1021,10 +1034,11 @@ class Run(_message.Message):
         notices: _abc.Iterable[Global___Notice] | None = ...,
         resumes: _builtins.int = ...,
         resume_actor: _builtins.str = ...,
+        tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

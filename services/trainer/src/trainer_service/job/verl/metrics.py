@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+TOKENS = "training/tokens"
+
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "reward_mean": ("critic/score/mean",),
@@ -40,6 +42,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "base_score_high": ("validation/base_score_high",),
     "sync_bytes": ("sync/bytes",),
     "sync_probe_error": ("sync/probe_error",),
+    # Of prompts and responses that the step trained on.
+    "tokens": (TOKENS,),
     "tokens_per_second": ("perf/throughput",),
     "time_step_s": ("timing_s/step",),
     "time_generate_s": ("timing_s/gen",),

@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
 from trainer_service.domain.plugins import PluginKind
-from trainer_service.domain.run import Phase
+from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
 from trainer_service.job.faults import check_data, check_faults, check_probabilities
 from trainer_service.job.lengths import left_out
@@ -193,6 +193,11 @@ class RatchetTrainer(PPOTrainerSync):
         """Before anything is computed on the samples: are they enough?"""
         self._session.reporter.phase(Phase.UPDATING)
         self._check_faults(metrics[FAULTS], self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n)
+        metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
+        if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
+            # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
+            self.total_training_steps = self.global_steps
+            self.config.trainer.test_freq = 1
         return super()._balance_batch(batch, metrics, **options)
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -241,6 +246,7 @@ class RatchetTrainer(PPOTrainerSync):
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
+        measured[TOKENS_SO_FAR] = self._session.schedule.tokens
         measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))

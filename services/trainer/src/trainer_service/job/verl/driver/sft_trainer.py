@@ -22,7 +22,7 @@ from verl.utils.metric import Metric
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.run import Phase
+from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
@@ -32,13 +32,16 @@ VALIDATION_LOSS = "val/loss"
 SCORE = "validation/score"
 CHECKPOINT_TIME = "timing_s/save_checkpoint"
 STEP_TIME = "timing_s/step"
+TOKENS = "train/global_tokens"
 
 
 class StepMetrics:
     """verl's tracker, which also keeps the metrics of the step under way."""
 
-    def __init__(self, tracking: Any) -> None:
+    def __init__(self, tracking: Any, spend: Callable[[int, int], None]) -> None:
+        """`spend` is given each step with the tokens that it trained on."""
         self._tracking = tracking
+        self._spend = spend
         self._since = time.monotonic()
         self.values: dict[str, Any] = {}
 
@@ -49,6 +52,7 @@ class StepMetrics:
             data = data | {SCORE: -data[VALIDATION_LOSS]}
         else:
             data = data | {STEP_TIME: time.monotonic() - self._since}
+            self._spend(step, int(data[TOKENS]))
         self.values.update(data)
         self._tracking.log(data=data, step=step)
 
@@ -119,6 +123,7 @@ class StepEnd:
             values[CHECKPOINT_TIME] = took
         measured = names.rename(values, self._names) | dict(self._first)
         self._first.clear()
+        measured[TOKENS_SO_FAR] = session.schedule.tokens
         session.reporter.step(step, measured, identity, platform_faults=0)
         if saved:
             session.keep(step, model, identity, values.get(SCORE), interval)
@@ -201,6 +206,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             self.ckpt_handler, self._session, self._step_metrics, self.first, self.names, self.measure
         )
 
+    def _spend(self, step: int, tokens: int) -> None:
+        if self._session.schedule.spend(step, tokens):
+            self.total_training_steps = step  # verl's loop asks right after it has logged the step
+
     def _step_metrics(self) -> StepMetrics:
         assert self._metrics is not None  # verl makes its tracker before the first step
         return self._metrics
@@ -209,7 +218,7 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         tracking = sft_trainer_ray.Tracking
 
         def remember(*args: Any, **kwargs: Any) -> StepMetrics:
-            self._metrics = StepMetrics(tracking(*args, **kwargs))
+            self._metrics = StepMetrics(tracking(*args, **kwargs), self._spend)
             return self._metrics
 
         # `fit` makes its tracker itself, by this name (sft_trainer_ray.py:253).
