@@ -60,6 +60,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         plugins=tuple(
             Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
         ),
+        pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
@@ -76,7 +77,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         display_name=spec.display_name,
         base=refs.model_to_proto(spec.base) if spec.base else None,
         algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
-        problems=_problem_set_to_proto(spec.problems),
+        problems=_problem_set_to_proto(spec.problems) if spec.problems.name else None,
+        pairs=_problem_set_to_proto(spec.pairs) if spec.pairs else None,
         validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
         reward=rewards.to_proto(spec.reward),
         steps=spec.steps,

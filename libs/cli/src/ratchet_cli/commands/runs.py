@@ -48,7 +48,10 @@ def train(
         Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, in place of other options.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
-    problems: Annotated[str, typer.Option(help="Named set or JSONL file to train on.")] = "composed/train",
+    problems: Annotated[
+        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the --pairs.")
+    ] = "",
+    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo).")] = "",
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
@@ -93,12 +96,14 @@ def train(
     if not model:
         raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
+    problems = problems or ("" if pairs else "composed/train")
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
             display_name=name,
             base=refs.model_to_proto(base),
             algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
-            problems=problem_pb2.ProblemSetRef(name=problems),
+            problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
+            pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
             reward=parsed(reward, combine),
             steps=steps,

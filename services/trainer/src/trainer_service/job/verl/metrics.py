@@ -69,6 +69,21 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
 }
 
+_OF_VALIDATION = ("validation_score", "base_score")
+DPO_NAMES: Mapping[str, tuple[str, ...]] = {
+    **{ours: theirs for ours, theirs in SFT_NAMES.items() if ours != "validation_loss"},
+    **{ours: theirs for ours, theirs in RL_NAMES.items() if ours.startswith(_OF_VALIDATION)},
+    "validation_problems": RL_NAMES["validation_problems"],
+    "sync_bytes": RL_NAMES["sync_bytes"],
+    "sync_probe_error": RL_NAMES["sync_probe_error"],
+    # Of pairs, means: log-probs are nats of a whole answer.
+    "pair_accuracy": ("train/pair_accuracy",),
+    "pair_margin": ("train/pair_margin",),
+    "chosen_logprob": ("train/chosen_logprob",),
+    "rejected_logprob": ("train/rejected_logprob",),
+    "time_validate_s": ("timing_s/testing",),
+}
+
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")
 NOT_FINITE = "not_finite"
 """How many of these are no finite number in a step; absent where all are."""
