@@ -39,6 +39,12 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     trained = platform.ratchet("train", *problems, "--algorithm", "sft", "--set", f"batch_size={COUNT}")
     assert trained.returncode == 0, trained.stderr
 
+    pairs = ("--pairs", str(folder / "pairs.jsonl"), "--validation-limit", str(COUNT))
+    compared = platform.ratchet(
+        "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *pairs, "--set", f"batch_size={COUNT}"
+    )
+    assert compared.returncode == 0, compared.stderr
+
     forgotten = platform.ratchet("traffic", "forget", "--user", "ann")
     assert forgotten.stdout == f"The texts of {COUNT} completions are removed.\n"
     assert list(client.traffic.list(key_id=made.key.id)) == []

@@ -62,6 +62,8 @@ def make_spec() -> MakeSpec:
             "problems": ProblemSetRef("composed/train"),
             "steps": 4,
         }
+        if changes.get("algorithm") == "dpo":
+            spec |= {"problems": ProblemSetRef(""), "pairs": ProblemSetRef("pairs.jsonl")}
         return RunSpec(**spec | changes)
 
     return make
@@ -123,7 +125,12 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     uris = ("/models/starter", "/artifacts/starter/1")
     registry = MemoryRegistry(dict.fromkeys(("starter@1", "starter:champion", "starter"), starter))
     folders = MemoryFolders({uri: FoundModel(Location(uri), uri, 7_000_000, max_tokens=256) for uri in uris})
-    sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
+    sets = {
+        "composed/train": "sha256:t",
+        "composed/validation": "sha256:v",
+        "mine.jsonl": "sha256:m",
+        "pairs.jsonl": "sha256:p",
+    }
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
     policies, events, rewards = MemoryPolicies(), MemoryEvents(), MemoryRewards()
     ports = Ports(

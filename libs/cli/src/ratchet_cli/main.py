@@ -38,6 +38,7 @@ from ratchet_cli.commands import (
 )
 from ratchet_cli.demo.command import demo
 from ratchet_cli.improve.command import improve
+from ratchet_cli.study.command import study
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable
@@ -60,6 +61,7 @@ for command in (
     platform.down,
     demo,
     improve,
+    study,
     runs.train,
     evaluations.evaluate,
     gates.gate,

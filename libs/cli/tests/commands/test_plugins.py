@@ -28,4 +28,13 @@ def test_it_is_not_written_twice_and_has_a_name_of_its_own(ratchet: Any, tmp_pat
     again = ratchet("new", "sampler", "mine", "--folder", str(tmp_path))
     assert (again.returncode, "is there already" in again.stderr) == (1, True)
     assert ratchet("new", "loss", "not-a-name", "--folder", str(tmp_path)).returncode == 2
-    assert ratchet("new", "loss", "random", "--folder", str(tmp_path)).returncode == 2
+    for taken in ("random", "torch", "class"):
+        assert ratchet("new", "loss", taken, "--folder", str(tmp_path)).returncode == 2
+
+
+def test_what_it_says_to_install_is_the_folder_and_no_name_of_an_index(
+    ratchet: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = ratchet("new", "loss", "mine")
+    assert "--python .venvs/trainer ./mine" in done.stdout.replace("\n", " ")

@@ -121,7 +121,8 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
     assert "NAME" not in (tmp_path / "brevity.py").read_text()
     again = ratchet("new", "reward", "brevity", "--folder", str(tmp_path))
     assert (again.returncode, "is there already" in again.stderr) == (1, True)
-    assert ratchet("new", "reward", "not-a-name").returncode == 2
+    for name in ("not-a-name", "class", "json"):
+        assert ratchet("new", "reward", name, "--folder", str(tmp_path)).returncode == 2
     poem = ratchet("new", "reward", "rhyme", "--task", "poems", "--folder", str(tmp_path))
     assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code.\n")
     assert not (tmp_path / "rhyme.py").exists()

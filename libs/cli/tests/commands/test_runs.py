@@ -113,3 +113,25 @@ def test_a_number_that_no_field_holds_is_wrong_usage(ratchet: Any, arguments: tu
     result = ratchet(*arguments, "--model", "starter")
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
     assert arguments[-1] in result.stderr
+
+
+@pytest.mark.usefixtures("address")
+def test_pairs_take_the_place_of_problems(ratchet: Any, gateway: ScriptedGateway) -> None:
+    def sent(*options: str) -> dict[str, Any]:
+        gateway.answers(run("QUEUED"))
+        result = ratchet("train", "--model", "starter", "--algorithm", "dpo", "--detach", *options)
+        assert result.returncode == 0, result.stderr
+        body = gateway.received[-1].body
+        assert body is not None
+        spec: dict[str, Any] = body["spec"]
+        return spec
+
+    spec = sent("--pairs", "pairs.jsonl", "--set", "dpo_beta=0.3")
+    assert (spec["algorithm"], spec["pairs"], spec["hyperparameters"]) == (
+        "ALGORITHM_DPO",
+        {"name": "pairs.jsonl"},
+        {"dpo_beta": 0.3},
+    )
+    assert "problems" not in spec
+    # Both: the service says that one is too many.
+    assert sent("--pairs", "pairs.jsonl", "--problems", "basics")["problems"] == {"name": "basics"}

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import ratchet_benchmarks
 from ratchet_cli.commands.importing import has_plus_tests
 from ratchet_cli.commands.suites import sets_of
+from ratchet_problems import pairs
 from ratchet_testing.gateway import ScriptedGateway
 
 SAMPLES = [
@@ -134,3 +136,41 @@ def test_samples_are_listed_and_downloaded(ratchet: Any, gateway: ScriptedGatewa
     ratchet("samples", "download", "eval_1", str(out), "--all-fields")
     assert json.loads(out.read_text().splitlines()[0])["tokens"] == 7
     assert ratchet("samples", "list", "eval_1", "--verdict", "lost").returncode == 2
+
+
+def of_known_problems() -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """An evaluation of two problems of composed/train, its samples, and the first problem's prompt."""
+    loaded = ratchet_benchmarks.load("composed/train", 2)
+    one, two = loaded.problems
+    spec = {"problems": {"name": "composed/train", "limit": 2, "digest": loaded.digest}}
+    texts = [(one.id, "good", "PASSED"), (one.id, "bad", "FAILED"), (two.id, "good", "PASSED")]
+    samples = [
+        {"problem_id": id, "completion": text, "verdict": f"VERDICT_{verdict}", "benchmark": "composed/train"}
+        for id, text, verdict in texts
+    ]
+    return evaluation("SUCCEEDED", spec=spec), samples, one.prompt
+
+
+@pytest.mark.usefixtures("address")
+def test_pairs_are_made_of_samples(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    found, samples, prompt = of_known_problems()
+    gateway.answers(found, {"samples": samples})
+    out = tmp_path / "pairs.jsonl"
+    result = ratchet("samples", "pairs", "eval_1", str(out))
+    assert result.stdout == f"1 pairs are in {out}\n", result.stderr
+    (pair,) = pairs.read(out)
+    assert (pair.problem, pair.chosen, pair.rejected) == (prompt, "good", "bad")
+
+
+@pytest.mark.usefixtures("address")
+def test_samples_that_make_no_pairs_are_refused(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    found, samples, _ = of_known_problems()
+    gateway.answers(found, {"samples": samples[:1]})
+    result = ratchet("samples", "pairs", "eval_1", str(tmp_path / "pairs.jsonl"))
+    assert result.returncode == 1
+    assert "No problem has both a sample that passes and one that fails" in " ".join(result.stderr.split())
+    assert not (tmp_path / "pairs.jsonl").exists()
+    found["evaluation"]["spec"]["problems"]["digest"] = "sha256:other"
+    gateway.answers(found)
+    result = ratchet("samples", "pairs", "eval_1", str(tmp_path / "pairs.jsonl"))
+    assert "composed/train has changed since it was evaluated" in " ".join(result.stderr.split())

@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, stdev
 
 from ratchet.common.v1 import statistics_pb2 as pb
 
@@ -90,6 +90,13 @@ def _t_quantile(degrees: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return sum(term * (1 / degrees) ** power for power, term in enumerate(terms))
+
+
+def mean_of_runs(values: Sequence[float]) -> Estimate:
+    """The mean of two or more values that are independent, runs of other seeds say, with Student's 95 % interval."""
+    half = _t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    mean = fmean(values)
+    return Estimate(mean, mean - half, mean + half)
 
 
 def newcombe(mean_a: float, n_a: float, mean_b: float, n_b: float, z: float) -> Estimate:

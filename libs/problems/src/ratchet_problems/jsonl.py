@@ -42,15 +42,19 @@ def read(path: str | Path) -> tuple[Problem, ...]:
     or holds none.
     """
     path = Path(path)
+    records = ((number, record(line, f"{path.name} line {number}")) for number, line in numbered_lines(path))
+    return problems(records, path, "line")
+
+
+def numbered_lines(path: Path) -> list[tuple[int, str]]:
+    """Those that are not blank, from 1. Raises InvalidProblem for a file that cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # no others: a text may hold U+2028
     except OSError as error:
         raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
     except UnicodeDecodeError as error:
         raise InvalidProblem(str(path), "file", f"not UTF-8 at byte {error.start}") from error
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    records = ((number, _record(line, f"{path.name} line {number}")) for number, line in numbered)
-    return problems(records, path, "line")
+    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tuple[Problem, ...]:
@@ -78,10 +82,11 @@ def write(problems: Iterable[Problem], path: str | Path) -> None:
 
 def parse(line: str, where: str, *, default_id: str) -> Problem:
     """One line. Raises InvalidProblem with `where` and the field that is wrong."""
-    return _problem(_record(line, where), where, default_id=default_id)
+    return _problem(record(line, where), where, default_id=default_id)
 
 
-def _record(line: str, where: str) -> object:
+def record(line: str, where: str) -> object:
+    """The JSON of a line. Raises InvalidProblem."""
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:

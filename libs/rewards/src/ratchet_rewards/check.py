@@ -4,6 +4,7 @@ import difflib
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_reward_name
+from ratchet_kit.syntax import parse
 from ratchet_rewards.catalogue import COMPONENTS, PRESETS, kind
 from ratchet_rewards.registered import MOST, Lookup, ref_of
 from ratchet_rewards.reward import Combination, Component, Reward
@@ -65,6 +66,19 @@ def check_own(name: str, program: str, faults: Faults) -> None:
         longest = f"must have at most {MAX_PROGRAM_BYTES >> 10} KiB, not {size} bytes"
         faults.unless(size <= MAX_PROGRAM_BYTES, "source", longest)
         faults.unless(_is_text(program), "source", TEXT)
+        if size <= MAX_PROGRAM_BYTES and _is_text(program) and (reason := _no_python(program)):
+            faults.add("source", f"is no Python: {reason}")
+
+
+def _no_python(program: str) -> str:
+    """Why; empty where it is."""
+    try:
+        parse(program)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "too deeply nested"
+    return ""
 
 
 def _check_name(component: Component, before: list[str], lookup: Lookup, faults: Faults) -> None:

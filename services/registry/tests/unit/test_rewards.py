@@ -34,7 +34,9 @@ async def test_a_reward_is_made_once(registry: Any) -> None:
         (RewardSpec("tests", SPEC.source), "name"),
         (RewardSpec("brevity", " \n"), "source"),
         (RewardSpec("brevity", "print([])\0"), "source"),
-        (RewardSpec("brevity", "é" * (16 << 10) + "#"), "source"),
+        (RewardSpec("brevity", "def ("), "source"),
+        (RewardSpec("brevity", "(" * 30_000), "source"),
+        (RewardSpec("brevity", "#" + "é" * (16 << 10)), "source"),
         (RewardSpec("brevity", SPEC.source, "d" * 2001), "description"),
     ],
 )

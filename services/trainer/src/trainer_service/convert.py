@@ -60,7 +60,9 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         plugins=tuple(
             Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
         ),
+        pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
+        max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -75,7 +77,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         display_name=spec.display_name,
         base=refs.model_to_proto(spec.base) if spec.base else None,
         algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
-        problems=_problem_set_to_proto(spec.problems),
+        problems=_problem_set_to_proto(spec.problems) if spec.problems.name else None,
+        pairs=_problem_set_to_proto(spec.pairs) if spec.pairs else None,
         validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
         reward=rewards.to_proto(spec.reward),
         steps=spec.steps,
@@ -106,6 +109,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         ],
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
+        max_tokens=spec.max_tokens,
     )
 
 
@@ -148,6 +152,7 @@ def run_to_proto(run: Run) -> pb.Run:
         cancel_actor=run.cancel_actor,
         resumes=run.resumes,
         resume_actor=run.resume_actor,
+        tokens=run.tokens,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[

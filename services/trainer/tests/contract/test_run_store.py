@@ -136,6 +136,7 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         heartbeat_time=NOW,
         resumes=2,
         resume_actor="key_2",
+        tokens=3_000_000_000,
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed

@@ -47,6 +47,16 @@ def test_a_half_written_checkpoint_is_none_and_removed_by_the_next_attempt(check
     assert not checkpoints.folder(10).exists()
 
 
+def test_a_checkpoint_has_the_tokens_that_were_trained_on(checkpoints: Checkpoints):
+    write(checkpoints, 5)
+    checkpoints.complete(5, 1234)
+    latest = checkpoints.latest()
+    assert latest
+    assert latest.tokens == 1234
+    (latest.folder / MARKER).write_text('{"step": 5}')  # one of old
+    assert latest.tokens == 0
+
+
 def test_an_attempt_goes_on_from_the_one_before_and_then_replaces_it(checkpoints: Checkpoints, tmp_path: Path):
     first = Checkpoints(tmp_path, attempt=1)
     write(first, 5)

@@ -77,6 +77,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         seed=7,
         validate_every=2,
         checkpoint_every=1,
+        max_tokens=10**10,
         loggers=("console", "tensorboard"),
         output_model="coder",
         priority=Priority.HIGH,
@@ -147,3 +148,10 @@ def test_a_failure_and_a_version_go_out(make_complete_spec: Any) -> None:
 def test_a_run_from_before_there_were_forms_has_none(make_complete_spec: Any) -> None:
     message = convert.spec_to_proto(replace(make_complete_spec(), prompt_form=""))
     assert message.prompt_form == pb.PROMPT_FORM_UNSPECIFIED
+
+
+def test_pairs_take_the_place_of_problems(make_spec: Any) -> None:
+    message = pb.RunSpec(pairs=problem_pb2.ProblemSetRef(name="pairs.jsonl", limit=3))
+    spec = convert.spec_from_proto(message, Faults())
+    assert (spec.pairs, spec.problems.name) == (ProblemSetRef("pairs.jsonl", 3), "")
+    assert convert.spec_from_proto(pb.RunSpec(), Faults()).pairs is None

@@ -114,6 +114,7 @@ def test_problems_without_room_are_said_at_the_first_step() -> None:
         )
     ]
     assert "974 problems, and 3 of those validated on, are" in said([counted | {"validation_left_out": 3.0}])[0].message
+    assert "974 pairs are" in said([counted | {"pair_accuracy": 0.5}])[0].message
     assert said([WELL | counted, WELL]) == []
 
 

@@ -64,3 +64,20 @@ async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
             await sets.look_up(ProblemSetRef(f"{tmp_path}/{name}"))
     with pytest.raises(InvalidArgument):
         await sets.look_up(ProblemSetRef("http://169.254.169.254/latest.jsonl"))
+
+
+async def test_a_file_of_pairs_has_the_fingerprints_of_its_problems(tmp_path: Path) -> None:
+    pairs = [{"problem": "Add.", "chosen": "a", "rejected": str(number)} for number in range(3)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(one) for one in pairs))
+    (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM))
+    sets = LibraryProblemSets(Places([str(tmp_path)]))
+    found = await sets.pairs(ProblemSetRef(str(tmp_path / "pairs.jsonl"), limit=2))
+    problems = await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+    assert (found.size, found.form, found.fingerprints) == (2, "", problems.fingerprints)
+    assert found.ref.digest.startswith("sha256:")
+    with pytest.raises(InvalidArgument, match="line 1: entry_point: unknown field"):
+        await sets.pairs(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+    with pytest.raises(NotFound):
+        await sets.pairs(ProblemSetRef(str(tmp_path / "none.jsonl")))
+    with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
+        await sets.pairs(ProblemSetRef("/etc/passwd"))

@@ -49,6 +49,16 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
     ]
 
 
+async def test_what_was_learned_from_pairs_is_known_by_their_prompts(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r2", make_spec(algorithm="dpo", steps=3, output_model="coder"))
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    _, _, lineage = trainer.registry.registered[run.id]
+    assert lineage.data_digest == "sha256:p"
+    assert lineage.training_fingerprints[0] == "pairs.jsonl/0"
+
+
 @pytest.mark.parametrize("now", [{}, {"composed/train": "sha256:another"}], ids=["gone", "changed"])
 async def test_what_was_learned_is_not_known_once_the_problems_are_gone(
     trainer: Any, run: Run, now: dict[str, str]

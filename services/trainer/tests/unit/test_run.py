@@ -162,3 +162,15 @@ def test_the_best_checkpoint_is_by_validation_and_the_later_of_equals() -> None:
     assert best([checkpoint(1, -3.0), checkpoint(2, -4.0)]) == checkpoint(1, -3.0)
     assert best([checkpoint(1, None), checkpoint(2, None)]) == checkpoint(2, None)
     assert best([]) is None
+
+
+def test_a_run_ends_where_its_tokens_are_spent_whatever_steps_are_left(make_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_spec(steps=9, max_tokens=150), NOW).start(NOW).begin(1, NOW)
+    run = run.progress(Step(1, {"tokens_total": 100.0}, "sha256:p", NOW, 1), None, NOW)
+    assert (run.tokens, run.has_all_steps) == (100, False)
+    assert run.trained(1, NOW).state is State.FAILED
+    again = run.again(1, NOW).begin(2, NOW)  # the same step once more, of the next attempt
+    again = again.progress(Step(1, {"tokens_total": 100.0}, "sha256:p", NOW, 2), Step(1, {}, "sha256:p", NOW, 1), NOW)
+    again = again.progress(Step(2, {"tokens_total": 200.0}, "sha256:p", NOW, 2), None, NOW)
+    assert (again.tokens, again.has_all_steps) == (200, True)
+    assert again.trained(2, NOW).succeed(None, NOW).state is State.SUCCEEDED

@@ -68,6 +68,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         verl_overrides=("no equals sign", "trainer.save_freq=2"),
         validate_every=0,
         checkpoint_every=-1,
+        max_tokens=0,
     )
     assert set(named(spec)) == {
         "spec.algorithm",
@@ -85,6 +86,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         "spec.verl_overrides[1]",
         "spec.validate_every",
         "spec.checkpoint_every",
+        "spec.max_tokens",
     }
 
 
@@ -238,3 +240,53 @@ def test_a_chat_without_a_chat_template_is_refused(make_spec: Any) -> None:
         "spec.prompt_form": "must be COMPLETION, or absent: the base has no chat template"
     }
     assert "CHAT, COMPLETION" in named(make_spec(prompt_form="9"))["spec.prompt_form"]
+
+
+def test_dpo_has_pairs_and_nothing_else_has(make_spec: Any) -> None:
+    pairs = ProblemSetRef("pairs.jsonl")
+    assert set(named(make_spec(pairs=pairs))) == {"spec.pairs"}
+    both = make_spec(algorithm="dpo", problems=ProblemSetRef("composed/train"))
+    assert set(named(both)) == {"spec.problems"}
+    few = replace(FOUND, pairs=FoundSet(pairs, 31))
+    assert named(make_spec(algorithm="dpo"), found=few) == {
+        "spec.pairs.name": "must hold more pairs: it has 31, and batch_size is 32"
+    }
+    beta = make_spec(hyperparameters=Hyperparameters(dpo_beta=0.1))
+    assert named(beta)["spec.hyperparameters.dpo_beta"] == "must be absent: GRPO has no use for it"
+    none = make_spec(algorithm="dpo", hyperparameters=Hyperparameters(dpo_beta=0.0))
+    assert set(named(none)) == {"spec.hyperparameters.dpo_beta"}
+
+
+def test_pairs_are_put_as_they_were_written(make_spec: Any) -> None:
+    asked = replace(FOUND, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100, form="chat"))
+    assert named(make_spec(algorithm="dpo"), found=asked) == {}
+    assert (
+        "the pairs are conversations"
+        in named(make_spec(algorithm="dpo", prompt_form="completion"), found=asked)["spec.prompt_form"]
+    )
+    bare = replace(FOUND.base, has_chat_template=False) if FOUND.base else None
+    assert set(named(make_spec(algorithm="dpo"), found=replace(asked, base=bare))) == {"spec.pairs.name"}
+    texts = replace(FOUND, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100, form="completion"))
+    assert named(make_spec(algorithm="dpo"), found=texts) == {}
+    assert set(named(make_spec(algorithm="dpo", prompt_form="chat"), found=texts)) == {"spec.prompt_form"}
+    either = replace(FOUND, base=bare, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100))
+    assert named(make_spec(algorithm="dpo"), found=either) == {}
+
+
+def test_a_pass_holds_a_pair(make_spec: Any) -> None:
+    short = Hyperparameters(max_prompt_tokens=100, max_response_tokens=50, micro_batch_tokens=299)
+    fault = named(make_spec(algorithm="dpo", hyperparameters=short))["spec.hyperparameters.micro_batch_tokens"]
+    assert fault == "must be 300 or more, the tokens of the longest pair"
+    assert named(make_spec(algorithm="dpo", hyperparameters=replace(short, micro_batch_tokens=300))) == {}
+
+
+def test_the_reward_of_dpo_is_what_its_validation_measures(make_spec: Any) -> None:
+    taken = complete(make_spec(algorithm="dpo"), FOUND, LIMITS).reward
+    assert taken == complete(make_spec(), FOUND, LIMITS).reward != Reward()
+    unknown = make_spec(algorithm="dpo", reward=Reward("loudest"))
+    assert set(named(unknown)) == {"spec.reward.name"}
+
+
+def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
+    spec = make_spec(algorithm="dpo", verl_overrides=("trainer.balance_batch=true", "engine.param_offload=true"))
+    assert set(named(spec)) == {"spec.verl_overrides[0]"}

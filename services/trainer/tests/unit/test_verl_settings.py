@@ -11,9 +11,9 @@ from trainer_service.domain.spec import Hyperparameters
 from trainer_service.domain.verl_settings import EXAMPLES, RL, check, check_used
 
 
-def faults_of(*overrides: str, takes_examples: bool = False) -> dict[str, str]:
+def faults_of(*overrides: str, algorithm: str = "grpo") -> dict[str, str]:
     faults = Faults()
-    check(overrides, takes_examples, faults)
+    check(overrides, ALGORITHMS[algorithm], faults)
     return {fault.field: fault.description for fault in faults.violations}
 
 
@@ -99,7 +99,7 @@ def test_all_else_is_refused_by_its_name(name: str) -> None:
 )
 def test_a_value_is_of_its_kind(value: str) -> None:
     assert [name for name in RL if not faults_of(f"{name}={value}")] == []
-    assert [name for name in EXAMPLES if not faults_of(f"{name}={value}", takes_examples=True)] == []
+    assert [name for name in EXAMPLES if not faults_of(f"{name}={value}", algorithm="sft")] == []
 
 
 def test_what_is_rewarded_the_spec_says() -> None:
@@ -169,7 +169,7 @@ def test_every_fault_is_named() -> None:
 
 
 def test_examples_have_settings_of_their_own() -> None:
-    assert faults_of("engine.param_offload=true", takes_examples=True) == {}
+    assert faults_of("engine.param_offload=true", algorithm="sft") == {}
     assert "engine.param_offload" in faults_of("engine.param_offload=true")["verl_overrides[0]"]
 
 

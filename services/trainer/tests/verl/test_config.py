@@ -13,7 +13,7 @@ from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resource
 from trainer_service.domain.thresholds import Thresholds
 from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.job.verl.config import environment, quote, rl_overrides, sft_overrides
+from trainer_service.job.verl.config import dpo_overrides, environment, quote, rl_overrides, sft_overrides
 
 
 def settings(overrides: list[str]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def test_the_base_is_validated_where_a_collapse_could_be_stopped(make_job: Any, 
 
 
 def test_every_algorithm_that_generates_has_a_row() -> None:
-    assert set(VERL_ALGORITHMS) == {name for name, row in ALGORITHMS.items() if not row.takes_examples}
+    assert set(VERL_ALGORITHMS) == {name for name, row in ALGORITHMS.items() if row.is_online}
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,13 @@ def test_the_users_overrides_come_last(make_job: Any, make_complete_spec: Any) -
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 def test_what_ratchet_sets_is_not_a_callers_to_set(make_job: Any, make_complete_spec: Any, algorithm: str) -> None:
-    hyperparameters = Hyperparameters() if ALGORITHMS[algorithm].takes_examples else Hyperparameters(kl_coefficient=0.1)
+    hyperparameters = Hyperparameters(kl_coefficient=0.1) if ALGORITHMS[algorithm].is_online else Hyperparameters()
     job = make_job(make_complete_spec(algorithm=algorithm, hyperparameters=hyperparameters))
     if job.algorithm.takes_examples:
         assert not set(settings(sft_overrides(job, Path("/c")))) & set(verl_settings.EXAMPLES)
+        return
+    if job.algorithm.takes_pairs:
+        assert not set(settings(dpo_overrides(job, Path("/c")))) & set(verl_settings.PAIRS)
         return
     of_the_algorithm = settings(list(VERL_ALGORITHMS[algorithm].overrides))
     assert not (set(settings(rl_overrides(job, Path("/c")))) - set(of_the_algorithm)) & set(verl_settings.RL)
@@ -210,6 +213,14 @@ def test_sft_has_epochs_enough_for_its_steps(make_job: Any, make_complete_spec: 
     # Even where a batch is all that there is; verl stops at the last step.
     assert (config["trainer.total_epochs"], config["trainer.total_training_steps"]) == ("10", "10")
     assert config["data.max_length"] == "160"
+
+
+def test_dpo_reads_pairs_and_validates_by_itself(make_job: Any, make_complete_spec: Any) -> None:
+    spec = make_complete_spec(algorithm="dpo", validation_problems=ProblemSetRef("composed/validation"))
+    config = settings(dpo_overrides(make_job(spec), None))
+    assert (config["data.train_files"], config["data.val_files"]) == ("'pairs.jsonl'", "null")
+    assert config["data.custom_cls.name"] == "PairDataset"
+    assert config["trainer.balance_batch"] == "False"
 
 
 def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete_spec: Any) -> None:

@@ -52,7 +52,7 @@ def assert_attention(model, flash_attention):
     assert model.use_remove_padding == flash_attention
 
 
-@pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if not row.takes_examples])
+@pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])
 def test_verl_takes_what_is_composed(make_gpu_job, flash_attention, algorithm):
     job = make_gpu_job(algorithm, kl_coefficient=0.01)
     composed = compose_config("ppo_trainer", config.rl_overrides(job, None))

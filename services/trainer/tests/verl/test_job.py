@@ -1,6 +1,8 @@
 """The job for real: verl on a local Ray, vLLM behind rollout-service, programs in sandbox-service. Minutes."""
 
 import asyncio
+import json
+import math
 import os
 import shutil
 import signal
@@ -18,6 +20,7 @@ from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
+from ratchet_problems import load
 from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
@@ -177,10 +180,10 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
 
     def make(algorithm: str = "grpo", kl_coefficient: float = 0.0, **changes: Any) -> RunSpec:
         small = Hyperparameters(batch_size=4, max_prompt_tokens=64, max_response_tokens=72, warmup_steps=0)
-        if algorithm != "sft":
+        if algorithm not in ("sft", "dpo"):
             small = replace(small, group_size=4, kl_coefficient=kl_coefficient)
         spec: dict[str, Any] = {
-            "problems": ProblemSetRef("composed/train"),
+            "problems": ProblemSetRef("" if algorithm == "dpo" else "composed/train"),
             "validation_problems": ProblemSetRef("composed/validation", limit=8),
             "steps": 4,
             "validate_every": 2,
@@ -266,6 +269,63 @@ async def test_sft(world: World, run_spec: Any) -> None:
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert {2, 3} == set(world.reports.checkpoints)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> ProblemSetRef:
+    """Of ten problems: the reference, and the same program without its last character; and one that has no room."""
+    problems = load("composed/train", limit=10)
+    lines = [
+        {"problem": one.prompt, "chosen": one.references[0], "rejected": one.references[0][:-1]} for one in problems
+    ]
+    lines.append(lines[0] | {"rejected": "no " * 200})
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return ProblemSetRef(str(path))
+
+
+@pytest.mark.timeout(900)  # three jobs
+async def test_dpo_goes_on_after_a_kill_with_the_bases_log_probs(
+    world: World, run_spec: Any, pairs: ProblemSetRef
+) -> None:
+    spec, reports = run_spec(algorithm="dpo", pairs=pairs), world.reports
+    async with world.running(world.job(spec)) as job:
+        await reports.until(job, lambda now: 3 in now.steps)
+        os.killpg(job.pid, signal.SIGKILL)
+    reports.attempt = 2
+    async with world.running(world.job(spec, attempt=2)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    assert [reports.steps[number].attempt for number in (1, 2, 3, 4)] == [1, 1, 2, 2]
+    first, last = reports.steps[1].metrics, reports.steps[4].metrics
+    # At first it is its own reference: no margin, and so a loss of ln 2.
+    assert first["loss"] == pytest.approx(math.log(2), abs=1e-4)
+    assert first["pair_margin"] == pytest.approx(0, abs=1e-4)
+    assert last["pair_margin"] > 0.01
+    assert (first["problems"], first["problems_left_out"], first["validation_left_out"]) == (11, 1, 0)
+    assert 0 <= first["base_score_low"] <= first["base_score"] <= first["base_score_high"] <= 1
+    assert sorted(reports.checkpoints) == [2, 4]
+    for checkpoint in reports.checkpoints.values():
+        assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
+        assert checkpoint.validation.low <= checkpoint.validation_score <= checkpoint.validation.high
+
+    made = [(step.metrics["loss"], step.policy_id) for _, step in sorted(reports.steps.items())]
+    scores = reports.scores()
+    reports.forget()
+    async with world.running(world.job(spec, name="whole")) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert [(step.metrics["loss"], step.policy_id) for _, step in sorted(reports.steps.items())] == made
+    assert reports.scores() == scores
+
+
+async def test_dpo_on_two_ranks(world: World, run_spec: Any, pairs: ProblemSetRef) -> None:
+    two = Resources(accelerators_per_node=2)
+    spec = run_spec(algorithm="dpo", pairs=pairs, steps=2, validation_problems=None, resources=two)
+    async with world.running(world.job(spec)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert world.reports.steps[1].metrics["loss"] == pytest.approx(math.log(2), abs=1e-4)
+    assert world.reports.steps[2].metrics["pair_margin"] > 0
 
 
 @pytest.mark.timeout(900)  # two jobs

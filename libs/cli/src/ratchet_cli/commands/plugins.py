@@ -1,6 +1,7 @@
 """`ratchet new sampler|loss|advantage`: a plug-in of training, as a Python package from its template."""
 
 import sys
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import say
 
+TRAINERS = ("numpy", "ray", "tensordict", "torch", "transformers", "verl")
+"""Modules that training imports."""
 NameArgument = Annotated[str, typer.Argument(help="Of the plug-in and its package: letters, digits and _.")]
 FolderOption = Annotated[Path, typer.Option(help="Where the package's folder goes.")]
 
@@ -31,8 +34,10 @@ def new_advantage(name: NameArgument, folder: FolderOption = Path()) -> None:
 def _write(kind: str, name: str, folder: Path) -> None:
     from importlib.resources import files
 
-    if not (name.isidentifier() and name.isascii()) or name in sys.stdlib_module_names:
-        raise CommandError(f"{name} is no name for a {kind}: use letters, digits and _; no module of Python's.", code=2)
+    if not (name.isidentifier() and name.isascii()) or iskeyword(name):
+        raise CommandError(f"{name} is no name for a {kind}: use letters, digits and _.", code=2)
+    if name in sys.stdlib_module_names or name in TRAINERS:
+        raise CommandError(f"{name} is the name of another module, which the {kind} would hide: take another.", code=2)
     package = folder / name
     templates = files("ratchet_cli") / "templates" / "plugins"
     wanted = {
@@ -50,5 +55,7 @@ def _write(kind: str, name: str, folder: Path) -> None:
         raise CommandError(f"{package} is there already.") from error
     except OSError as error:
         raise CommandError(f"{package} cannot be written: {error.strerror}.") from error
-    say(f"Install it where the trainer runs: .venvs/tools/bin/uv pip install --python .venvs/trainer {package}")
+    # "./": a bare name is what a package index has under it
+    at = package if package.is_absolute() else f"./{package}"
+    say(f"Install it where the trainer runs: .venvs/tools/bin/uv pip install --python .venvs/trainer {at}")
     say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train --plugin {kind}={name}")

@@ -1,5 +1,7 @@
 """`ratchet new reward` and `ratchet reward`: a reward of one's own, from its template to the registry."""
 
+import sys
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
@@ -64,8 +66,10 @@ def new_reward(
 
     if task not in TASKS:
         raise CommandError(f"--task {task}: choose one of {', '.join(TASKS)}.", code=2)
-    if not (name.isidentifier() and name.isascii()):
+    if not (name.isidentifier() and name.isascii()) or iskeyword(name):
         raise CommandError(f"{name} is no name for a reward: use letters, digits and _.", code=2)
+    if name in sys.stdlib_module_names:
+        raise CommandError(f"{name} is a module of Python's, which {name}.py would hide: take another name.", code=2)
     templates = files("ratchet_cli") / "templates"
     for file, template in ((f"{name}.py", "reward.py.txt"), (f"test_{name}.py", "test_reward.py.txt")):
         path = folder / file

@@ -48,7 +48,10 @@ def train(
         Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, in place of other options.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
-    problems: Annotated[str, typer.Option(help="Named set or JSONL file to train on.")] = "composed/train",
+    problems: Annotated[
+        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the --pairs.")
+    ] = "",
+    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo).")] = "",
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
@@ -56,6 +59,9 @@ def train(
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
     combine: CombineOption = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
+    max_tokens: Annotated[
+        int, typer.Option(help="Ends the run when it has trained on so many tokens; 0: by its steps only.", min=0)
+    ] = 0,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
@@ -90,15 +96,18 @@ def train(
     if not model:
         raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
+    problems = problems or ("" if pairs else "composed/train")
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
             display_name=name,
             base=refs.model_to_proto(base),
             algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
-            problems=problem_pb2.ProblemSetRef(name=problems),
+            problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
+            pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
             reward=parsed(reward, combine),
             steps=steps,
+            max_tokens=max_tokens or None,
             validate_every=validate_every or None,
             checkpoint_every=checkpoint_every or None,
             resources=trainer_pb2.Resources(
@@ -226,6 +235,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("step", f"{run.step} of {run.spec.steps}"),
         ("prompts", view.form(run.spec.prompt_form)),
         ("reward", view.reward(run.spec.reward) or "-"),
+        ("tokens", view.tokens(run)),
         ("attempt", run.attempt),
         ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),

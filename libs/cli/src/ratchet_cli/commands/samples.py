@@ -1,18 +1,20 @@
 """`ratchet samples`: what models wrote in evaluations, and what its tests said of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import ratchet_benchmarks
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_list, say
-from ratchet_client import Client, sample_files
+from ratchet_client import Client, json_lines, sample_files, sample_pairs
 from ratchet_client.calls import to_json
+from ratchet_kit.errors import RatchetError
 
 VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
@@ -73,6 +75,44 @@ def download_samples(
         except OSError as error:
             raise CommandError(f"{out} cannot be written: {error}.") from error
     say(f"{count} samples are in {out}")
+
+
+@app.command("pairs")
+def make_pairs(
+    id: Id,
+    out: Annotated[Path, typer.Argument(help="File of JSON lines to write.")],
+    benchmark: Benchmark = "",
+    problem: Problem = "",
+) -> None:
+    """Write pairs for DPO, a passing and a failing sample of one problem each: ratchet train --algorithm dpo --pairs"""
+    with Client() as client:
+        evaluation = client.evaluations.get(id)
+        prompts = _prompts(evaluation)
+        samples = client.evaluations.samples(id, benchmark, problem)
+        try:
+            count = json_lines.write(sample_pairs.rows(samples, prompts), out)
+        except OSError as error:
+            raise CommandError(f"{out} cannot be written: {error}.") from error
+    if not count:
+        out.unlink()
+        raise CommandError("No problem has both a sample that passes and one that fails; take more samples a problem.")
+    say(f"{count} pairs are in {out}")
+
+
+def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], str]:
+    """Of a problem, by its set and its id. Raises CommandError where a set cannot be read, or is another by now."""
+    spec = evaluation.spec
+    sets = [entry.problems for entry in spec.suite] or [spec.problems]
+    found: dict[tuple[str, str], str] = {}
+    for one in sets:
+        try:
+            loaded = ratchet_benchmarks.load(one.name, one.limit if one.HasField("limit") else None)
+        except RatchetError as error:
+            raise CommandError(f"The problems of {one.name} are needed for their prompts: {error.message}.") from error
+        if one.digest and loaded.digest != one.digest:
+            raise CommandError(f"{one.name} has changed since it was evaluated; evaluate it again.")
+        found |= {(one.name, problem.id): problem.prompt for problem in loaded.problems}
+    return lambda benchmark, problem: found[(benchmark or sets[0].name, problem)]
 
 
 def _samples(client: Client, id: str, benchmark: str, problem: str, verdict: str) -> Iterator[pb.Sample]:

@@ -100,6 +100,9 @@ class YamlFile:
         end = "" if description.endswith("?") else "."
         return CommandError(f"{self.place(path)}: {path or 'the file'} {description}{end}", code=2)
 
+    def has(self, path: str) -> bool:
+        return path in self._lines
+
     def place(self, path: str) -> str:
         """The file and the line of the field, or of the nearest that it is in."""
         while path and path not in self._lines:
@@ -111,6 +114,17 @@ class YamlFile:
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         return self.wrong(_below(path, name), f"is no field; {hint}")
+
+    def whole_number(self, value: object, path: str, at_least: int, at_most: int | None = None) -> int:
+        """Of a field that is the file's own, and no message's."""
+        number = _number(value) if isinstance(value, str) else value  # YAML takes 1e6 for a text
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise self.wrong(path, f"must be a whole number, not {value!r}")
+        if number < at_least or (at_most is not None and number > at_most):
+            raise self.wrong(path, f"must be {at_least} or more{'' if at_most is None else f', at most {at_most}'}")
+        return number
 
     def fill(self, message: M, data: object, path: str, without: Collection[str] = ()) -> M:
         """The message, with the fields that stand at `path`. `without`: those that it must not have."""

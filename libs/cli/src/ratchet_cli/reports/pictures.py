@@ -161,15 +161,20 @@ def spreads(quantity: str, rows: Sequence[tuple[str, Spread]]) -> Figure:
 
 def quality(rows: Sequence[tuple[str, Estimate]]) -> Figure:
     """Mean score of each evaluation in one component, 0 to 1."""
-    return _dots_of([(short(label), estimate) for label, estimate in rows])
+    return intervals(rows, "mean score, with its 95 % interval")
 
 
-def _dots_of(rows: Sequence[tuple[str, Estimate]]) -> Figure:
+def intervals(rows: Sequence[tuple[str, Estimate]], below: str, *, is_difference: bool = False) -> Figure:
+    """An estimate a row, with its interval."""
     figure, plot = axes(WIDTH, 0.34 * len(rows) + 0.75)
-    for place, (_, estimate) in enumerate(rows):
-        _interval(plot, place, estimate, COLOURS[0], MARKERS[0], "{:.3f}  [{:.3f}, {:.3f}]")
-    _rows(plot, [label for label, _ in rows], "mean score, with its 95 % interval")
-    plot.set_xlim(0, 1)
+    if is_difference:
+        plot.axvline(0, color=INK, linewidth=1, linestyle="--")
+    form = "{:+.3f}  [{:+.3f}, {:+.3f}]" if is_difference else "{:.3f}  [{:.3f}, {:.3f}]"
+    for place, (_, found) in enumerate(rows):
+        _interval(plot, place, found, COLOURS[0], MARKERS[0], form)
+    _rows(plot, [short(label) for label, _ in rows], below)
+    if not is_difference:
+        plot.set_xlim(0, 1)
     return figure
 
 

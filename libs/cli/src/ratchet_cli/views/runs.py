@@ -95,6 +95,11 @@ def memory(run: pb.Run) -> str:
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 
+def tokens(run: pb.Run) -> str:
+    """That it has trained on, of those that it may."""
+    return f"{run.tokens:,}" + (f" of {run.spec.max_tokens:,}" if run.spec.HasField("max_tokens") else "")
+
+
 def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
     """By the times of the last steps, so with validation and checkpoints; None before anything is known."""
     recent = [step for step in steps if step.attempt == steps[-1].attempt][-RECENT_STEPS:]

@@ -242,6 +242,9 @@ class MemoryProblems:
         prints = tuple(f"{ref.name}/{index}" for index in range(size))
         return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints)
 
+    async def pairs(self, ref: ProblemSetRef) -> FoundSet:
+        return replace(await self.look_up(ref), form="chat")
+
 
 class MemoryPlugins:
     def __init__(self, plugins: Sequence[Installed] = ()) -> None:

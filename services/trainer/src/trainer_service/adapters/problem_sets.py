@@ -1,4 +1,4 @@
-"""ProblemSets by ratchet_problems: named sets, and JSONL files that this machine can read."""
+"""ProblemSets by ratchet_problems: named sets, and JSONL files (of problems, of pairs) that this machine can read."""
 
 import asyncio
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from ratchet_kit.errors import NotFound
 from ratchet_kit.places import Places
 from ratchet_problems import data_digest, examine, fingerprint, load
+from ratchet_problems import pairs as pair_files
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -18,13 +19,29 @@ class LibraryProblemSets:
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         return await asyncio.to_thread(_look_up, self._places, ref)
 
+    async def pairs(self, ref: ProblemSetRef) -> FoundSet:
+        return await asyncio.to_thread(_pairs, self._places, ref)
+
+
+def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
+    ref = _located(places, ref)
+    pairs = pair_files.read(ref.name, limit=ref.limit)
+    prints = tuple(dict.fromkeys(fingerprint(pair.as_problem) for pair in pairs))  # a problem has several pairs
+    digest = pair_files.pairs_digest(pairs)
+    return FoundSet(replace(ref, digest=digest), len(pairs), fingerprints=prints, form=pair_files.form_of(pairs))
+
+
+def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
+    """By its absolute path: the job runs in another folder."""
+    path = places.file(ref.name)
+    if not path.is_file():
+        raise NotFound(f"there is no file {ref.name}")
+    return replace(ref, name=str(path))
+
 
 def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
-    if ref.name.endswith(".jsonl"):  # the job runs in another folder
-        path = places.file(ref.name)
-        if not path.is_file():
-            raise NotFound(f"there is no file {ref.name}")
-        ref = replace(ref, name=str(path))
+    if ref.name.endswith(".jsonl"):
+        ref = _located(places, ref)
     problems = load(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
     prints = tuple(fingerprint(problem) for problem in problems)

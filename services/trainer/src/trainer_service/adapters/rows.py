@@ -46,6 +46,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "heartbeat_time": run.heartbeat_time,
         "resumes": run.resumes,
         "resume_actor": run.resume_actor,
+        "tokens": run.tokens,
         "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
@@ -77,6 +78,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         heartbeat_time=row.heartbeat_time,
         resumes=row.resumes,
         resume_actor=row.resume_actor,
+        tokens=row.tokens,
         notices=_NOTICES.validate_json(row.notices),
     )
 

@@ -39,6 +39,7 @@ runs = Table(
     Column("heartbeat_time", UtcDateTime),
     Column("resumes", Integer, nullable=False),
     Column("resume_actor", String(64), nullable=False),
+    Column("tokens", BigInteger, nullable=False),
 )
 
 steps = Table(

@@ -5,7 +5,8 @@ arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as
 (arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the
 paper's, whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1).
 ReMax draws one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr.
-GRPO is GRPO without two divisors, arXiv:2503.20783 (section 3). GSPO's clip range and four updates a step,
+GRPO is GRPO without two divisors, arXiv:2503.20783 (section 3). DPO's beta, arXiv:2305.18290 (appendix B), and
+its learning rate, arXiv:2310.16944 (section 4.1). GSPO's clip range and four updates a step,
 arXiv:2507.18071 (section 5.1). CISPO has no lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no
 number for the upper one. Learning rates: verl's examples for models of billions of parameters; for models of
 millions, measured on the starter policy.
@@ -32,6 +33,8 @@ class Algorithm:
     has_critic: bool = False
     takes_examples: bool = False
     """It learns from the problems' references: nothing is generated, graded or rewarded."""
+    takes_pairs: bool = False
+    """It learns from pairs of answers: only in validation is anything generated, graded or rewarded."""
     has_greedy: bool = False
     """The baseline is the reward of one more completion of each prompt, the greedy one."""
     has_own_loss: bool = False
@@ -42,11 +45,16 @@ class Algorithm:
     """Gradient updates a step, where the batch allows it."""
 
     @property
+    def is_online(self) -> bool:
+        """It learns from its own completions."""
+        return not (self.takes_examples or self.takes_pairs)
+
+    @property
     def applicable(self) -> frozenset[str]:
         """The names of the hyperparameters that the algorithm uses."""
         named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
         computed = {"max_prompt_tokens", "max_response_tokens", *_PASSES}
-        return frozenset(named | computed | (set() if self.takes_examples else {"mini_batch_size", "temperature_end"}))
+        return frozenset(named | computed | ({"mini_batch_size", "temperature_end"} if self.is_online else set()))
 
 
 _RL = Hyperparameters(
@@ -78,6 +86,7 @@ _SFT = Hyperparameters(
     learning_rate_schedule=LearningRateSchedule.CONSTANT,
     learning_rate_end_ratio=0.0,
 )
+_DPO = replace(_SFT, learning_rate=5e-7, warmup_steps=10, dpo_beta=0.1)
 _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (
@@ -118,5 +127,6 @@ _ROWS = (
         divides_by_deviation=True,
         updates=4,
     ),
+    Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),
 )
 ALGORITHMS = {row.name: row for row in _ROWS}

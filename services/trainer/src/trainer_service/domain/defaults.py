@@ -41,6 +41,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         spec,
         base=found.base.ref if found.base else spec.base,
         problems=found.problems.ref if found.problems else spec.problems,
+        pairs=found.pairs.ref if found.pairs else spec.pairs,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
         resources=resources,
         hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
@@ -51,7 +52,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         else ratchet_rewards.completed(spec.reward, found.rewards),
         loggers=spec.loggers or LOGGERS,
         plugins=pinned(spec.plugins, found.plugins),
-        prompt_form=spec.prompt_form or _form_of(found.base),
+        prompt_form=spec.prompt_form or (found.pairs.form if found.pairs else "") or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
     )
 
@@ -67,7 +68,7 @@ def _hyperparameters(
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
     taken = _over(_over(chosen, of_size), algorithm.defaults)
     taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
-    if not algorithm.takes_examples:
+    if algorithm.is_online:
         computed = Hyperparameters(
             mini_batch_size=_mini_batch(taken, algorithm.updates, resources.ranks),
             temperature_end=taken.temperature,
@@ -81,10 +82,10 @@ def _passes(
 ) -> Hyperparameters:
     """With the longest passes, and the fewest computed twice, that the memory holds."""
     if taken.micro_batch_size is not None and taken.micro_batch_size > 0:
-        taken = _over(taken, Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.max_tokens))
+        taken = _over(taken, Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.together))
     counted = training(taken, algorithm, resources, base, limits)
     if counted is None or limits.memory_bytes is None:
-        passes = Passes(max(taken.max_tokens, LEAST_TOKENS), recomputed=True)
+        passes = Passes(max(taken.together, LEAST_TOKENS), recomputed=True)
     else:
         passes = fitting(counted, limits.memory_bytes, taken.micro_batch_tokens, taken.gradient_checkpointing)
     chosen = Hyperparameters(micro_batch_tokens=passes.tokens, gradient_checkpointing=passes.recomputed)

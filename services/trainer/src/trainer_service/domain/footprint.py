@@ -53,7 +53,7 @@ class Training:
 
     shape: Shape
     max_tokens: int
-    """Of the longest sequence."""
+    """Of the longest sequence, or pair of them."""
     ranks: int
     ranks_per_node: int
     device: str
@@ -69,7 +69,7 @@ class Training:
     ) -> "Training":  # fmt: skip
         return cls(
             shape=shape,
-            max_tokens=hyper.max_tokens,
+            max_tokens=hyper.together,
             ranks=ranks,
             ranks_per_node=ranks_per_node,
             device=device,

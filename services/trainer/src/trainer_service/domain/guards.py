@@ -111,8 +111,9 @@ def left_out_problems(series: Series, thresholds: Thresholds) -> str:
     validation = metrics.get("validation_left_out", 0.0)
     also = f", and {validation:.0f} of those validated on," if validation else ""
     left_out, problems = metrics["problems_left_out"], metrics.get("problems", 0.0)
+    kind = "pairs" if "pair_accuracy" in metrics else "problems"
     return (
-        f"{left_out:.0f} of {problems:.0f} problems{also} are left out: they have no room in max_prompt_tokens; the"
+        f"{left_out:.0f} of {problems:.0f} {kind}{also} are left out: they have no room in max_prompt_tokens; the"
         f" longest has {metrics.get('longest_problem_tokens', 0.0):.0f} tokens"
     )
 

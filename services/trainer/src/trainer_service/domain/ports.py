@@ -279,10 +279,12 @@ class FoundSet:
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
     without_reference: str = ""
     """The id of one that has none, where there is one."""
+    form: str = ""
+    """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
 
 
 class ProblemSets(Protocol):
-    """The sets of problems that jobs can read."""
+    """The sets of problems, and the files of pairs, that jobs can read."""
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         """What the set holds now.
@@ -291,6 +293,10 @@ class ProblemSets(Protocol):
             NotFound: there is no such set or file.
             InvalidArgument: it is no problem set, or empty; the text says where.
         """
+        ...
+
+    async def pairs(self, ref: ProblemSetRef) -> FoundSet:
+        """What a file of pairs holds now. Raises like `look_up`."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""What the references of a spec lead to: its base, its sets of problems, and rewards of the registry."""
+"""What the references of a spec lead to: its base, its sets of problems, its pairs, and rewards of the registry."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import ratchet_rewards
@@ -8,6 +8,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Lookup
+from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.plugins import Installed
 from trainer_service.domain.ports import (
     FoundModel,
@@ -32,6 +33,7 @@ class Found:
     """Of the registry. What is missing there is in it, for `validation.check` to name."""
     plugins: Sequence[Installed] = ()
     """All there are; none is looked for where the spec names none."""
+    pairs: FoundSet | None = None
 
 
 class References:
@@ -57,14 +59,19 @@ class References:
         Raises Unavailable when the registry or a store is needed and cannot be reached.
         """
         base = await self._base(spec.base, faults) if spec.base else None
-        problems = await self._set("problems", spec.problems, faults)
+        algorithm = ALGORITHMS.get(spec.algorithm)
+        problems, pairs = None, None
+        if algorithm and algorithm.takes_pairs:
+            pairs = await self._set("pairs", spec.pairs or ProblemSetRef(""), self._problems.pairs, faults)
+        else:
+            problems = await self._set("problems", spec.problems, self._problems.look_up, faults)
         if spec.validation_problems:
-            validated = await self._set("validation_problems", spec.validation_problems, faults)
+            validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
             validated = await self._validation_split(spec.problems)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find)
         plugins = await self._plugins.installed() if spec.plugins else ()
-        return Found(base, problems, validated, rewards, plugins)
+        return Found(base, problems, validated, rewards, plugins, pairs)
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:
@@ -76,13 +83,16 @@ class References:
             faults.add("base", f"leads nowhere: {error.message}")
             return None
 
-    async def _set(self, field: str, ref: ProblemSetRef, faults: Faults) -> FoundSet | None:
-        is_named = faults.unless(ref.name.strip(), f"{field}.name", "is missing: name a problem set or a JSONL file")
+    async def _set(
+        self, field: str, ref: ProblemSetRef, look_up: Callable[[ProblemSetRef], Awaitable[FoundSet]], faults: Faults
+    ) -> FoundSet | None:
+        there_are = "a JSONL file of pairs" if field == "pairs" else "a problem set or a JSONL file"
+        is_named = faults.unless(ref.name.strip(), f"{field}.name", f"is missing: name {there_are}")
         is_bounded = ref.limit is None or faults.bounds(f"{field}.limit", ref.limit, at_least=1)
         if not (is_named and is_bounded):
             return None
         try:
-            return await self._problems.look_up(ref)
+            return await look_up(ref)
         except (NotFound, InvalidArgument) as error:
             faults.add(f"{field}.name", f"leads nowhere: {error.message}")
             return None

@@ -79,18 +79,19 @@ class Registration:
         return Lineage(
             base=spec.base,
             run_id=run.id,
-            data_digest=spec.problems.digest,
+            data_digest=spec.learned.digest,
             config_digest=config_digest(spec),
             code_version=self._code_version,
             step=best.step,
-            training_fingerprints=await self._learned(spec.problems),
+            training_fingerprints=await self._learned(spec),
         )
 
-    async def _learned(self, problems: ProblemSetRef) -> tuple[str, ...]:
+    async def _learned(self, spec: RunSpec) -> tuple[str, ...]:
+        problems = spec.learned
         if self._known and self._known[0] == problems:
             return self._known[1]
         try:
-            found = await self._problems.look_up(problems)
+            found = await (self._problems.pairs if spec.pairs else self._problems.look_up)(problems)
         except (NotFound, InvalidArgument) as error:
             log.warning("problems.gone", problems=problems.name, reason=error.message)
             return ()

@@ -73,7 +73,7 @@ class Reports:
             for finding in findings:
                 run = run.noticed(finding.message, now, finding.guard)
             stops = [finding.message for finding in findings if finding.stops]
-            return run.stopped(stops[0], now) if stops and run.step < run.spec.steps else run
+            return run.stopped(stops[0], now) if stops and not run.has_all_steps else run
 
         return await self._store.change(run.id, with_findings)
 

@@ -19,6 +19,8 @@ from trainer_service.domain.spec import Passes, RunSpec
 RunId = NewType("RunId", str)
 MAX_NOTICES = 100
 """That a run keeps: the newest."""
+TOKENS_SO_FAR = "tokens_total"
+"""The metric of a step that has the tokens of the run up to its end."""
 
 
 class State(StrEnum):
@@ -130,6 +132,8 @@ class Run:
     """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
     notices: tuple[Notice, ...] = ()
     """The oldest first."""
+    tokens: int = 0
+    """Of prompts and responses that its steps have trained on."""
 
     @property
     def futile_attempts(self) -> int:
@@ -180,7 +184,14 @@ class Run:
         counted = replaced.platform_faults if replaced and replaced.attempt == step.attempt else 0
         faults = self.platform_faults + step.platform_faults - counted
         fruitful = self.fruitful_attempt if replaced else step.attempt
-        return replace(self, step=step.number, platform_faults=faults, fruitful_attempt=fruitful, update_time=now)
+        return replace(
+            self,
+            step=step.number,
+            platform_faults=faults,
+            fruitful_attempt=fruitful,
+            tokens=int(step.metrics.get(TOKENS_SO_FAR, self.tokens)),
+            update_time=now,
+        )
 
     def checkpointed(self, attempt: int, checkpoints: Sequence[Checkpoint], now: datetime) -> "Run":
         """A checkpoint was added to the run's `checkpoints`."""
@@ -192,7 +203,7 @@ class Run:
         """The job has done all its steps."""
         self._require_attempt(attempt)
         self._require("finish", State.RUNNING)
-        if self.step < self.spec.steps:
+        if not self.has_all_steps:
             ended = f"the job ended after {self.step} of {self.spec.steps} steps"
             return self.fail(Failure("INTERNAL", ended), now)
         trained = replace(self, trained_time=self.trained_time or now, update_time=now)
@@ -237,6 +248,12 @@ class Run:
         score = "" if best is None or best.validation_score is None else f", which scored {best.validation_score:.3f},"
         kept = f"the best checkpoint, of step {best.step}{score} stays" if best else "it has no checkpoint yet"
         return self.fail(Failure("ABORTED", f"stopped at step {self.step}: {message}; {kept}"), now)
+
+    @property
+    def has_all_steps(self) -> bool:
+        """Those of its spec, or as many as its tokens were enough for."""
+        most = self.spec.max_tokens
+        return self.step >= self.spec.steps or (most is not None and self.tokens >= most)
 
     @property
     def is_leanest(self) -> bool:

@@ -78,8 +78,8 @@ class Passes:
 class Hyperparameters:
     """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
 
-    Batches count prompts (RL) or examples (SFT); a micro batch counts sequences, or tokens, on one rank; lengths count
-    tokens.
+    Batches count prompts (RL), examples (SFT) or pairs (DPO); a micro batch counts sequences (DPO: pairs), or tokens,
+    on one rank; lengths count tokens.
     """
 
     learning_rate: float | None = None
@@ -109,6 +109,7 @@ class Hyperparameters:
     kl_in_reward: bool | None = None
     overlong_penalty: float | None = None
     overlong_buffer: float | None = None
+    dpo_beta: float | None = None
 
     @property
     def max_tokens(self) -> int:
@@ -116,14 +117,19 @@ class Hyperparameters:
         return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
 
     @property
+    def together(self) -> int:
+        """Tokens that one pass has to hold: the longest sequence, or the two of a pair."""
+        return self.max_tokens * (1 if self.dpo_beta is None else 2)
+
+    @property
     def samples(self) -> int:
-        """Completions (RL) or examples (SFT) of one step."""
+        """Completions (RL), examples (SFT) or pairs (DPO) of one step."""
         return (self.batch_size or 0) * (self.group_size or 1)
 
     def passes(self, out_of_memory: int = 0) -> Passes:
         """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
-        those of the longest sequence."""
-        tokens = max((self.micro_batch_tokens or 0) >> out_of_memory, self.max_tokens)
+        those of the longest sequence, or pair."""
+        tokens = max((self.micro_batch_tokens or 0) >> out_of_memory, self.together)
         return Passes(tokens, bool(self.gradient_checkpointing) or out_of_memory > 0)
 
     def update_sequences(self, ranks: int) -> int:
@@ -145,11 +151,12 @@ class RunSpec:
     """What it starts from; once complete, a version or a folder."""
     algorithm: str
     problems: ProblemSetRef
+    """Without a name where there are pairs."""
     steps: int
     display_name: str = ""
     validation_problems: ProblemSetRef | None = None
     reward: Reward = field(default_factory=Reward)
-    """Empty for an algorithm that learns from examples."""
+    """Empty for an algorithm that learns from examples; for one that learns from pairs, what validation measures."""
     resources: Resources = Resources()
     seed: int = 0
     hyperparameters: Hyperparameters = Hyperparameters()
@@ -165,11 +172,20 @@ class RunSpec:
     """Whether problems may be learned from whose tests share the program's process."""
     refuse_long_prompts: bool = False
     """Whether a problem that has no room ends the run; else it is left out, and counted."""
+    max_tokens: int | None = None
+    """Of prompts and responses trained on, after which it ends, if not after `steps`; None: no such end."""
     prompt_form: str = ""
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
     plugins: tuple[Plugin, ...] = ()
+    pairs: ProblemSetRef | None = None
+    """The file of pairs that DPO learns from."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
+
+    @property
+    def learned(self) -> ProblemSetRef:
+        """What it learns from."""
+        return self.pairs or self.problems
 
     def temperature_at(self, step: int) -> float:
         """Of a complete spec of RL: on a line from the first step to the last."""

@@ -39,6 +39,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "kl_in_reward": {},
     "overlong_penalty": {"at_least": 0, "at_most": 1},
     "overlong_buffer": {"above": 0, "at_most": 1},
+    "dpo_beta": {"above": 0, "at_most": 100},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
 }
@@ -63,7 +64,11 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     faults.length("display_name", spec.display_name, 200)
     faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
     faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
-    for name, every in (("validate_every", spec.validate_every), ("checkpoint_every", spec.checkpoint_every)):
+    for name, every in (
+        ("validate_every", spec.validate_every),
+        ("checkpoint_every", spec.checkpoint_every),
+        ("max_tokens", spec.max_tokens),
+    ):
         if every is not None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
@@ -72,7 +77,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     plugins.check(spec.plugins, found.plugins, faults)
     _check_thresholds(spec.thresholds, faults.under("thresholds"))
     algorithm = ALGORITHMS.get(spec.algorithm)
-    verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
+    verl_settings.check(spec.verl_overrides, algorithm, faults)
     if algorithm is None:
         faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
@@ -82,9 +87,12 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         _check_problems(found, faults)
     if algorithm.takes_examples:
         _check_no_reward(spec.reward, algorithm, faults)
-        faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
     else:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
+    _check_pairs(spec, algorithm, faults)
+    if not algorithm.is_online:
+        faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
+    else:
         verl_settings.check_used(spec, algorithm, faults)
         _check_plugins(spec, algorithm, faults)
     hyperparameters = Faults()
@@ -92,6 +100,14 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     faults.under("hyperparameters").extend(hyperparameters.violations)
     if not hyperparameters:
         _check_together(spec, found, limits, algorithm, faults)
+
+
+def _check_pairs(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    name = algorithm.name.upper()
+    if algorithm.takes_pairs:
+        faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
+    else:
+        faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
 
 
 def _check_forgeable(found: Found, faults: Faults) -> None:
@@ -178,7 +194,13 @@ def _check_choices(spec: RunSpec, found: Found, limits: Limits, faults: Faults) 
 
 def _check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
     known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
-    if known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+    pairs = found.pairs.form if found.pairs else ""
+    if known and pairs and pairs != spec.prompt_form:
+        what = "conversations" if pairs == PromptForm.CHAT else "texts to go on with"
+        faults.add("prompt_form", f"must be {pairs.upper()}, or absent: the pairs are {what}")
+    elif known and pairs == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+        faults.add("pairs.name", "holds conversations, and the base has no chat template: write prompts as texts")
+    elif known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
         faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
 
 
@@ -230,8 +252,9 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
         f"must be less: prompt and response make {taken.max_tokens} tokens, and there is room for {room}",
     )
     batch = taken.batch_size or 0
-    if found.problems and found.problems.size < batch:
-        faults.add("problems.name", f"must hold more problems: it has {found.problems.size}, and batch_size is {batch}")
+    for field, there in (("problems", found.problems), ("pairs", found.pairs)):
+        if there and there.size < batch:
+            faults.add(f"{field}.name", f"must hold more {field}: it has {there.size}, and batch_size is {batch}")
     least = ranks if algorithm.takes_examples else 1  # each has the same share of a validation
     if found.validation_problems and found.validation_problems.size < least:
         ref, size = found.validation_problems.ref, found.validation_problems.size
@@ -251,6 +274,6 @@ def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: F
         faults.add("mini_batch_size", f"must divide batch_size {batch}, as {mini} does not")
     elif divides and not share:
         faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
-    longest = taken.max_tokens
-    shorter = f"must be {longest} or more, the tokens of the longest sequence"
+    longest = taken.together
+    shorter = f"must be {longest} or more, the tokens of the longest {'sequence' if taken.dpo_beta is None else 'pair'}"
     faults.unless((taken.micro_batch_tokens or longest) >= longest, "micro_batch_tokens", shorter)

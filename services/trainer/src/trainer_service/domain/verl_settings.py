@@ -95,6 +95,8 @@ EXAMPLES: Mapping[str, str] = {
     "trainer.balance_batch": _FLAG,
 }
 """The same for those that learn from examples."""
+PAIRS: Mapping[str, str] = {name: form for name, form in EXAMPLES.items() if name != "trainer.balance_batch"}
+"""The same for those that learn from pairs, which stay together."""
 
 
 _REWARDS = ("reward.", "reward_model.", "custom_reward_function.", "algorithm.gdpo_")
@@ -115,9 +117,9 @@ def _hint(name: str) -> str:
     return "docs/training.md lists verl's settings that a run may give"
 
 
-def check(overrides: tuple[str, ...], takes_examples: bool, faults: Faults) -> None:
+def check(overrides: tuple[str, ...], algorithm: Algorithm | None, faults: Faults) -> None:
     """Adds a fault for each override that is not `setting=value` of a setting above, each with the setting's name."""
-    known = EXAMPLES if takes_examples else RL
+    known = RL if algorithm is None or algorithm.is_online else PAIRS if algorithm.takes_pairs else EXAMPLES
     seen: set[str] = set()
     for index, override in enumerate(overrides):
         field = f"verl_overrides[{index}]"

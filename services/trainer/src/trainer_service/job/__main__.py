@@ -52,14 +52,15 @@ def main() -> int:
     checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri)
     checkpoints.sweep()
     latest = checkpoints.latest()
-    unfinished = latest is None or latest.step < job.spec.steps
+    schedule = Schedule.of(job.spec, latest.tokens if latest else 0)
+    unfinished = latest is None or (latest.step < schedule.steps and not schedule.is_spent)
     if unfinished:
         # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
         engine.connect(job)
     with Background() as background, contextlib.ExitStack() as stack:
         clients = contextlib.AsyncExitStack()
         stack.callback(lambda: background.wait(clients.aclose()))
-        session = background.wait(_open(job, background, clients, checkpoints))
+        session = background.wait(_open(job, background, clients, checkpoints, schedule))
         try:
             session.reporter.started()
             background.start(session.reporter.beat(_end))
@@ -94,7 +95,11 @@ def _end(reason: str) -> None:
 
 
 async def _open(
-    job: JobConfig, background: Background, clients: contextlib.AsyncExitStack, checkpoints: Checkpoints
+    job: JobConfig,
+    background: Background,
+    clients: contextlib.AsyncExitStack,
+    checkpoints: Checkpoints,
+    schedule: Schedule,
 ) -> Session:
     """Runs on the background loop, since grpc.aio binds a channel to the loop that it is made on."""
 
@@ -106,7 +111,7 @@ async def _open(
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor))
     return Session(
         job=job,
-        schedule=Schedule.of(job.spec),
+        schedule=schedule,
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),

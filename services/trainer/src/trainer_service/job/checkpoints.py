@@ -52,6 +52,11 @@ class Saved:
     def is_complete(self) -> bool:
         return (self.folder / MARKER).is_file()
 
+    @property
+    def tokens(self) -> int:
+        """That the run had trained on; of a complete one."""
+        return int(json.loads((self.folder / MARKER).read_text()).get("tokens", 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
@@ -104,11 +109,11 @@ class Checkpoints:
         for attempt in range(1, self.attempt):
             self._export_folder(step, attempt).delete()
 
-    def complete(self, step: int) -> None:
+    def complete(self, step: int, tokens: int = 0) -> None:
         """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from."""
         folder = self.folder(step)
         temporary = folder / f".{MARKER}"
-        temporary.write_text(json.dumps({"step": step}))
+        temporary.write_text(json.dumps({"step": step, "tokens": tokens}))
         with temporary.open() as opened:
             os.fsync(opened.fileno())
         os.replace(temporary, folder / MARKER)

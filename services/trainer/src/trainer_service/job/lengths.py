@@ -2,20 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """Of a set of problems those that have room."""
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
 
-    problems: Sequence[Problem]
+
+T = TypeVar("T", bound=_Named)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting(Generic[T]):
+    """Of a set of problems, or of pairs, those that have room."""
+
+    problems: Sequence[T]
     of: int
     """How many there are in all."""
     longest: int
     """Tokens of the longest, left out or not."""
+    kind: str = "problem"
 
     @property
     def left_out(self) -> int:
@@ -25,12 +35,14 @@ class Fitting:
         """Raises InvalidArgument where fewer are left: a step takes so many."""
         if len(self.problems) < count:
             raise InvalidArgument(
-                f"{len(self.problems)} of {self.of} problems have room, and a step takes {count}: the longest has"
+                f"{len(self.problems)} of {self.of} {self.kind}s have room, and a step takes {count}: the longest has"
                 f" {self.longest} tokens; take more max_prompt_tokens or a smaller batch_size"
             )
 
 
-def fitting(problems: Sequence[Problem], tokens: Sequence[int], room: int, leave_out: bool) -> Fitting:
+def fitting(
+    problems: Sequence[T], tokens: Sequence[int], room: int, leave_out: bool, kind: str = "problem"
+) -> Fitting[T]:
     """`tokens`: of each problem. Raises InvalidArgument for the first that has more than `room`, unless it is left
     out, and where none has so few."""
     kept = []
@@ -38,21 +50,21 @@ def fitting(problems: Sequence[Problem], tokens: Sequence[int], room: int, leave
         if length <= room:
             kept.append(problem)
         elif not leave_out:
-            raise InvalidArgument(f"problem {problem.id} has {length} tokens, and there is room for {room}")
-    found = Fitting(kept, len(problems), max(tokens, default=0))
+            raise InvalidArgument(f"{kind} {problem.id} has {length} tokens, and there is room for {room}")
+    found = Fitting(kept, len(problems), max(tokens, default=0), kind)
     if problems:
         found.require(1)
     return found
 
 
-def left_out(training: Fitting, validation: Fitting | None) -> dict[str, float]:
+def left_out(training: Fitting[T], validation: Fitting[Problem] | None) -> dict[str, float]:
     """As metrics of a step; none where all have room."""
-    sets = [training, validation] if validation else [training]
-    if not any(one.left_out for one in sets):
+    longest = max(training.longest, validation.longest if validation else 0)
+    if not (training.left_out or (validation and validation.left_out)):
         return {}
     return {
         "problems": float(training.of),
         "problems_left_out": float(training.left_out),
         "validation_left_out": float(validation.left_out if validation else 0),
-        "longest_problem_tokens": float(max(one.longest for one in sets)),
+        "longest_problem_tokens": float(longest),
     }

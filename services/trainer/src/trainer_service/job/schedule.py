@@ -1,23 +1,39 @@
-"""Which steps of a run are validated, and which are saved. Pure."""
+"""Which steps of a run are validated, which are saved, and which is the last. Pure."""
 
 from dataclasses import dataclass
 
 from trainer_service.domain.spec import RunSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # mutable: what a step trains on is known only in that step
 class Schedule:
     """Counts in steps."""
 
     steps: int
+    """Fewer, once the tokens are spent."""
     validate_every: int | None
     """None: at the end only."""
     checkpoint_every: int | None
     """None: with each validation."""
+    max_tokens: int | None = None
+    """None: no end by them."""
+    tokens: int = 0
+    """Of prompts and responses, trained on so far."""
 
     @classmethod
-    def of(cls, spec: RunSpec) -> "Schedule":
-        return cls(spec.steps, spec.validate_every, spec.checkpoint_every)
+    def of(cls, spec: RunSpec, tokens: int = 0) -> "Schedule":
+        return cls(spec.steps, spec.validate_every, spec.checkpoint_every, spec.max_tokens, tokens)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.max_tokens is not None and self.tokens >= self.max_tokens
+
+    def spend(self, step: int, tokens: int) -> bool:
+        """The step trains on so many. Whether it is the last one, as no tokens are left."""
+        self.tokens += tokens
+        if self.is_spent:
+            self.steps = min(self.steps, step)
+        return self.is_spent
 
     def is_validated(self, step: int) -> bool:
         """The last step always is."""

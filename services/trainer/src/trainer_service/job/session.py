@@ -57,7 +57,7 @@ class Session:
             uri = self._patiently("export", self.checkpoints.export, step, model)
             self.reporter.checkpoint(Export(step, uri, policy_id, score, interval))
             self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
-        self.checkpoints.complete(step)
+        self.checkpoints.complete(step, self.schedule.tokens)
 
     def _patiently(self, what: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async def do() -> T:

@@ -1,5 +1,6 @@
-"""Rows of problems, without those that have no room."""
+"""Rows of problems and pairs, without those that have no room."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem, jsonl
-from trainer_service.job.verl.driver.datasets import ExampleDataset, PromptDataset
+from trainer_service.job.verl.driver.datasets import ExampleDataset, PairDataset, PromptDataset
 
 pytestmark = pytest.mark.verl
 
@@ -87,3 +88,43 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
     assert (text(rows[1], learned=False), text(rows[1], learned=True)) == ("Return x.\n", "def f(x): return x\0")
     within = SimpleNamespace(max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion")
     assert PromptDataset(str(path), Letters(), within).fitting.longest == 10
+
+
+def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None:
+    lines = [
+        {"problem": "Return x.", "chosen": "def f(x): return x", "rejected": "def f(x): pass"},
+        {"prompt": [{"role": "user", "content": "Ask."}, {"role": "assistant", "content": "Me?"},
+                    {"role": "user", "content": "Yes."}],
+         "chosen": [{"role": "assistant", "content": "Good."}], "rejected": [{"role": "assistant", "content": "Bad."}]},
+        {"problem": "Return it.", "chosen": "short", "rejected": "l" + "o" * 500 + "ng"},
+    ]  # fmt: skip
+    (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat")
+    dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
+    assert (len(dataset), dataset.fitting.left_out, dataset.digest[:7]) == (2, 1, "sha256:")
+    read = [
+        ["".join(chr(one) for one in row["input_ids"][row["loss_mask"] == learned]) for learned in (0, 1)]
+        for both in (dataset[0], dataset[1])
+        for row in both
+    ]
+    assert read == [
+        ["Return x.", "def f(x): return x\0"],
+        ["Return x.", "def f(x): pass\0"],
+        ["Ask.Me?Yes.", "Good.\0"],
+        ["Ask.Me?Yes.", "Bad.\0"],
+    ]
+    with pytest.raises(InvalidArgument, match="pair pairs/3 has"):
+        config = SimpleNamespace(max_length=300, filter_overlong_prompts=False, prompt_form="chat")
+        PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
+
+
+def test_a_pairs_text_is_gone_on_with_as_it_stands(tmp_path: Path) -> None:
+    lines = [
+        {"prompt": "x = ", "chosen": "1", "rejected": "2"},
+        {"problem": "def f(x):", "chosen": "def f(x):\n    return x", "rejected": "    pass"},
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="completion")
+    dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
+    read = ["".join(chr(one) for one in row["input_ids"]) for both in (dataset[0], dataset[1]) for row in both]
+    assert read == ["x = 1\0", "x = 2\0", "def f(x):\n    return x\0", "def f(x):\n    pass\0"]

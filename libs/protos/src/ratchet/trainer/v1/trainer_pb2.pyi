@@ -43,6 +43,8 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     ALGORITHM_DR_GRPO: _Algorithm.ValueType  # 8
     ALGORITHM_GSPO: _Algorithm.ValueType  # 9
     ALGORITHM_CISPO: _Algorithm.ValueType  # 10
+    ALGORITHM_DPO: _Algorithm.ValueType  # 20
+    """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
 
@@ -57,6 +59,8 @@ ALGORITHM_REMAX: Algorithm.ValueType  # 7
 ALGORITHM_DR_GRPO: Algorithm.ValueType  # 8
 ALGORITHM_GSPO: Algorithm.ValueType  # 9
 ALGORITHM_CISPO: Algorithm.ValueType  # 10
+ALGORITHM_DPO: Algorithm.ValueType  # 20
+"""Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
 class _LearningRateSchedule:
@@ -217,15 +221,18 @@ class Hyperparameters(_message.Message):
     KL_IN_REWARD_FIELD_NUMBER: _builtins.int
     OVERLONG_PENALTY_FIELD_NUMBER: _builtins.int
     OVERLONG_BUFFER_FIELD_NUMBER: _builtins.int
+    DPO_BETA_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     batch_size: _builtins.int
-    """Prompts per step (RL), or examples per step (SFT)."""
+    """Prompts per step (RL), examples per step (SFT), or pairs per step (DPO)."""
     group_size: _builtins.int
     """Completions per prompt (RL)."""
     mini_batch_size: _builtins.int
     """Prompts per gradient update; must divide batch_size."""
     micro_batch_size: _builtins.int
-    """Sequences of the longest kind per forward/backward pass on one rank: sets micro_batch_tokens to their tokens."""
+    """Sequences of the longest kind (DPO: pairs of them) per forward/backward pass on one rank: sets micro_batch_tokens to
+    their tokens.
+    """
     max_prompt_tokens: _builtins.int
     max_response_tokens: _builtins.int
     temperature: _builtins.float
@@ -264,6 +271,8 @@ class Hyperparameters(_message.Message):
     """
     overlong_buffer: _builtins.float
     """Share of max_response_tokens."""
+    dpo_beta: _builtins.float
+    """DPO: how much the implicit reward weighs the distance from the base (beta). Default 0.1."""
     def __init__(
         self,
         *,
@@ -293,10 +302,11 @@ class Hyperparameters(_message.Message):
         kl_in_reward: _builtins.bool | None = ...,
         overlong_penalty: _builtins.float | None = ...,
         overlong_buffer: _builtins.float | None = ...,
+        dpo_beta: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -306,6 +316,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__clip_low: _TypeAlias = _typing.Literal["_clip_low", b"_clip_low"]  # noqa: Y015
     _WhichOneofReturnType__critic_learning_rate: _TypeAlias = _typing.Literal["critic_learning_rate"]  # noqa: Y015
     _WhichOneofArgType__critic_learning_rate: _TypeAlias = _typing.Literal["_critic_learning_rate", b"_critic_learning_rate"]  # noqa: Y015
+    _WhichOneofReturnType__dpo_beta: _TypeAlias = _typing.Literal["dpo_beta"]  # noqa: Y015
+    _WhichOneofArgType__dpo_beta: _TypeAlias = _typing.Literal["_dpo_beta", b"_dpo_beta"]  # noqa: Y015
     _WhichOneofReturnType__entropy_coefficient: _TypeAlias = _typing.Literal["entropy_coefficient"]  # noqa: Y015
     _WhichOneofArgType__entropy_coefficient: _TypeAlias = _typing.Literal["_entropy_coefficient", b"_entropy_coefficient"]  # noqa: Y015
     _WhichOneofReturnType__gae_lambda: _TypeAlias = _typing.Literal["gae_lambda"]  # noqa: Y015
@@ -356,6 +368,8 @@ class Hyperparameters(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clip_low) -> _WhichOneofReturnType__clip_low | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__critic_learning_rate) -> _WhichOneofReturnType__critic_learning_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dpo_beta) -> _WhichOneofReturnType__dpo_beta | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__entropy_coefficient) -> _WhichOneofReturnType__entropy_coefficient | None: ...
     @_typing.overload
@@ -748,6 +762,8 @@ class RunSpec(_message.Message):
     REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
     PROMPT_FORM_FIELD_NUMBER: _builtins.int
     PLUGINS_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -770,10 +786,16 @@ class RunSpec(_message.Message):
     """
     prompt_form: Global___PromptForm.ValueType
     """GetRun shows the one that was taken."""
+    max_tokens: _builtins.int
+    """Ends the run, SUCCEEDED, after the step with which it has trained on so many tokens of prompts and responses, if not after
+    `steps`. That step is validated and saved as the last one is. Absent: no such end.
+    """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
-    def problems(self) -> _problem_pb2.ProblemSetRef: ...
+    def problems(self) -> _problem_pb2.ProblemSetRef:
+        """Absent for DPO, which has pairs."""
+
     @_builtins.property
     def validation_problems(self) -> _problem_pb2.ProblemSetRef: ...
     @_builtins.property
@@ -797,6 +819,12 @@ class RunSpec(_message.Message):
     @_builtins.property
     def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Plugin]:
         """At most one of each kind. INVALID_ARGUMENT for one that is not installed beside the trainer, or not allowed there."""
+
+    @_builtins.property
+    def pairs(self) -> _problem_pb2.ProblemSetRef:
+        """What DPO learns from, in the place of problems: a JSONL file of pairs (docs/training.md), with the digest of what it
+        held at Create. INVALID_ARGUMENT for a line that is no pair, with its number.
+        """
 
     def __init__(
         self,
@@ -822,17 +850,23 @@ class RunSpec(_message.Message):
         refuse_long_prompts: _builtins.bool = ...,
         prompt_form: Global___PromptForm.ValueType = ...,
         plugins: _abc.Iterable[Global___Plugin] | None = ...,
+        pairs: _problem_pb2.ProblemSetRef | None = ...,
+        max_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
+    _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint_every) -> _WhichOneofReturnType__checkpoint_every | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
@@ -927,6 +961,7 @@ class Run(_message.Message):
     NOTICES_FIELD_NUMBER: _builtins.int
     RESUMES_FIELD_NUMBER: _builtins.int
     RESUME_ACTOR_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -945,6 +980,8 @@ class Run(_message.Message):
     resumes: _builtins.int
     """How often it was resumed, and the id of the API key that asked for the last of them."""
     resume_actor: _builtins.str
+    tokens: _builtins.int
+    """Tokens of prompts and responses that its steps have trained on."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -997,10 +1034,11 @@ class Run(_message.Message):
         notices: _abc.Iterable[Global___Notice] | None = ...,
         resumes: _builtins.int = ...,
         resume_actor: _builtins.str = ...,
+        tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

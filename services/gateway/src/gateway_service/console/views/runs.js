@@ -127,6 +127,7 @@ export async function run({ host, parts: [id], signal }) {
           now.best_checkpoint && `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
         ],
         ["problems", spec.problems?.name],
+        ["pairs", spec.pairs?.name],
         ["took", between(now.start_time, now.end_time)],
         ["masked samples", Number(now.platform_faults) || ""],
       ]),

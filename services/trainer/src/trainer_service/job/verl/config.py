@@ -132,7 +132,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         # verl counts epochs in RL, too, and must not end by them: more than any run has.
         *_trainer(job, epochs=10**6),
-        f"trainer.val_before_train={_base_is_validated(job, resume_from)}",
+        f"trainer.val_before_train={base_is_validated(job, resume_from)}",
         *_resume(resume_from),
         *algorithm.overrides,
         *_loss(job),
@@ -156,9 +156,23 @@ def _loss(job: JobConfig) -> Sequence[Override]:
 
 def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     """Overrides of verl's `sft_trainer_engine`."""
+    return [*_data(job, "ExampleDataset"), *_examples(job, resume_from)]
+
+
+def dpo_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """Overrides of the same, for pairs. Validation is by completions: verl has none to make."""
+    return [
+        *_data(job, "PairDataset"),
+        "data.val_files=null",
+        *_examples(job, resume_from),
+        # It would part the rows of a pair (trainer/sft_trainer_ray.py, fit).
+        "trainer.balance_batch=False",
+    ]
+
+
+def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
     spec, hyper = job.spec, job.spec.hyperparameters
     return [
-        *_data(job, "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         "data.use_dynamic_bsz=True",
         f"data.max_token_len_per_gpu={job.passes.tokens}",
@@ -182,7 +196,7 @@ def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
 
 
 def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
-    problems, validation = job.spec.problems, job.spec.validation_problems
+    problems, validation = job.spec.learned, job.spec.validation_problems
     return (
         f"data.train_files={quote(problems.name)}",
         f"data.val_files={quote(validation.name) if validation else 'null'}",
@@ -268,7 +282,7 @@ def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None)
     )
 
 
-def _base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
+def base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
     """What a policy has come to is seen against its base; where only the end is validated, nothing could be stopped."""
     spec = job.spec
     is_needed = spec.validation_problems is not None and (spec.validate_every or spec.steps) < spec.steps

@@ -45,6 +45,12 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import sft
 
         sft.run(session)
+    elif session.job.algorithm.takes_pairs:
+        validated = session.job.spec.validation_problems is not None
+        waited = session.background.start(session.policy.ensure_loaded()) if validated else None
+        from trainer_service.job.verl.driver import dpo
+
+        dpo.run(session, waited)
     else:
         # vLLM starts while verl is imported: each takes half a minute.
         loading = session.background.start(session.policy.ensure_loaded())

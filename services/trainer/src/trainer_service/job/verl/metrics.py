@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+TOKENS = "training/tokens"
+
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "reward_mean": ("critic/score/mean",),
@@ -40,6 +42,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "base_score_high": ("validation/base_score_high",),
     "sync_bytes": ("sync/bytes",),
     "sync_probe_error": ("sync/probe_error",),
+    # Of prompts and responses that the step trained on.
+    "tokens": (TOKENS,),
     "tokens_per_second": ("perf/throughput",),
     "time_step_s": ("timing_s/step",),
     "time_generate_s": ("timing_s/gen",),
@@ -63,6 +67,21 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
     "validation_score": ("validation/score",),
     "time_step_s": ("timing_s/step",),
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
+}
+
+_OF_VALIDATION = ("validation_score", "base_score")
+DPO_NAMES: Mapping[str, tuple[str, ...]] = {
+    **{ours: theirs for ours, theirs in SFT_NAMES.items() if ours != "validation_loss"},
+    **{ours: theirs for ours, theirs in RL_NAMES.items() if ours.startswith(_OF_VALIDATION)},
+    "validation_problems": RL_NAMES["validation_problems"],
+    "sync_bytes": RL_NAMES["sync_bytes"],
+    "sync_probe_error": RL_NAMES["sync_probe_error"],
+    # Of pairs, means: log-probs are nats of a whole answer.
+    "pair_accuracy": ("train/pair_accuracy",),
+    "pair_margin": ("train/pair_margin",),
+    "chosen_logprob": ("train/chosen_logprob",),
+    "rejected_logprob": ("train/rejected_logprob",),
+    "time_validate_s": ("timing_s/testing",),
 }
 
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")

@@ -1,4 +1,5 @@
-"""Problems as verl's data sets: prompts for RL, worked examples for SFT. The "file" of one is a problem set's name."""
+"""Problems as verl's data sets: prompts for RL, worked examples for SFT; and pairs, for DPO. The "file" of one is the
+name of the set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,8 @@ from torch.utils.data import Dataset
 
 from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_environments import Task
-from ratchet_problems import Problem, data_digest, load
+from ratchet_problems import Problem, data_digest, load, pairs
+from ratchet_problems.pairs import Pair
 from trainer_service.job.lengths import fitting
 
 
@@ -58,21 +60,54 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
 
     @staticmethod
     def _row(problem: Problem, tokenizer: Any, form: Form) -> dict[str, torch.Tensor]:
-        put = prompt_of(problem, form)
-        prompt = prompt_ids(tokenizer, put)
-        reference = problem.references[0].removeprefix(put.text)  # a text may begin it
-        answer = tokenizer(reference, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        return {
-            "input_ids": torch.tensor(prompt + answer),
-            "position_ids": torch.arange(len(prompt) + len(answer)),
-            "loss_mask": torch.tensor([0] * len(prompt) + [1] * len(answer)),
-        }
+        return answered(tokenizer, prompt_of(problem, form), problem.references[0])
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         return self._rows[index]
+
+
+class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
+    """Two rows per pair, the better answer first, each as in ExampleDataset. Those of which one has more than
+    `config.max_length` tokens are left out, or refused, as there."""
+
+    def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
+        read = pairs.read(parquet_files, limit=_limit(max_samples))
+        self.digest = pairs.pairs_digest(read)
+        rows = []
+        for pair in read:
+            put = _prompt_of_pair(pair, config.prompt_form)
+            rows.append([answered(tokenizer, put, answer) for answer in (pair.chosen, pair.rejected)])
+        lengths = [max(len(row["input_ids"]) for row in both) for both in rows]
+        self.fitting = fitting(read, lengths, config.max_length, config.filter_overlong_prompts, "pair")
+        self._rows = [both for both, length in zip(rows, lengths, strict=True) if length <= config.max_length]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Sequence[dict[str, torch.Tensor]]:
+        return self._rows[index]
+
+
+def answered(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
+    """A prompt with its answer and the end token, which are what is learned."""
+    prompt = prompt_ids(tokenizer, put)
+    rest = answer.removeprefix(put.text)  # a text may begin it
+    learned = tokenizer(rest, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    return {
+        "input_ids": torch.tensor(prompt + learned),
+        "position_ids": torch.arange(len(prompt) + len(learned)),
+        "loss_mask": torch.tensor([0] * len(prompt) + [1] * len(learned)),
+    }
+
+
+def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
+    """Conversations and texts as they stand; a problem as any."""
+    if pair.form:
+        return Prompt(messages=pair.messages, text=pair.text)
+    return prompt_of(pair.as_problem, form)
 
 
 def prompt_of(problem: Problem, form: Form) -> Prompt:

@@ -7,7 +7,6 @@ the step is reported, and only then does its checkpoint count.
 
 from concurrent.futures import Future
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import ray
@@ -22,28 +21,24 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
 from trainer_service.domain.plugins import PluginKind
-from trainer_service.domain.run import Phase
+from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
 from trainer_service.job.faults import check_data, check_faults, check_probabilities
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
-from trainer_service.job.tally import components
-from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.advantages import with_baselines
 from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.samplers import PluginSampler
+from trainer_service.job.verl.driver.validation import validate
 from trainer_service.job.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 """Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""
-SCORE = "validation/score"
-BASE_SCORE = "validation/base_score"
-PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
 MAX_FILTERED_BATCHES = 3
@@ -198,6 +193,11 @@ class RatchetTrainer(PPOTrainerSync):
         """Before anything is computed on the samples: are they enough?"""
         self._session.reporter.phase(Phase.UPDATING)
         self._check_faults(metrics[FAULTS], self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n)
+        metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
+        if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
+            # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
+            self.total_training_steps = self.global_steps
+            self.config.trainer.test_freq = 1
         return super()._balance_batch(batch, metrics, **options)
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -228,21 +228,13 @@ class RatchetTrainer(PPOTrainerSync):
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
-        samples = self._session.job.validation_samples
-        groups = self.rollouts.validate(self.val_dataset.problems, samples, self.global_steps)
-        earned = [sample.earned for group in groups for sample in group.samples]
-        expected = len(groups) * samples
-        self._check_faults(expected - len(earned), expected)
-        score = fmean(one.score for one in earned)
-        of = "base" if self.global_steps == 0 else "validation"
-        self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
-        scores = [[sample.earned.score for sample in group.samples] for group in groups]
-        sure = interval(self.val_dataset.problems, scores)
+        found = validate(self.rollouts, self.val_dataset.problems, self._session.job, self.global_steps)
+        self._validated = dict(found.components)
         if self.global_steps == 0:  # the base, before the first step
-            self._base = _with_ends(BASE_SCORE, score, sure)
+            self._base = found.base_metrics
             return self._base
-        self._score, self._interval = score, sure
-        return {PROBLEMS: len(groups), **_with_ends(SCORE, score, sure)}
+        self._score, self._interval = found.score, found.interval
+        return found.metrics
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
@@ -254,6 +246,7 @@ class RatchetTrainer(PPOTrainerSync):
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
+        measured[TOKENS_SO_FAR] = self._session.schedule.tokens
         measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
@@ -283,8 +276,3 @@ class RatchetTrainer(PPOTrainerSync):
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
         check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
-
-
-def _with_ends(name: str, score: float, interval: Estimate | None) -> dict[str, float]:
-    ends = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {}
-    return {name: score, **ends}

@@ -5,8 +5,9 @@ metrics of a step and then those of its validation, and the checkpoint handler, 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import verl.single_controller.ray
@@ -16,10 +17,12 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer_ray
 from verl.utils.checkpoint import CheckpointHandler
 from verl.utils.dataset.dataset_utils import SFTTensorCollator
+from verl.utils.metric import Metric
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain.run import Phase
+from ratchet_kit.statistics import Estimate
+from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
@@ -29,22 +32,32 @@ VALIDATION_LOSS = "val/loss"
 SCORE = "validation/score"
 CHECKPOINT_TIME = "timing_s/save_checkpoint"
 STEP_TIME = "timing_s/step"
+TOKENS = "train/global_tokens"
 
 
 class StepMetrics:
     """verl's tracker, which also keeps the metrics of the step under way."""
 
-    def __init__(self, tracking: Any) -> None:
+    def __init__(self, tracking: Any, spend: Callable[[int, int], None]) -> None:
+        """`spend` is given each step with the tokens that it trained on."""
         self._tracking = tracking
+        self._spend = spend
         self._since = time.monotonic()
         self.values: dict[str, Any] = {}
 
     def log(self, data: dict[str, Any], step: int) -> None:
+        data = {name: _number(value) for name, value in data.items()}
         if VALIDATION_LOSS in data:
             # A loss is better when it is lower; a score, when it is higher.
             data = data | {SCORE: -data[VALIDATION_LOSS]}
         else:
             data = data | {STEP_TIME: time.monotonic() - self._since}
+            self._spend(step, int(data[TOKENS]))
+        self.values.update(data)
+        self._tracking.log(data=data, step=step)
+
+    def add(self, data: dict[str, Any], step: int) -> None:
+        """What we measured of the step ourselves."""
         self.values.update(data)
         self._tracking.log(data=data, step=step)
 
@@ -60,6 +73,10 @@ class StepMetrics:
         self._since = time.monotonic()
 
 
+Measure = Callable[[int, Path, StepMetrics], Estimate | None]
+"""Of the step and its model's folder: adds to the metrics what validation found, and gives the score's interval."""
+
+
 class StepEnd:
     """verl's checkpoint handler, called after every step: saves the steps that are to be saved, and reports each."""
 
@@ -68,10 +85,15 @@ class StepEnd:
         handler: CheckpointHandler,
         session: Session,
         metrics: Callable[[], StepMetrics],
-        excluded: Mapping[str, float],
+        first: MutableMapping[str, float],
+        names: Mapping[str, tuple[str, ...]],
+        measure: Measure | None = None,
     ) -> None:
-        """`excluded`: metrics of the first step."""
-        self._excluded = excluded
+        """`first`: metrics of the first step, by our names; `names`: ours of verl's. `measure`: validates, where verl
+        does not."""
+        self._first = first
+        self._names = names
+        self._measure = measure
         self._handler = handler
         self._session = session
         self._metrics = metrics
@@ -82,9 +104,10 @@ class StepEnd:
         return loaded
 
     def save_checkpoint(self, step: int) -> None:
-        session, values = self._session, self._metrics().take()
+        session = self._session
         saved = session.schedule.is_saved(step)
-        identity = ""
+        identity, interval = "", None
+        took = 0.0
         model = session.checkpoints.folder(step) / "huggingface"
         if saved:
             session.reporter.phase(Phase.SAVING)
@@ -92,22 +115,36 @@ class StepEnd:
             session.require_space()
             self._handler.save_checkpoint(step=step)
             identity = policy_id.of_folder(model)
-            values[CHECKPOINT_TIME] = time.monotonic() - started
-        measured, self._excluded = names.rename(values, names.SFT_NAMES) | dict(self._excluded), {}
+            took = time.monotonic() - started
+        if self._measure and session.schedule.is_validated(step):
+            interval = self._measure(step, model, self._metrics())
+        values = self._metrics().take()
+        if saved:
+            values[CHECKPOINT_TIME] = took
+        measured = names.rename(values, self._names) | dict(self._first)
+        self._first.clear()
+        measured[TOKENS_SO_FAR] = session.schedule.tokens
         session.reporter.step(step, measured, identity, platform_faults=0)
         if saved:
-            session.keep(step, model, identity, values.get(SCORE))
+            session.keep(step, model, identity, values.get(SCORE), interval)
         session.reporter.phase(Phase.UPDATING)
         self._metrics().next_step()
 
 
 class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
     ckpt_handler: Any
+    names = names.SFT_NAMES
+    measure: Measure | None = None
 
     def __init__(self, config: DictConfig, session: Session) -> None:
         self._session = session
         self._metrics: StepMetrics | None = None
+        self.first: dict[str, float] = {}
         super().__init__(config)
+        if self.resume_global_step % self.steps_per_epoch == 0:
+            # The state that is saved after an epoch's last batch is that of its end, where no batch is left: the epoch
+            # that comes next would be passed over.
+            self.train_dataloader.next_iter_state = None
 
     def _build_engine(self) -> None:
         """verl reserves CPUs for ten processes per rank (single_controller/ray/base.py:119), of which there is one."""
@@ -126,7 +163,7 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         are ranks.
         """
         config, spec = self.config, self._session.job.spec
-        check_data(spec.problems, self.train_dataset.digest)
+        check_data(spec.learned, self.train_dataset.digest)
         if self.val_dataset and spec.validation_problems:
             check_data(spec.validation_problems, self.val_dataset.digest)
         self.train_dataset.fitting.require(config.data.train_batch_size)
@@ -152,16 +189,26 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             dataset,
             batch_size=batch_size,
             sampler=sampler,
-            collate_fn=SFTTensorCollator(self.config.data.pad_mode),
+            collate_fn=self.collate,
             num_workers=0,
             drop_last=True,
         )
 
+    def collate(self, rows: Any) -> dict[str, Any]:
+        """A batch of what the data set gives."""
+        return SFTTensorCollator(self.config.data.pad_mode)(rows)
+
     def _build_ckpt_handler(self) -> None:
         super()._build_ckpt_handler()
         of_validation = self.val_dataset.fitting if self.val_dataset else None
-        excluded = left_out(self.train_dataset.fitting, of_validation)
-        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, self._step_metrics, excluded)
+        self.first |= left_out(self.train_dataset.fitting, of_validation)
+        self.ckpt_handler = StepEnd(
+            self.ckpt_handler, self._session, self._step_metrics, self.first, self.names, self.measure
+        )
+
+    def _spend(self, step: int, tokens: int) -> None:
+        if self._session.schedule.spend(step, tokens):
+            self.total_training_steps = step  # verl's loop asks right after it has logged the step
 
     def _step_metrics(self) -> StepMetrics:
         assert self._metrics is not None  # verl makes its tracker before the first step
@@ -171,7 +218,7 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         tracking = sft_trainer_ray.Tracking
 
         def remember(*args: Any, **kwargs: Any) -> StepMetrics:
-            self._metrics = StepMetrics(tracking(*args, **kwargs))
+            self._metrics = StepMetrics(tracking(*args, **kwargs), self._spend)
             return self._metrics
 
         # `fit` makes its tracker itself, by this name (sft_trainer_ray.py:253).
@@ -182,6 +229,13 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             sft_trainer_ray.Tracking = tracking
             if self._metrics is not None:
                 self._metrics.finish()
+
+
+def _number(value: Any) -> Any:
+    """A metric of a loss comes from each rank, in a list."""
+    if isinstance(value, list) and value and isinstance(value[0], Metric):
+        return float(Metric.aggregate_dp(value))
+    return value
 
 
 def _validation_batch(examples: int, ranks: int) -> int:

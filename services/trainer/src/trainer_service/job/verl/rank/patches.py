@@ -74,12 +74,14 @@ def padding_counted() -> None:
     ) -> tuple[list[TensorDict], list[list[int]]]:
         if tu.get_non_tensor_data(batch, "use_remove_padding", default=True):
             return unpadded(batch, max_token_len, dp_group=dp_group, **options)
-        lengths = batch["input_ids"].offsets().diff().tolist()
-        groups = passes(lengths, max_token_len)
+        together = options.get("force_group_size", 1)  # rows in a row that no pass parts
+        lengths = batch["input_ids"].offsets().diff().view(-1, together).amax(1).tolist()
+        groups = passes(lengths, max_token_len // together)
         if dp_group is not None:  # each rank takes part in every pass of the others
             most = torch.tensor([len(groups)], device=get_device_name())
             torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=dp_group)
-            groups = passes(lengths, max_token_len, at_least=int(most))
+            groups = passes(lengths, max_token_len // together, at_least=int(most))
+        groups = [[one * together + place for one in group for place in range(together)] for group in groups]
         return [tu.index_select_tensor_dict(batch, group) for group in groups], groups
 
     verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches

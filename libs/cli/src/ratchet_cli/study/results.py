@@ -1,0 +1,169 @@
+"""What a study found: of each run, of each variant over its seeds, and of variants against the first. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.study.cells import Cell
+from ratchet_kit.statistics import Estimate, estimate_from_proto, mean_of_runs
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Of a run after a step; step 0 is its base."""
+
+    step: int
+    tokens: int
+    reward: float | None
+    """Of an algorithm that learns from examples, minus the loss."""
+    validation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run."""
+
+    variant: str
+    seed: int
+    run: str
+    evaluation: str
+    fault: str
+    """Why it has no score; empty where it has one."""
+    stopped_early: bool
+    pass_at_1: Estimate | None
+    """On the held-out problems, with its 95 % interval over them."""
+    validation: float | None
+    """The best."""
+    steps: int
+    tokens: int
+    ended_by: str
+    """ "tokens" or "steps"; empty where it has not done all."""
+    seconds: float
+    """From the start of its job to its end."""
+    memory_bytes: int
+    """At the peak of training."""
+    points: Sequence[Point]
+
+    @classmethod
+    def of(cls, cell: Cell) -> "Result":
+        run = cell.run or trainer_pb2.Run()
+        scores = [row.estimate for row in (cell.evaluation.pass_at_k if cell.evaluation else ()) if row.k == 1]
+        points = _points(cell.steps)
+        seconds = (run.end_time.ToMilliseconds() - run.start_time.ToMilliseconds()) / 1e3 if run.end_time.seconds else 0
+        by_tokens = run.spec.HasField("max_tokens") and run.tokens >= run.spec.max_tokens
+        return cls(
+            variant=cell.variant.name,
+            seed=cell.seed,
+            run=run.id,
+            evaluation=cell.evaluation.id if cell.evaluation else "",
+            fault=cell.fault,
+            stopped_early=cell.stopped_early,
+            pass_at_1=estimate_from_proto(scores[0]) if scores and cell.has_ended and not cell.fault else None,
+            validation=max((one.validation for one in points if one.step and one.validation is not None), default=None),
+            steps=run.step,
+            tokens=run.tokens,
+            ended_by="" if not cell.is_trained else "tokens" if by_tokens else "steps",
+            seconds=seconds,
+            memory_bytes=int(max((step.metrics.get("memory_bytes_max", 0) for step in cell.steps), default=0)),
+            points=points,
+        )
+
+
+def _points(steps: Sequence[trainer_pb2.Step]) -> list[Point]:
+    points = []
+    if steps and "base_score" in steps[0].metrics:
+        points.append(Point(0, 0, None, steps[0].metrics["base_score"]))
+    for step in steps:
+        metrics = dict(step.metrics)
+        loss = -metrics["loss"] if "loss" in metrics else None
+        reward = metrics.get("reward_mean", loss)
+        tokens = int(metrics.get("tokens_total", 0))
+        points.append(Point(step.number, tokens, reward, metrics.get("validation_score")))
+    return points
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A variant over its seeds."""
+
+    name: str
+    runs: int
+    """That have a score, of `wanted`."""
+    wanted: int
+    pass_at_1: float | None
+    """The mean over seeds."""
+    band: Estimate | None
+    """With its 95 % interval over seeds; None below two of them."""
+    difference: Estimate | None
+    """Minus the first variant, of seeds that both have, with its 95 % interval; None below two of them."""
+    tokens: float
+    """Means over the runs that have a score."""
+    steps: float
+    seconds: float
+    memory_bytes: int
+    """The most of any."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResults:
+    title: str
+    create_time: str
+    """ISO 8601, UTC."""
+    results: Sequence[Result]
+    summaries: Sequence[Summary]
+    settings: Mapping[str, str]
+    notes: Sequence[str] = ()
+    trials: Sequence[Mapping[str, Any]] = ()
+    """Of a search: each setting that was tried, and what came of it."""
+    verdict: str = ""
+    """Of a search: whether a setting beats the default."""
+
+    def of(self, variant: str) -> list[Result]:
+        return [one for one in self.results if one.variant == variant]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summaries(results: Sequence[Result]) -> list[Summary]:
+    """In the order of the results. The first variant is what the others are compared with."""
+    by_variant: dict[str, list[Result]] = {}
+    for one in results:
+        by_variant.setdefault(one.variant, []).append(one)
+    baseline = next(iter(by_variant), "")
+    return [_summary(name, of, by_variant[baseline] if name != baseline else ()) for name, of in by_variant.items()]
+
+
+def _summary(name: str, results: Sequence[Result], baseline: Sequence[Result]) -> Summary:
+    scored = [one for one in results if one.pass_at_1]
+    values = _scores(results)
+
+    def mean(of: Sequence[float]) -> float:
+        return fmean(of) if of else 0.0
+
+    return Summary(
+        name=name,
+        runs=len(scored),
+        wanted=len(results),
+        pass_at_1=fmean(values.values()) if values else None,
+        band=mean_of_runs(list(values.values())) if len(values) > 1 else None,
+        difference=paired(baseline, results),
+        tokens=mean([one.tokens for one in scored]),
+        steps=mean([one.steps for one in scored]),
+        seconds=mean([one.seconds for one in scored]),
+        memory_bytes=max((one.memory_bytes for one in scored), default=0),
+    )
+
+
+def paired(baseline: Sequence[Result], candidate: Sequence[Result]) -> Estimate | None:
+    """Candidate minus baseline in pass@1, seed by seed: what a seed makes easy or hard for both is no difference. None
+    where fewer than two seeds have both scores."""
+    before, after = _scores(baseline), _scores(candidate)
+    differences = [after[seed] - before[seed] for seed in before if seed in after]
+    return mean_of_runs(differences) if len(differences) > 1 else None
+
+
+def _scores(results: Sequence[Result]) -> dict[int, float]:
+    return {one.seed: one.pass_at_1.value for one in results if one.pass_at_1}

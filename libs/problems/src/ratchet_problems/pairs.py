@@ -1,0 +1,141 @@
+"""Pairs of answers to one prompt, of which one is better, as JSONL: a pair a line, every fault with its line and field.
+
+A line has `chosen` and `rejected`, and what they answer. That is one of
+
+    {"prompt": [{"role": "user", "content": "..."}], "chosen": [{"role": "assistant", ...}], "rejected": [...]}
+    {"prompt": "def add(a, b):\\n", "chosen": "    return a + b", "rejected": "    return a - b"}
+    {"problem": "Write add(a, b), which ...", "chosen": "def add(a, b): ...", "rejected": "..."}
+
+a conversation, a text that the answers go on with as it stands, or a problem's prompt, which is put to a model as those
+of problem sets are. The first two are TRL's preference formats (https://huggingface.co/docs/trl/dataset_formats), which
+the gateway's traffic is written in. A line may have an `id`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ratchet_problems import jsonl
+from ratchet_problems.messages import Message
+from ratchet_problems.problem import InvalidProblem, Problem
+
+_FIELDS = {"id", "prompt", "problem", "chosen", "rejected"}
+_ROLES = ("system", "user", "assistant")
+
+PairForm = Literal["", "chat", "completion"]
+"""How its prompt can be put to a model; empty: either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`messages`, `text` or `problem` is there, the other two are empty."""
+
+    id: str
+    chosen: str
+    rejected: str
+    messages: tuple[Message, ...] = ()
+    text: str = ""
+    problem: str = ""
+
+    @property
+    def form(self) -> PairForm:
+        return "chat" if self.messages else "completion" if self.text else ""
+
+    @property
+    def as_problem(self) -> Problem:
+        """What is answered, as a problem: by its prompt a set of problems is known to hold it, too."""
+        prompt = self.problem or self.text or self.messages[-1].content
+        return Problem(self.id, prompt, (), references=(self.chosen,))
+
+
+def form_of(pairs: Sequence[Pair]) -> PairForm:
+    """The one form that all of them have, or empty where each can be put either way."""
+    return next((pair.form for pair in pairs if pair.form), "")
+
+
+def pairs_digest(pairs: Iterable[Pair]) -> str:
+    """`sha256:<hex>` of the pairs, whatever their order and their ids."""
+    records = (json.dumps(asdict(pair) | {"id": ""}, sort_keys=True, ensure_ascii=False) for pair in pairs)
+    lines = "".join(f"{digest}\n" for digest in sorted(hashlib.sha256(one.encode()).hexdigest() for one in records))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def read(path: str | Path, *, limit: int | None = None) -> tuple[Pair, ...]:
+    """The pairs of a file in its order, all or the first `limit`; blank lines are skipped.
+
+    Raises InvalidProblem: for the first line that is no pair, for one whose answers are the same, for a conversation in
+    a file of texts, for a file that cannot be read or holds none.
+    """
+    path = Path(path)
+    found: list[Pair] = []
+    form: PairForm = ""
+    for number, line in jsonl.numbered_lines(path):
+        where = f"{path.name} line {number}"
+        pair = _pair(jsonl.record(line, where), where, f"{path.stem}/{number}")
+        if pair.form and form and pair.form != form:
+            kinds = {"chat": "a conversation", "completion": "a text"}
+            reason = f"is {kinds[pair.form]}, and one before it {kinds[form]}: make two files of them"
+            raise InvalidProblem(where, "prompt", reason)
+        form = form or pair.form
+        found.append(pair)
+    if not found:
+        raise InvalidProblem(str(path), "file", "holds no pairs")
+    return tuple(found[:limit])
+
+
+def _pair(record: object, where: str, default_id: str) -> Pair:
+    if not isinstance(record, dict):
+        raise InvalidProblem(where, "line", "must be a JSON object")
+    if unknown := sorted(record.keys() - _FIELDS):
+        raise InvalidProblem(where, unknown[0], f"unknown field; known are {', '.join(sorted(_FIELDS))}")
+    if ("prompt" in record) == ("problem" in record):
+        raise InvalidProblem(where, "prompt", "a pair has a prompt or a problem, and not both")
+    id = _text(record.get("id", default_id), "id", where)
+    chosen, rejected = (_answer(record, name, where) for name in ("chosen", "rejected"))
+    if chosen == rejected:
+        raise InvalidProblem(where, "rejected", "is the same as chosen: nothing can be learned from it")
+    if "problem" in record:
+        return Pair(id, chosen, rejected, problem=_text(record["problem"], "problem", where))
+    prompt = record["prompt"]
+    if isinstance(prompt, str):
+        return Pair(id, chosen, rejected, text=_text(prompt, "prompt", where))
+    messages = _messages(prompt, "prompt", where)
+    if messages[-1].role == "assistant":
+        raise InvalidProblem(where, "prompt", "ends with an answer: it belongs to chosen and rejected")
+    return Pair(id, chosen, rejected, messages)
+
+
+def _answer(record: Mapping[str, Any], name: str, where: str) -> str:
+    """A text, or the one message of an assistant where the prompt is a conversation."""
+    if name not in record:
+        raise InvalidProblem(where, name, "is missing")
+    value = record[name]
+    if not isinstance(record.get("prompt"), list):
+        return _text(value, name, where)
+    messages = _messages(value, name, where)
+    if len(messages) != 1 or messages[0].role != "assistant":
+        raise InvalidProblem(where, name, "must be one message of the assistant")
+    return messages[0].content
+
+
+def _messages(value: object, name: str, where: str) -> tuple[Message, ...]:
+    if not isinstance(value, list) or not value:
+        raise InvalidProblem(where, name, "must be a list of messages")
+    return tuple(_message(one, f"{name}[{place}]", where) for place, one in enumerate(value))
+
+
+def _message(value: object, name: str, where: str) -> Message:
+    if not isinstance(value, dict) or value.keys() != {"role", "content"}:
+        raise InvalidProblem(where, name, "must have role and content, and nothing else")
+    if value["role"] not in _ROLES:
+        raise InvalidProblem(where, f"{name}.role", f"must be one of {', '.join(_ROLES)}")
+    return Message(value["role"], _text(value["content"], f"{name}.content", where))
+
+
+def _text(value: object, name: str, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidProblem(where, name, "must be a text that is not empty")
+    return value

@@ -1,0 +1,26 @@
+"""DPO: verl's SFT trainer on Ray over pairs. Completions are made for validation alone."""
+
+from concurrent.futures import Future
+
+from ratchet_kit import logs
+from ratchet_kit.errors import RatchetError
+from trainer_service.job.session import Session
+from trainer_service.job.verl.config import base_is_validated, dpo_overrides
+from trainer_service.job.verl.driver.dpo_trainer import RatchetDpoTrainer
+from trainer_service.job.verl.runtime import compose_config
+
+log = logs.get_logger(__name__)
+
+
+def run(session: Session, loading: Future[None] | None) -> None:
+    """Trains to the last step. `loading` ends when the policy is there to take weights; None without validation."""
+    resume_from = session.resume_from
+    config = compose_config("sft_trainer_engine", dpo_overrides(session.job, resume_from))
+    RatchetDpoTrainer(config, session, loading, base_is_validated(session.job, resume_from)).fit()
+    if loading is None:
+        return
+    # Otherwise the service unloads it before the next attempt, or when the run is over.
+    try:
+        session.background.wait(session.policy.unload())
+    except RatchetError as error:
+        log.warning("policy.not_unloaded", policy=session.job.policy, reason=error.message)

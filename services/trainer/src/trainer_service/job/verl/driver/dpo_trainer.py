@@ -1,0 +1,195 @@
+"""DPO as a run of Ratchet: the trainer of SFT with pairs for examples, and completions for validation.
+
+What is learned from is compared with the base. Its log-probs are computed once, by the training ranks before the first
+step, and kept in the run's folder: a later attempt, whose ranks resume from a checkpoint, reads them there.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from safetensors import safe_open
+from verl.utils import tensordict_utils as tu
+
+from ratchet_kit.statistics import Estimate
+from trainer_service.domain.run import Phase
+from trainer_service.job import policy
+from trainer_service.job.faults import check_data
+from trainer_service.job.lengths import left_out
+from trainer_service.job.session import Session
+from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.driver.datasets import PromptDataset, prompt_ids, prompt_of
+from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer, StepMetrics
+from trainer_service.job.verl.driver.validation import Validated, validate
+from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_probs, dpo_loss
+from trainer_service.job.verl.rank.weights import gather
+
+REFERENCE_FILE = "reference-log-probs.json"
+VALIDATION_TIME = "timing_s/testing"
+
+
+class RatchetDpoTrainer(RatchetSftTrainer):
+    names = names.DPO_NAMES
+
+    def __init__(self, config: DictConfig, session: Session, loading: Future[None] | None, base_is_validated: bool):
+        self._loading = loading
+        self._base_is_validated = base_is_validated
+        super().__init__(config, session)
+
+    # What verl builds, in this order.
+
+    def _build_dataset(self) -> None:
+        """Raises DataLoss where the validation problems have changed."""
+        super()._build_dataset()
+        spec, tokenizer = self._session.job.spec, self.model_config.tokenizer
+        hyper, validated = spec.hyperparameters, spec.validation_problems
+        if validated is None:
+            return
+        config = SimpleNamespace(
+            max_prompt_length=hyper.max_prompt_tokens,
+            filter_overlong_prompts=not spec.refuse_long_prompts,
+            prompt_form=self.config.data.prompt_form,
+        )
+        self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
+        check_data(validated, self._asked.digest)
+        self._model = Path(self._session.job.base_path)
+        self._weights = Weights(push=self._push)
+        self._rollouts = self._build_rollouts(tokenizer)
+        self.measure = self._validate
+
+    def _build_rollouts(self, tokenizer: Any) -> Rollouts:
+        session = self._session
+        spec = session.job.spec
+        return Rollouts(
+            background=session.background,
+            policy=session.policy,
+            environment=session.environment,
+            weights=self._weights,
+            put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
+            tokenize=lambda prompt: prompt_ids(tokenizer, prompt),
+            detokenize=lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+            problems=(),
+            group_size=1,
+            seed=spec.seed,
+            temperature=lambda step: 1.0,
+            max_tokens=spec.hyperparameters.max_response_tokens or 0,
+            rewarding=session.rewarding,
+            last_step=spec.steps,
+        )
+
+    def _build_engine(self) -> None:
+        super()._build_engine()
+        beta = self._session.job.spec.hyperparameters.dpo_beta
+        assert beta is not None  # of a complete spec
+        self.training_client.set_loss_fn(partial(dpo_loss, beta=beta))
+        update = self.training_client.train_batch
+
+        def update_by_pairs(data: Any) -> Any:
+            tu.assign_non_tensor(data, force_group_size=TOGETHER)
+            return update(data)
+
+        # `fit` calls it by this name, with settings of its own alone (trainer/sft_trainer_ray.py:342).
+        self.training_client.train_batch = update_by_pairs
+
+    def _build_ckpt_handler(self) -> None:
+        """After the ranks have the base's weights, and before they have those of a checkpoint."""
+        for both, known in zip(self.train_dataset, self._reference_log_probs(), strict=True):
+            for row, value in zip(both, known, strict=True):
+                row[REFERENCE] = torch.tensor(value)
+        super()._build_ckpt_handler()
+        if self.measure:
+            self.first |= left_out(self.train_dataset.fitting, self._asked.fitting)
+
+    def _reference_log_probs(self) -> Sequence[Sequence[float]]:
+        """Of the better and of the other answer of each pair, nats."""
+        file = self._session.job.work_dir / REFERENCE_FILE
+        if file.is_file():
+            known: Sequence[Sequence[float]] = json.loads(file.read_text())
+            return known
+        found = [float(value) for value in self._log_probs()]
+        made = list(zip(found[0::TOGETHER], found[1::TOGETHER], strict=True))
+        whole = file.with_suffix(".part")
+        whole.write_text(json.dumps(made))
+        whole.rename(file)
+        return made
+
+    def _log_probs(self) -> Iterator[torch.Tensor]:
+        """Of each row of the training set, by the weights that the ranks have now."""
+        rows = [row for both in self.train_dataset for row in both]
+        size = TOGETHER * self.config.data.train_batch_size
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            # The ranks share a batch evenly.
+            more = -len(some) % self._session.job.spec.resources.ranks
+            data = tu.get_tensordict(super().collate([*some, *some[:1] * more]), self._settings())
+            found = self.training_client.infer_batch(data).get()
+            yield from answer_log_probs(found["log_probs"], data["loss_mask"])[: len(some)]
+
+    def _settings(self) -> dict[str, Any]:
+        """As `fit` has them for its own batches (trainer/sft_trainer_ray.py:283)."""
+        return {
+            "use_remove_padding": self.config.model.use_remove_padding,
+            "use_dynamic_bsz": True,
+            "max_token_len_per_gpu": self.config.data.max_token_len_per_gpu,
+            "temperature": 1.0,
+            "pad_mode": self.config.data.pad_mode,
+            "pad_token_id": self.model_config.tokenizer.pad_token_id,
+            "compute_loss": False,
+        }
+
+    # Batches.
+
+    def collate(self, pairs: Any) -> dict[str, Any]:
+        """Rows in twos, the better answer first."""
+        rows = [row for both in pairs for row in both]
+        reference = torch.stack([row[REFERENCE] for row in rows])
+        tokens = [{name: value for name, value in row.items() if name != REFERENCE} for row in rows]
+        return super().collate(tokens) | {REFERENCE: reference}
+
+    # The loop.
+
+    def fit(self) -> None:
+        if self._loading is not None:
+            self._session.reporter.phase(Phase.LOADING_POLICY)
+            self._loading.result()
+            if self._base_is_validated:
+                self._weights.policy_id = self._push()
+                found = self._measured(0)
+                self.first |= names.rename(found.base_metrics, self.names) | dict(found.components)
+            self._session.reporter.phase(Phase.UPDATING)
+        super().fit()
+
+    def _validate(self, step: int, model: Path, metrics: StepMetrics) -> Estimate | None:
+        started = time.monotonic()
+        self._model = model
+        self._weights.policy_id = self._push(step)
+        found = self._measured(step)
+        metrics.add(found.metrics | {VALIDATION_TIME: time.monotonic() - started}, step)
+        self.first |= found.components
+        return found.interval
+
+    def _measured(self, step: int) -> Validated:
+        self._session.reporter.phase(Phase.VALIDATING)
+        return validate(self._rollouts, self._asked.problems, self._session.job, step)
+
+    def _push(self, step: int = 0) -> str:
+        """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""
+        dtype = getattr(torch, self._session.job.dtype)
+        tensors = gather(_tensors(self._model), dtype, keep=True)
+        sending = self._session.policy.push(policy.Weights.of(tensors), step)
+        return self._session.background.wait(sending).policy_id
+
+
+def _tensors(model: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    for file in sorted(model.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - it is no mapping
+                yield name, tensors.get_tensor(name)

@@ -1,0 +1,55 @@
+"""A policy's score on the validation problems, with what is known of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ratchet_kit.statistics import Estimate
+from ratchet_problems import Problem
+from trainer_service.job.config import JobConfig
+from trainer_service.job.faults import check_faults
+from trainer_service.job.tally import components
+from trainer_service.job.validated import interval
+from trainer_service.job.verl.driver.rollouts import Rollouts
+
+SCORE = "validation/score"
+BASE_SCORE = "validation/base_score"
+PROBLEMS = "validation/problems"
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    score: float
+    interval: Estimate | None
+    problems: int
+    components: Mapping[str, float]
+    """Mean values of the reward's components, by metrics' names."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return {PROBLEMS: self.problems, **self._with_ends(SCORE)}
+
+    @property
+    def base_metrics(self) -> dict[str, float]:
+        """Where it is the base that was measured, before the first step."""
+        return self._with_ends(BASE_SCORE)
+
+    def _with_ends(self, name: str) -> dict[str, float]:
+        sure = self.interval
+        return {name: self.score} | ({f"{name}_low": sure.low, f"{name}_high": sure.high} if sure else {})
+
+
+def validate(rollouts: Rollouts, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
+    """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
+    groups = rollouts.validate(problems, job.validation_samples, step)
+    earned = [sample.earned for group in groups for sample in group.samples]
+    expected = len(groups) * job.validation_samples
+    check_faults(step, expected - len(earned), expected, job.max_fault_share, rollouts.last_fault)
+    scores = [[sample.earned.score for sample in group.samples] for group in groups]
+    of = "base" if step == 0 else "validation"
+    return Validated(
+        fmean(one.score for one in earned),
+        interval(problems, scores),
+        len(groups),
+        {f"{of}_{name}": value for name, value in components(earned).items()},
+    )
