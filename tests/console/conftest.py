@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from ratchet_client import Client
 
 from ..e2e.conftest import Platform, client, platform
+from . import traffic
 
 __all__ = ["client", "platform"]
 
@@ -52,6 +54,12 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def known(platform: Platform) -> None:
+    with platform.client() as client:
+        traffic.register(platform, client)
+
+
 @pytest.fixture
 def url(client: Client) -> str:
     return client.url
@@ -79,8 +87,8 @@ def stranger(chromium: Any, url: str) -> Iterator[Screen]:
     page.goto(f"{url}/console/")
     yield Screen(page, url)
     context.close()
-    # Chromium logs each answer that is an error; those are looked at where they are shown.
-    assert [fault for fault in faults if "the server responded with a status of" not in fault] == []
+    # Chromium logs each call that failed; those are looked at where they are shown.
+    assert [fault for fault in faults if "Failed to load resource" not in fault] == []
 
 
 @pytest.fixture
@@ -93,3 +101,15 @@ def screen(stranger: Screen, platform: Platform) -> Screen:
 def sign_in(screen: Screen, key: str) -> None:
     screen.page.get_by_label("API key").fill(key)
     screen.page.get_by_role("button", name="Sign in").click()
+
+
+def until(true: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.3)
+
+
+def inert(screen: Screen) -> bool:
+    """Nothing that people or models wrote has run as a script."""
+    return bool(screen.page.evaluate("window.broken === undefined"))

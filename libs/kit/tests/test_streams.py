@@ -2,6 +2,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ratchet_kit import errors, streams
 from ratchet_kit.streams import Message, Priority, Stream
@@ -189,6 +190,11 @@ async def test_what_is_never_acknowledged_is_given_out_again_and_holds_up_nothin
         await a.ack(behind)
         await lease_ends()
     assert await a.dead_letters() == []
+
+
+async def test_dead_letters_are_counted_from_zero(queue):
+    queue.consumer()
+    assert REGISTRY.get_sample_value("ratchet_queue_dead_letters_total", {"stream": "jobs:high"}) == 0
 
 
 async def test_dead_letter(queue):

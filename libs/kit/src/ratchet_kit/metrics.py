@@ -1,6 +1,6 @@
 """Prometheus metrics under one prefix, and the port where they are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -15,6 +15,12 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
     """`ratchet_<name>_total`. Asked for twice, it is the same counter."""
     return _counter(name, help, tuple(labels))
+
+
+def start_at_zero(metric: Counter, values: Iterable[str]) -> None:
+    """For a metric of one label: Prometheus sees no increase in what is first read as 1, and so no first event."""
+    for value in values:
+        metric.labels(value)
 
 
 def gauge(name: str, help: str, labels: Sequence[str] = ()) -> Gauge:

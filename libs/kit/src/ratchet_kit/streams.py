@@ -99,6 +99,7 @@ class Stream:
         self._max_length = max_length
         self._keys = {priority: f"{name}:{priority}" for priority in Priority}
         self._dead = f"{name}:dead"
+        metrics.start_at_zero(_dead_letters, self._keys.values())
         self._extend = redis.register_script(_EXTEND)
 
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:

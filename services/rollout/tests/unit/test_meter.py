@@ -21,3 +21,10 @@ def test_a_policy_that_is_gone_leaves_no_series() -> None:
         meter.unloaded(PolicyName(f"run-{number}"))
         meter.unloaded(PolicyName(f"run-{number}"))
     assert series() == []
+
+
+def test_the_first_death_of_an_engine_is_an_increase() -> None:
+    meter = PrometheusMeter()
+    meter.busy(PolicyName("run-first"), 1)
+    assert REGISTRY.get_sample_value("ratchet_rollout_engine_deaths_total", {"policy": "run-first"}) == 0
+    meter.unloaded(PolicyName("run-first"))

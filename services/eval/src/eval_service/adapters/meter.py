@@ -1,7 +1,8 @@
 """Meter on Prometheus."""
 
-from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.evaluation import Evaluation, State
 from ratchet_kit import metrics
+from ratchet_rewards import PASSED, TAMPERED
 
 _samples = metrics.counter("eval_samples", "Graded completions, by verdict", ("verdict",))
 _faults = metrics.counter("eval_platform_faults", "Attempts that the platform failed, by error", ("error",))
@@ -10,6 +11,10 @@ _seconds = metrics.histogram("eval_evaluation_seconds", "From an evaluation's fi
 
 
 class PrometheusMeter:
+    def __init__(self) -> None:
+        metrics.start_at_zero(_samples, [PASSED, TAMPERED])
+        metrics.start_at_zero(_evaluations, [state for state in State if state.ended])
+
     def sampled(self, verdict: str) -> None:
         _samples.labels(verdict).inc()
 

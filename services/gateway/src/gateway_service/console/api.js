@@ -46,7 +46,15 @@ export async function post(path, body = {}) {
   return (await send("POST", path, { body })).json();
 }
 
-// Up to `limit` items of a list, through its pages. `field`: where the answer has them.
+export async function put(path, body = {}) {
+  return (await send("PUT", path, { body })).json();
+}
+
+export async function remove(path) {
+  return (await send("DELETE", path)).json();
+}
+
+// Up to `limit` items of a list, through its pages; `cut` where there are more. `field`: where the answer has them.
 export async function list(path, field, { query = {}, limit = 200, signal } = {}) {
   const found = [];
   let token = "";
@@ -59,7 +67,7 @@ export async function list(path, field, { query = {}, limit = 200, signal } = {}
     found.push(...page[field]);
     token = page.next_page_token;
   } while (token && found.length < limit);
-  return found;
+  return Object.assign(found, { cut: Boolean(token) });
 }
 
 // The messages of a server-sent stream. EventSource would do, but sends no Authorization header.

@@ -1,14 +1,17 @@
 // The frame: sign-in, and which view the address asks for.
 
 import { ApiError, get, key } from "./api.js";
-import { el, field, form, problem } from "./dom.js";
+import { el, problem } from "./dom.js";
+import { field, form } from "./forms.js";
 import { comparison, evaluation, evaluations } from "./views/evaluations.js";
 import { experiment } from "./views/experiment.js";
 import { experiments } from "./views/experiments.js";
 import { health } from "./views/health.js";
+import { keys } from "./views/keys.js";
 import { model, models } from "./views/models.js";
 import { release } from "./views/release.js";
 import { releases } from "./views/releases.js";
+import { reward, rewards } from "./views/rewards.js";
 import { run, runs } from "./views/runs.js";
 import { votes } from "./views/votes.js";
 
@@ -21,6 +24,8 @@ const VIEWS = [
   ["Experiments", "experiments", experiments, experiment],
   ["Evaluations", "evaluations", evaluations, evaluation],
   ["Votes", "votes", votes],
+  ["Rewards", "rewards", rewards, reward],
+  ["Keys", "keys", keys],
 ];
 const PAGES = { compare: ["Comparison", "evaluations", comparison] };
 

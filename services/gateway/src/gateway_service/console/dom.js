@@ -21,38 +21,30 @@ function filled(node, attributes, children) {
   return node;
 }
 
-export function table(columns, rows, { caption, empty } = {}) {
+// `all`: the command that lists what is not shown, where it was `cut`. With its roles spelled out: on a phone its rows are shown as cards, and would lose them.
+export function table(columns, rows, { caption, empty, cut, all } = {}) {
   if (!rows.length && empty) return empty;
+  const heads = columns.map((name) => el("th", { scope: "col", role: "columnheader" }, name));
+  const body = rows.map((cells) => {
+    const found = cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell)));
+    found.forEach((cell, place) => (cell.setAttribute("role", "cell"), (cell.dataset.name = columns[place])));
+    return el("tr", { role: "row" }, found);
+  });
   return el(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el(
       "table",
-      {},
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          columns.map((name) => el("th", { scope: "col" }, name)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        rows.map((cells) =>
-          el(
-            "tr",
-            {},
-            cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell ?? ""))),
-          ),
-        ),
-      ),
+      { role: "table" },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads)),
+      el("tbody", { role: "rowgroup" }, body),
     ),
+    cut && el("p", { class: "note" }, `The newest ${rows.length} are shown. All of them: `, el("code", {}, all)),
   );
 }
 
+// A cell of words, which has room for some of them in a line.
+export const words = (text) => el("td", { class: "text" }, text);
 export const number = (text) => el("td", { class: "number" }, text);
 
 export function facts(pairs) {
@@ -88,81 +80,3 @@ export function problem(error) {
 export const section = (title, ...children) => el("section", {}, el("h2", {}, title), ...children);
 
 export const button = (text, onclick, kind = "") => el("button", { type: "button", class: kind, onclick }, text);
-
-// A field of a form with its label.
-export function field(label, input, hint) {
-  return el("label", { class: "field" }, el("span", {}, label), input, hint && el("small", {}, hint));
-}
-
-export function select(name, options, chosen) {
-  return el(
-    "select",
-    { name },
-    options.map(([value, text]) => el("option", { value, selected: String(value) === String(chosen) }, text ?? value)),
-  );
-}
-
-// Asks before something is done. `act(reason)` does it; its error is shown in the dialog. Resolves when the dialog is closed.
-export function confirmed({ title, text, action, danger = false, reason = true, act }) {
-  const said = el("div");
-  const input = reason && el("input", { name: "reason", autocomplete: "off", maxlength: "200" });
-  const doIt = el("button", { type: "submit", class: danger ? "danger" : "main" }, action);
-  const dialog = el(
-    "dialog",
-    { "aria-label": title },
-    el(
-      "form",
-      { method: "dialog", onsubmit: submit },
-      el("h2", {}, title),
-      el("p", {}, text),
-      input && field("Reason, for the history", input),
-      said,
-      el(
-        "div",
-        { class: "actions" },
-        button("Cancel", () => dialog.close(), "quiet"),
-        doIt,
-      ),
-    ),
-  );
-  async function submit(event) {
-    event.preventDefault();
-    doIt.disabled = true;
-    try {
-      await act(input ? input.value : "");
-      dialog.close();
-    } catch (error) {
-      said.replaceChildren(problem(error));
-      doIt.disabled = false;
-    }
-  }
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => (dialog.remove(), resolve())));
-}
-
-// A form that shows what is wrong with it where it stands. `act(data)` gets its FormData.
-export function form({ fields, action, act }) {
-  const said = el("div");
-  const submit = el("button", { type: "submit", class: "main" }, action);
-  return el(
-    "form",
-    {
-      class: "fields",
-      async onsubmit(event) {
-        event.preventDefault();
-        submit.disabled = true;
-        said.replaceChildren();
-        try {
-          await act(new FormData(event.target));
-        } catch (error) {
-          said.replaceChildren(problem(error));
-        }
-        submit.disabled = false;
-      },
-    },
-    fields,
-    said,
-    el("div", { class: "actions" }, submit),
-  );
-}

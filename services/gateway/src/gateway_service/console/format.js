@@ -1,5 +1,7 @@
 // How things are written: numbers, times, names.
 
+import { el } from "./dom.js";
+
 export function short(value) {
   if (value == null || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
@@ -13,6 +15,11 @@ export const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(3);
 export const interval = (it, write = (x) => x.toFixed(3)) => `${write(it.value)} [${write(it.low)}, ${write(it.high)}]`;
 export const percentOf = (share) => `${(100 * share).toFixed(1)} %`;
 
+export function bytes(text) {
+  const size = Number(text);
+  return size >= 2 ** 30 ? `${(size / 2 ** 30).toFixed(1)} GiB` : `${Math.round(size / 2 ** 20)} MiB`;
+}
+
 export function span(seconds) {
   if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
@@ -24,14 +31,28 @@ export function span(seconds) {
 // Of protobuf's JSON: "3.5s".
 export const seconds = (text) => (text == null ? null : Number.parseFloat(text));
 
-export function ago(text) {
-  if (!text) return "";
-  const passed = (Date.now() - Date.parse(text)) / 1000;
-  return passed < 5 ? "now" : `${span(passed)} ago`;
+// Times that pass while they are looked at are told anew. With the moment itself where the mouse rests.
+const AGAIN = 5_000;
+const passing = new WeakMap();
+setInterval(() => {
+  for (const node of document.querySelectorAll("time")) if (passing.has(node)) node.textContent = passing.get(node)();
+}, AGAIN);
+
+function told(moment, words) {
+  const node = el("time", { datetime: moment, title: clock(moment) }, words());
+  passing.set(node, words);
+  return node;
+}
+
+const since = (moment) => (Date.now() - Date.parse(moment)) / 1000;
+
+export function ago(moment) {
+  return moment ? told(moment, () => (since(moment) < 5 ? "now" : `${span(since(moment))} ago`)) : "";
 }
 
 export function between(start, end) {
-  return start ? span(((end ? Date.parse(end) : Date.now()) - Date.parse(start)) / 1000) : "";
+  if (!start) return "";
+  return end ? span(since(start) - since(end)) : told(start, () => span(since(start)));
 }
 
 export const clock = (text) => (text ? new Date(text).toLocaleString() : "");
@@ -61,6 +82,7 @@ const GOOD = [
   "running",
   "succeeded",
   "serving",
+  "valid",
   "passed",
   "concluded",
   "progressing",
@@ -69,5 +91,16 @@ const GOOD = [
   "better",
   "holds",
 ];
-const BAD = ["failed", "rolled back", "not serving", "away", "refused", "falling back", "broken", "worse"];
+const BAD = [
+  "failed",
+  "revoked",
+  "expired",
+  "rolled back",
+  "not serving",
+  "away",
+  "refused",
+  "falling back",
+  "broken",
+  "worse",
+];
 export const mood = (state) => (BAD.includes(state) ? "bad" : GOOD.includes(state) ? "good" : "plain");

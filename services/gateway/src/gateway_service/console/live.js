@@ -3,6 +3,11 @@
 import { sleep } from "./api.js";
 import { el, problem } from "./dom.js";
 
+const waiting = new WeakMap();
+
+// What is drawn in a host is loaded again now: something was done to it.
+export const refresh = (host) => waiting.get(host)?.();
+
 // Draws what `load` gives, and again whenever that has changed, until the view is left. What was drawn stays while the
 // platform does not answer, and a line above says so.
 export async function live(host, signal, load, draw, seconds = 5) {
@@ -26,7 +31,7 @@ export async function live(host, signal, load, draw, seconds = 5) {
       if (last === undefined) body.replaceChildren();
       said.replaceChildren(problem(error));
     }
-    await sleep(seconds, signal);
+    await Promise.race([sleep(seconds, signal), new Promise((again) => waiting.set(host, again))]);
   }
 }
 

@@ -40,6 +40,8 @@ class PrometheusMeter:
 
     def busy(self, policy: PolicyName, sequences: int) -> None:
         self._sequences.labels(policy).set(sequences)
+        metrics.start_at_zero(self._deaths, [policy])
+        metrics.start_at_zero(self._hangs, [policy])
 
     def drained(self, draining: bool) -> None:
         self._draining.set(draining)

@@ -1,13 +1,24 @@
 // Evaluations, what is in one, and two of them compared.
 
-import { get, list, post } from "../api.js";
-import { button, el, empty, facts, field, form, number, problem, section, select, table } from "../dom.js";
+import { get, list, post, remove } from "../api.js";
+import { button, el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, count, interval, model, percentOf, short, signed, word } from "../format.js";
-import { live } from "../live.js";
-import { bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
+import { field, form, select } from "../forms.js";
+import { later, live, refresh } from "../live.js";
+import { evaluationForm } from "./evaluation_form.js";
+import { actions, bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
 
 const START = "ratchet evaluate --model starter --benchmark composed/test";
 const DONE = "STATE_SUCCEEDED";
+const ACTIONS = {
+  cancel: ["Cancel the evaluation", "It ends now. Its samples stay.", true, ["STATE_QUEUED", "STATE_RUNNING"]],
+  delete: [
+    "Delete",
+    "It is gone for good, with its samples.",
+    true,
+    ["STATE_SUCCEEDED", "STATE_FAILED", "STATE_CANCELLED"],
+  ],
+};
 
 export const sets = (one) => one.spec.problems?.name || one.spec.suite.map(({ problems }) => problems.name).join(", ");
 export const measured = (one) => model(one.spec.model) || "imported samples";
@@ -19,7 +30,9 @@ export async function evaluations({ host, signal }) {
   const compare = el("div"),
     all = el("div");
   let offered;
-  host.append(all, section("Compare two", compare));
+  const start = section("Start an evaluation");
+  host.append(all, section("Compare two", compare), start);
+  later(start, evaluationForm(signal));
   await live(
     all,
     signal,
@@ -40,7 +53,12 @@ export async function evaluations({ host, signal }) {
           number(between(one.start_time, one.end_time)),
           number(ago(one.create_time)),
         ]),
-        { caption: "Evaluations", empty: empty("There is no evaluation yet. Measure a version:", START) },
+        {
+          caption: "Evaluations",
+          cut: found.cut,
+          all: "ratchet evaluations list --limit 0",
+          empty: empty("There is no evaluation yet. Measure a version:", START),
+        },
       );
     },
   );
@@ -136,13 +154,25 @@ export async function comparison({ host, parts: [baseline_id, candidate_id], sig
 export async function evaluation({ host, parts: [id], signal }) {
   const about = el("div"),
     samples = el("div");
-  host.append(about, section("Samples", samples));
+  const can = actions(
+    id,
+    ACTIONS,
+    async (name) => {
+      if (name === "cancel") await post(to("evaluations", id, name));
+      else await remove(to("evaluations", id));
+      if (name === "delete") location.hash = "#/evaluations";
+      else refresh(about);
+    },
+    Object.keys(ACTIONS),
+  );
+  host.append(about, can.node, section("Samples", samples));
   browse(samples, id, signal).catch((error) => signal.aborted || samples.append(problem(error)));
   await live(
     about,
     signal,
     () => get(to("evaluations", id), {}, signal),
     ({ evaluation: one }) => [
+      can.show(one.state),
       facts([
         ["state", state(one.state)],
         ["model", model(one.spec.model) || "imported samples"],

@@ -1,6 +1,6 @@
 // One experiment: its conclusion in words, and how its intervals close.
 
-import { get, post } from "../api.js";
+import { get, post, remove } from "../api.js";
 import { Chart } from "../chart.js";
 import { el, facts, number, section, table } from "../dom.js";
 import { between, clock, count, metricName, percentOf, short, word } from "../format.js";
@@ -17,8 +17,25 @@ const ACTIONS = {
     false,
     ["STATE_RUNNING"],
   ],
-  conclude: ["Conclude", "It ends, and its report is kept as it is now.", false, ["STATE_RUNNING", "STATE_PAUSED"]],
+  conclude: [
+    "Conclude",
+    "It ends, and its report is kept as it is now, be its least time and units reached or not.",
+    false,
+    ["STATE_RUNNING", "STATE_PAUSED"],
+  ],
   stop: ["Stop", "It ends without a conclusion.", true, ["STATE_DRAFT", "STATE_RUNNING", "STATE_PAUSED"]],
+  delete: [
+    "Delete",
+    "It is gone for good, with its report and the prompts that it was to replay.",
+    true,
+    ["STATE_DRAFT", "STATE_CONCLUDED", "STATE_STOPPED"],
+  ],
+};
+const BODIES = {
+  start: () => ({}),
+  pause: (reason) => ({ reason }),
+  conclude: (reason) => ({ reason, early: true }), // the question has said so
+  stop: (reason) => ({ reason }),
 };
 
 export async function experiment({ host, parts: [id], signal }) {
@@ -32,11 +49,16 @@ export async function experiment({ host, parts: [id], signal }) {
     id,
     ACTIONS,
     async (name, reason) => {
-      await post(to("experiments", id, name), name === "start" ? {} : { reason });
+      if (name === "delete") {
+        await remove(to("experiments", id));
+        location.hash = "#/experiments";
+        return;
+      }
+      await post(to("experiments", id, name), BODIES[name](reason));
       read = 0;
       draw(await load());
     },
-    ["start"],
+    ["start", "delete"],
   );
   let past = [],
     read = 0;
@@ -110,13 +132,7 @@ function numbers({ spec, report }) {
     section(
       "Variants",
       table(
-        [
-          "variant",
-          "version",
-          "units",
-          "requests",
-          ...report.variants[0].values.map(metricName),
-        ],
+        ["variant", "version", "units", "requests", ...report.variants[0].values.map(metricName)],
         report.variants.map((one, place) => [
           one.name,
           versionLink(spec.variants[place].version),

@@ -13,7 +13,12 @@ export async function health({ host, signal }) {
     nodes = el("div"),
     engines = el("div"),
     models = el("div");
-  host.append(section("Services", services), section("Rollout nodes", nodes), section("Engines", engines), section("Models", models));
+  host.append(
+    section("Services", services),
+    section("Rollout nodes", nodes),
+    section("Engines", engines),
+    section("Models", models),
+  );
   await Promise.all([
     live(services, signal, () => get("platform", {}, signal).then((found) => found.services), drawServices),
     live(nodes, signal, () => list("nodes", "nodes", { signal }), drawNodes),

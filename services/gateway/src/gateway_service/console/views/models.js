@@ -1,11 +1,11 @@
 // Models, their versions with where each is from, and where their aliases pointed when.
 
 import { get, list } from "../api.js";
-import { el, empty, facts, number, section, table } from "../dom.js";
+import { el, empty, facts, number, section, table, words } from "../dom.js";
 import { ago, clock, model as nameOf, signed } from "../format.js";
 import { live } from "../live.js";
 import { aliases } from "./health.js";
-import { evaluationLink, hash, link, modelLink, runLink, state, to, versionLink } from "./parts.js";
+import { hash, link, modelLink, runLink, state, to, versionLink } from "./parts.js";
 
 const ADD = "ratchet models add my-model /path/to/hf-folder";
 
@@ -23,7 +23,7 @@ export async function models({ host, signal }) {
           aliases(one),
           number(one.latest_version),
           one.description,
-          ago(one.create_time),
+          number(ago(one.create_time)),
         ]),
         { caption: "Models", empty: empty("There is no model yet. Register one:", ADD) },
       ),
@@ -102,6 +102,7 @@ function lineage(one, byNumber) {
     const own = ref.version?.model === one.ref.model && byNumber.get(ref.version.number);
     ref = own ? own.lineage?.base : null;
   }
+  if (!chain.length) return "";
   return el(
     "span",
     {},
@@ -109,22 +110,23 @@ function lineage(one, byNumber) {
   );
 }
 
+const side = (ref, id) =>
+  el("td", {}, versionLink(ref), id && el("div", { class: "note" }, link(to("evaluations", id), "evaluation")));
+
 const drawGates = (found) =>
   table(
-    ["gate", "state", "candidate", "against", "difference in pass@1", "evaluations", "reason", "made"],
+    ["gate", "candidate", "against", "difference in pass@1", "reason", "made"],
     found.map((one) => [
-      one.id,
-      state(one.state),
-      versionLink(one.candidate),
-      versionLink(one.champion),
+      el("td", {}, state(one.state), el("div", { class: "note" }, one.id)),
+      side(one.candidate, one.candidate_evaluation_id),
+      side(one.champion, one.champion_evaluation_id),
       number(
         one.comparison?.difference
           ? `${signed(one.comparison.difference.value)} [${signed(one.comparison.difference.low)}, ${signed(one.comparison.difference.high)}]`
           : "",
       ),
-      el("span", {}, evaluationLink(one.candidate_evaluation_id), " ", evaluationLink(one.champion_evaluation_id)),
-      one.failure?.message ?? one.reason,
-      ago(one.create_time),
+      words(one.failure?.message ?? one.reason),
+      number(ago(one.create_time)),
     ]),
     {
       caption: "Gates",

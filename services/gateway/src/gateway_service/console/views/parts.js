@@ -1,7 +1,8 @@
 // What several views draw.
 
-import { button, confirmed, el, svg } from "../dom.js";
+import { button, el, svg } from "../dom.js";
 import { digest, mood, short, version, word } from "../format.js";
+import { confirmed } from "../forms.js";
 
 export const link = (path, text) => el("a", { href: `#/${path}` }, text);
 export const to = (...parts) => parts.map(encodeURIComponent).join("/");
@@ -28,7 +29,7 @@ export function actions(id, table, act, plain = []) {
   const offered = Object.entries(table).map(([name, [label, text, danger, states]]) => {
     const asked = { title: `${label}: ${id}?`, text, action: label, danger, reason: !plain.includes(name) };
     const ask = () => confirmed({ ...asked, act: (reason) => act(name, reason) });
-    return [states, button(label, ask, danger ? "danger" : "")];
+    return [states, button(label, ask, name === "delete" ? "faint" : danger ? "danger" : "")];
   });
   // A button that stays is not touched: it may have the focus.
   function show(now) {
@@ -40,12 +41,11 @@ export function actions(id, table, act, plain = []) {
   return { node, show };
 }
 
-// Rows of { label, low, value, high, mood, text } as dots with their intervals on one axis, with a line at 0 or `zero`.
+// Rows of { label, low, value, high, mood, text } as dots with their intervals on one axis, with a line at 0 or `zero`. Where
+// there is no room beside them, what a row is stands above it.
 export function intervals(rows, { zero = 0, label, from, to } = {}) {
-  const left = 190,
-    width = 330,
-    line = 30,
-    right = 200;
+  const narrow = innerWidth < 560;
+  const [left, width, right, line] = narrow ? [8, 324, 8, 46] : [190, 330, 200, 30];
   const low = from ?? Math.min(zero, ...rows.map((row) => row.low)),
     high = to ?? Math.max(zero, ...rows.map((row) => row.high));
   const room = (high - low || 1) * (from == null ? 0.06 : 0);
@@ -68,18 +68,23 @@ export function intervals(rows, { zero = 0, label, from, to } = {}) {
       from == null &&
       svg("line", { class: "zero", x1: x(zero), x2: x(zero), y1: 4, y2: height - 20 }),
     rows.map((row, place) => {
-      const y = place * line + 18;
+      const y = place * line + (narrow ? 34 : 18);
+      const name = row.label.length > 28 ? `${row.label.slice(0, 27)}…` : row.label;
       return svg(
         "g",
         {},
-        svg(
-          "text",
-          { x: left - 10, y: y + 4, "text-anchor": "end" },
-          row.label.length > 28 ? `${row.label.slice(0, 27)}…` : row.label,
-        ),
+        narrow
+          ? [
+              svg("text", { x: 0, y: y - 16 }, name),
+              svg("text", { x: left + width + right, y: y - 16, "text-anchor": "end" }, row.text),
+            ]
+          : [
+              svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, name),
+              svg("text", { x: left + width + 12, y: y + 4 }, row.text),
+            ],
         svg("line", { class: `range ${row.mood ?? "plain"}`, x1: x(row.low), x2: x(row.high), y1: y, y2: y }),
         svg("circle", { class: row.mood ?? "plain", cx: x(row.value), cy: y, r: 5 }),
-        svg("text", { x: left + width + 12, y: y + 4 }, row.text),
+        row.label !== name && svg("title", {}, row.label),
       );
     }),
   );

@@ -1,8 +1,9 @@
 // Releases, and a form to start one.
 
-import { list, post, requestId } from "../api.js";
-import { el, empty, field, form, number, section, select, table } from "../dom.js";
+import { list, post } from "../api.js";
+import { el, empty, number, section, table, words } from "../dom.js";
 import { ago, version } from "../format.js";
+import { field, form, numeric, select } from "../forms.js";
 import { later, live } from "../live.js";
 import { link, state, to, versionLink } from "./parts.js";
 
@@ -25,11 +26,13 @@ export async function releases({ host, query, signal }) {
           versionLink(one.spec.candidate),
           versionLink(one.baseline),
           number(`${one.percent} %`),
-          one.failure?.message ?? one.waits_for,
+          words(one.failure?.message ?? one.waits_for),
           number(ago(one.create_time)),
         ]),
         {
           caption: "Releases",
+          cut: found.cut,
+          all: "ratchet releases list --limit 0",
           empty: empty(
             "There is no release yet. It takes a candidate that passed a gate against the champion:",
             "ratchet gate --model starter@2",
@@ -68,23 +71,15 @@ async function startForm(signal, model) {
         "Stages, percent of traffic",
         el("input", {
           name: "stages",
+          "data-of": "spec.stages",
           value: "1, 5, 25, 50, 100",
           pattern: "\\s*\\d+(\\s*,\\s*\\d+)*\\s*",
           required: true,
         }),
       ),
-      field(
-        "Least minutes of a stage",
-        el("input", { name: "minutes", type: "number", min: "0", step: "any", value: "5", required: true }),
-      ),
-      field(
-        "Least answers of a stage",
-        el("input", { name: "samples", type: "number", min: "0", value: "50", required: true }),
-      ),
-      field(
-        "Least scored answers so far",
-        el("input", { name: "scored", type: "number", min: "0", value: "0", required: true }),
-      ),
+      field("Least minutes of a stage", numeric("minutes", "5", { step: "any", required: true })),
+      field("Least answers of a stage", numeric("samples", "50", { required: true })),
+      field("Least scored answers so far", numeric("scored", "0", { required: true })),
       field(
         "Where traffic shows nothing",
         select("unproven", [
@@ -94,10 +89,10 @@ async function startForm(signal, model) {
       ),
       field(
         "Minutes it is watched after promotion",
-        el("input", { name: "watch", type: "number", min: "0", step: "any", value: "60", required: true }),
+        numeric("watch", "60", { step: "any", required: true, "data-of": "spec.watch" }),
       ),
     ],
-    async act(data) {
+    async act(data, request_id) {
       const gate = open.find((one) => one.id === data.get("gate"));
       const stage = (percent) => ({
         percent,
@@ -115,7 +110,7 @@ async function startForm(signal, model) {
         unproven: data.get("unproven"),
         watch: `${60 * Number(data.get("watch"))}s`,
       };
-      const { release: made } = await post("releases", { request_id: requestId(), spec });
+      const { release: made } = await post("releases", { request_id, spec });
       location.hash = `#/${to("releases", made.id)}`;
     },
   });

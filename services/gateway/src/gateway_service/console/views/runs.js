@@ -1,11 +1,12 @@
 // Training runs.
 
-import { get, list, post } from "../api.js";
+import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, interval, model, short, word } from "../format.js";
-import { live } from "../live.js";
+import { later, live } from "../live.js";
 import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
+import { runForm } from "./run_form.js";
 
 const START = "ratchet train --model starter --algorithm grpo";
 const ACTIONS = {
@@ -21,6 +22,12 @@ const ACTIONS = {
     false,
     ["STATE_FAILED", "STATE_CANCELLED"],
   ],
+  delete: [
+    "Delete",
+    "It is gone for good, with its curves, checkpoints and files. The version that it made stays.",
+    true,
+    ENDED,
+  ],
 };
 const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
@@ -29,13 +36,11 @@ export async function runs({ host, query, signal }) {
   const chosen = new Set((query.get("show") ?? "").split(",").filter(Boolean).slice(0, TOGETHER));
   const said = el("p", { class: "note", "aria-live": "polite" });
   const curves = new Curves(signal);
-  const all = el("div");
-  host.append(
-    el("p", { class: "note" }, `Tick up to ${TOGETHER} to see their curves side by side.`),
-    all,
-    said,
-    curves.node,
-  );
+  const all = el("div"),
+    start = section("Start a run");
+  const how = el("p", { class: "note", hidden: true }, `Tick up to ${TOGETHER} to see their curves side by side.`);
+  host.append(how, all, said, curves.node, start);
+  later(start, runForm(signal));
   for (const id of chosen) curves.add(id);
 
   function choose(id, input) {
@@ -54,8 +59,9 @@ export async function runs({ host, query, signal }) {
     all,
     signal,
     () => list("runs", "runs", { signal, limit: 100 }),
-    (found) =>
-      table(
+    (found) => {
+      how.hidden = !found.length;
+      return table(
         ["", "run", "state", "algorithm", "base", "steps", "took", "version", "started"],
         found.map((run) => [
           el("input", {
@@ -76,9 +82,12 @@ export async function runs({ host, query, signal }) {
         ]),
         {
           caption: "Training runs",
+          cut: found.cut,
+          all: "ratchet runs list --limit 0",
           empty: empty("There is no training run yet. Start one, and it shows up here:", START),
         },
-      ),
+      );
+    },
   );
 }
 
@@ -89,10 +98,15 @@ export async function run({ host, parts: [id], signal }) {
     id,
     ACTIONS,
     async (name) => {
+      if (name === "delete") {
+        await remove(to("runs", id));
+        location.hash = "#/runs";
+        return;
+      }
       show((await post(to("runs", id, name))).run);
       if (name === "resume") (curves.drop(id), curves.add(id)); // what followed it has ended
     },
-    ["cancel", "resume"],
+    Object.keys(ACTIONS),
   );
   can.node.append(link(`runs?show=${encodeURIComponent(id)}`, "Beside other runs"));
   host.append(about, can.node, curves.node);
@@ -110,8 +124,7 @@ export async function run({ host, parts: [id], signal }) {
         ["version", versionLink(now.version)],
         [
           "best checkpoint",
-          now.best_checkpoint &&
-            `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
+          now.best_checkpoint && `step ${now.best_checkpoint.step}, score ${score(now.best_checkpoint)}`,
         ],
         ["problems", spec.problems?.name],
         ["pairs", spec.pairs?.name],
@@ -140,12 +153,7 @@ export async function run({ host, parts: [id], signal }) {
     (found) =>
       table(
         ["step", "validation score", "weights", "made"],
-        found.map((one) => [
-          number(one.step),
-          number(score(one)),
-          hash(one.policy_id),
-          ago(one.create_time),
-        ]),
+        found.map((one) => [number(one.step), number(score(one)), hash(one.policy_id), ago(one.create_time)]),
         { caption: "Checkpoints", empty: empty("None is written yet.") },
       ),
     15,

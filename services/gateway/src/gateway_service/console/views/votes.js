@@ -1,8 +1,9 @@
 // Two answers to one problem, side by side: which is better? And what the votes say of the models.
 
 import { list, post, requestId } from "../api.js";
-import { el, empty, field, form, number, problem, section, select, table } from "../dom.js";
+import { el, empty, number, problem, section, table } from "../dom.js";
 import { short } from "../format.js";
+import { field, form, select } from "../forms.js";
 import { measured, titled } from "./evaluations.js";
 import { evaluationLink, intervals, to } from "./parts.js";
 

@@ -1,0 +1,64 @@
+// A form to start an evaluation.
+
+import { post } from "../api.js";
+import { empty } from "../dom.js";
+import { field, form, numeric, offered, select } from "../forms.js";
+import { BENCHMARKS, modelsOf, OWN_SETS, readyVersions } from "./choices.js";
+import { to } from "./parts.js";
+
+export async function evaluationForm(signal) {
+  const versions = await readyVersions(await modelsOf(signal), signal);
+  if (!versions.length)
+    return empty("It takes a version that is ready. Register one:", "ratchet models add my-model /path/to/hf-folder");
+  const names = versions.map(({ name }) => [name]);
+  return form({
+    action: "Start the evaluation",
+    fields: [
+      field("Version", select("version", names, names.at(-1), { "data-of": "spec.model" })),
+      field(
+        "Problems",
+        offered("problems", "composed/test", [...OWN_SETS, ...BENCHMARKS], {
+          required: true,
+          "data-of": "spec.problems.name spec.problems",
+        }),
+        "A named set, or the path of a file on the machine that evaluates.",
+      ),
+      field(
+        "At most so many problems",
+        numeric("limit", "", { min: "1", "data-of": "spec.problems.limit" }),
+        "Empty: all.",
+      ),
+      field(
+        "Samples of each problem",
+        numeric("samples", "1", { required: true, "data-of": "spec.samples_per_problem spec.k" }),
+        "More than one: pass@k for that k, too.",
+      ),
+      field(
+        "Temperature",
+        numeric("temperature", "1", { step: "any", required: true, "data-of": "spec.temperature" }),
+        "0: always the likeliest token.",
+      ),
+      field("Tokens of an answer, at most", numeric("tokens", "512", { required: true, "data-of": "spec.max_tokens" })),
+    ],
+    async check(data) {
+      await post("evaluations", { spec: spec(data, versions), validate_only: true });
+      return "";
+    },
+    async act(data, request_id) {
+      const { evaluation } = await post("evaluations", { request_id, spec: spec(data, versions) });
+      location.hash = `#/${to("evaluations", evaluation.id)}`;
+    },
+  });
+}
+
+function spec(data, versions) {
+  const samples = Number(data.get("samples"));
+  return {
+    model: { version: versions.find(({ name }) => name === data.get("version")).ref },
+    problems: { name: data.get("problems").trim(), ...(data.get("limit") && { limit: Number(data.get("limit")) }) },
+    samples_per_problem: samples,
+    k: samples > 1 ? [1, samples] : [1],
+    temperature: Number(data.get("temperature")),
+    max_tokens: Number(data.get("tokens")),
+  };
+}

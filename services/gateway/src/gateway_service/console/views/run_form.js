@@ -1,0 +1,135 @@
+// A form to start a training run, with the settings that most runs differ in. All others: `ratchet train`, or a file.
+
+import { list, post } from "../api.js";
+import { el, empty } from "../dom.js";
+import { bytes, seconds, span, word } from "../format.js";
+import { field, form, numeric, offered, onlyWhen, select } from "../forms.js";
+import { modelsOf, OWN_SETS, readyVersions } from "./choices.js";
+import { to } from "./parts.js";
+
+export const ALGORITHMS = [
+  "SFT",
+  "GRPO",
+  "DR_GRPO",
+  "DAPO",
+  "GSPO",
+  "CISPO",
+  "RLOO",
+  "REMAX",
+  "REINFORCE_PLUS_PLUS",
+  "PPO",
+].map((name) => [name, word(name, "")]);
+export const REWARDS = [
+  "tests_passed",
+  "tests_fraction",
+  "balanced",
+  "style",
+  "complexity",
+  "efficiency",
+  "length",
+  "safety",
+  "similarity",
+];
+const DEFAULT = "Empty: the algorithm's default.";
+
+export async function runForm(signal) {
+  const models = await modelsOf(signal);
+  const versions = await readyVersions(models, signal);
+  if (!versions.length)
+    return empty("It takes a version to begin with. Register one:", "ratchet models add my-model /path/to/hf-folder");
+  const own = await list("rewards", "rewards", { signal });
+  const rewards = [...REWARDS, ...own.map((one) => `${one.name}@${one.number}`)];
+  const names = versions.map(({ name }) => [name]);
+  const champion = models.find((one) => one.aliases.champion);
+  const first = champion ? `${champion.name}@${champion.aliases.champion}` : names[0][0];
+  const samples = (value) => value("algorithm") !== "SFT";
+  const optional = (name, of, attributes) =>
+    numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
+  return form({
+    action: "Start the run",
+    fields: [
+      field("Base", select("base", names, first, { "data-of": "spec.base spec.output_model" })),
+      field("Algorithm", select("algorithm", ALGORITHMS, "GRPO", { "data-of": "spec.algorithm" })),
+      onlyWhen(
+        samples,
+        field(
+          "Reward",
+          offered("reward", "tests_passed", rewards, { required: true, "data-of": "spec.reward" }),
+          "One of Ratchet's, or one of your own: name@number.",
+        ),
+      ),
+      field("Steps", numeric("steps", "40", { required: true, "data-of": "spec.steps" })),
+      field(
+        "Problems",
+        offered("problems", "composed/train", OWN_SETS, { required: true, "data-of": "spec.problems" }),
+        "A named set, or the path of a file on the machine that trains.",
+      ),
+      field(
+        "Validated on",
+        offered("validation", "composed/validation", OWN_SETS, {
+          required: true,
+          "data-of": "spec.validation_problems.name spec.validation_problems",
+        }),
+        "Chooses the best checkpoint.",
+      ),
+      field(
+        "At most so many of these",
+        numeric("limit", "", { min: "1", "data-of": "spec.validation_problems.limit" }),
+        "Empty: all.",
+      ),
+      field(
+        "Steps between validations",
+        numeric("every", "10", { "data-of": "spec.validate_every" }),
+        "Empty: at the end only.",
+      ),
+      field("Learning rate", optional("rate", "learning_rate", { step: "any" }), DEFAULT),
+      field("Problems of a step", optional("batch", "batch_size"), DEFAULT),
+      onlyWhen(samples, field("Answers of each problem", optional("group", "group_size"), DEFAULT)),
+      field("Tokens of an answer, at most", optional("tokens", "max_response_tokens"), DEFAULT),
+      field(
+        "Name",
+        el("input", { name: "name", maxlength: "100", autocomplete: "off", "data-of": "spec.display_name" }),
+        "For people.",
+      ),
+    ],
+    async check(data) {
+      const { run } = await post("runs", { spec: spec(data, versions), validate_only: true });
+      return forecast(run.forecast);
+    },
+    async act(data, request_id) {
+      const { run } = await post("runs", { request_id, spec: spec(data, versions) });
+      location.hash = `#/${to("runs", run.id)}`;
+    },
+  });
+}
+
+function spec(data, versions) {
+  const { ref } = versions.find(({ name }) => name === data.get("base"));
+  const set = (name) => (data.get(name) ? Number(data.get(name)) : undefined);
+  return {
+    display_name: data.get("name"),
+    base: { version: ref },
+    output_model: ref.model,
+    algorithm: `ALGORITHM_${data.get("algorithm")}`,
+    reward: data.get("reward") ? { name: data.get("reward").trim() } : undefined,
+    problems: { name: data.get("problems").trim() },
+    validation_problems: { name: data.get("validation").trim(), limit: set("limit") },
+    steps: Number(data.get("steps")),
+    validate_every: set("every"),
+    hyperparameters: {
+      learning_rate: set("rate"),
+      batch_size: set("batch"),
+      group_size: set("group"),
+      max_response_tokens: set("tokens"),
+    },
+  };
+}
+
+// What is known before it begins: how long its longest step takes, and how much memory.
+function forecast(found) {
+  if (!found?.peak_bytes) return "";
+  const time = found.step_time && `a step may take ${span(seconds(found.step_time))}`;
+  const memory = `its training ${bytes(found.peak_bytes)} of memory`;
+  const room = found.limit_bytes && `; there are ${bytes(found.limit_bytes)}`;
+  return el("p", { class: "note" }, ["It can be made: ", [time, memory].filter(Boolean).join(", "), room, "."]);
+}
