@@ -18,6 +18,7 @@ export const ALGORITHMS = [
   "REMAX",
   "REINFORCE_PLUS_PLUS",
   "PPO",
+  "DPO",
 ].map((name) => [name, word(name, "")]);
 export const REWARDS = [
   "tests_passed",
@@ -42,7 +43,8 @@ export async function runForm(signal) {
   const names = versions.map(({ name }) => [name]);
   const champion = models.find((one) => one.aliases.champion);
   const first = champion ? `${champion.name}@${champion.aliases.champion}` : names[0][0];
-  const samples = (value) => value("algorithm") !== "SFT";
+  const samples = (value) => !["SFT", "DPO"].includes(value("algorithm"));
+  const onPairs = (value) => value("algorithm") === "DPO";
   const optional = (name, of, attributes) =>
     numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
   return form({
@@ -59,10 +61,21 @@ export async function runForm(signal) {
         ),
       ),
       field("Steps", numeric("steps", "40", { required: true, "data-of": "spec.steps" })),
-      field(
-        "Problems",
-        offered("problems", "composed/train", OWN_SETS, { required: true, "data-of": "spec.problems" }),
-        "A named set, or the path of a file on the machine that trains.",
+      onlyWhen(
+        (value) => !onPairs(value),
+        field(
+          "Problems",
+          offered("problems", "composed/train", OWN_SETS, { required: true, "data-of": "spec.problems" }),
+          "A named set, or the path of a file on the machine that trains.",
+        ),
+      ),
+      onlyWhen(
+        onPairs,
+        field(
+          "Pairs",
+          el("input", { name: "pairs", required: true, autocomplete: "off", "data-of": "spec.pairs" }),
+          "The path of a JSONL file on the machine that trains.",
+        ),
       ),
       field(
         "Validated on",
@@ -112,7 +125,8 @@ function spec(data, versions) {
     output_model: ref.model,
     algorithm: `ALGORITHM_${data.get("algorithm")}`,
     reward: data.get("reward") ? { name: data.get("reward").trim() } : undefined,
-    problems: { name: data.get("problems").trim() },
+    problems: data.has("problems") ? { name: data.get("problems").trim() } : undefined,
+    pairs: data.has("pairs") ? { name: data.get("pairs").trim() } : undefined,
     validation_problems: { name: data.get("validation").trim(), limit: set("limit") },
     steps: Number(data.get("steps")),
     validate_every: set("every"),
