@@ -49,7 +49,7 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def kept(tmp_path: Path) -> StudyFolder:
     folder = StudyFolder(tmp_path / "s.study")
-    folder.path.mkdir()
+    folder.folder.mkdir()
     return folder
 
 
@@ -210,7 +210,7 @@ def test_the_default_is_the_first_trial_where_it_lies_in_the_ranges(make: Make) 
 def test_each_run_has_a_line_at_each_turn_and_none_twice(make: Make, kept: StudyFolder) -> None:
     alone = [line for line in STUDY.splitlines() if not line.startswith(("seeds", "vary"))]
     make(Platform(), "\n".join(alone)).finish(new=False)
-    lines = [line.partition(" ")[2] for line in (kept.path / "log.txt").read_text().splitlines()[1:]]
+    lines = [line.partition(" ")[2] for line in (kept.folder / "log.txt").read_text().splitlines()[1:]]
     assert [line.removeprefix("1 of 1: as written, seed 0: ") for line in lines] == [
         "waiting for a worker of the trainer (run_0)",
         "step 1 of 4, 100 of 300 tokens, reward 0.100, validation 0.035",

@@ -4,18 +4,15 @@ The file of a turn has the id of each stage as soon as it is known. What a stage
 that is made of the turn's key, so that nothing is lost or made twice by who is killed before he wrote an id down.
 """
 
-import fcntl
 import json
-import os
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ratchet_cli.kept_folder import KeptFolder, now
 from ratchet_cli.terminal.errors import CommandError
 
 
@@ -66,24 +63,9 @@ class Record:
         return asdict(self)
 
 
-class Turns:
-    """The folder. Its methods raise CommandError when it cannot be read or written."""
-
+class Turns(KeptFolder):
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Raises CommandError where another process works in the folder."""
-        with _of_disk(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / "lock").open("w")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise CommandError(f"Another `ratchet improve` is at work in {self.folder}.") from error
-            yield
+        super().__init__(folder, "ratchet improve")
 
     def latest(self) -> Record | None:
         numbers = [file.stem.removeprefix("turn-") for file in self.folder.glob("turn-*.json")]
@@ -101,26 +83,14 @@ class Turns:
                 champion=champion,
                 base=champion,
                 due=due,
-                begin_time=_now(),
+                begin_time=now(),
             )
         )
 
     def save(self, record: Record) -> Record:
-        """The same record. A power cut leaves the old file or the new one."""
-        file = self._file(record.number)
-        with _of_disk(self.folder):
-            draft = file.with_suffix(".draft")
-            with draft.open("w", encoding="utf-8") as new_file:
-                new_file.write(json.dumps(record.to_json(), indent=1) + "\n")
-                new_file.flush()
-                os.fsync(new_file.fileno())
-            draft.replace(file)
+        """The same record."""
+        self.write(self._file(record.number), record.to_json())
         return record
-
-    def log(self, line: str) -> None:
-        """A line of the log, with the time."""
-        with _of_disk(self.folder), (self.folder / "log.txt").open("a", encoding="utf-8") as log:
-            log.write(f"{_now()} {line}\n")
 
     def page(self, record: Record, what: str = "") -> Path:
         """Where a page about a turn goes."""
@@ -131,7 +101,7 @@ class Turns:
 
     def _read(self, number: int) -> Record:
         file = self._file(number)
-        with _of_disk(self.folder):
+        with self.of_disk():
             text = file.read_text(encoding="utf-8")
         known = {one.name for one in fields(Record)}
         try:
@@ -139,15 +109,3 @@ class Turns:
             return Record(**values | {"state": State(values["state"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CommandError(f"{file} is no record of a turn: {error}. Move it away to begin anew.") from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@contextmanager
-def _of_disk(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(f"{folder} cannot be used: {error.strerror or error}. Name another by --folder.") from error

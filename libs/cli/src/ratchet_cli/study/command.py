@@ -63,7 +63,7 @@ class Study:
             known = checks.bases(self._client, self._plan)
             taken = checks.check(self._client, self._plan, self._source, known)
             record = self._kept.begin(self._plan.digest, known)
-            self._say(f"The study begins. Its log is in {self._kept.path}")
+            self._say(f"The study begins. Its log is in {self._kept.folder}")
         elif record.plan != self._plan.digest:
             raise self._source.wrong("", "has changed since the study began: undo that, or begin anew by --new")
         else:
@@ -149,7 +149,7 @@ class Study:
             "seeds": ", ".join(map(str, self._plan.seeds)),
         }
         return StudyResults(
-            title=f"Study {self._kept.path.stem}",
+            title=f"Study {self._kept.folder.stem}",
             create_time=datetime.now(UTC).isoformat(timespec="seconds"),
             results=results,
             summaries=summaries(results),

@@ -4,20 +4,17 @@ Everything that a study creates has a request id made of its key and of what it 
 study that was killed asks again, and is given what there is.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
 
+from ratchet_cli.kept_folder import KeptFolder, now
 from ratchet_cli.terminal.errors import CommandError
 
 
@@ -35,35 +32,20 @@ class Record:
         return f"{self.key}-{digest}-{purpose}"
 
 
-class StudyFolder:
-    """Its methods raise CommandError when it cannot be read or written."""
-
+class StudyFolder(KeptFolder):
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path, "ratchet study")
         self.page = path / "report.html"
         self.results = path / "results.json"
         self.trials = path / "trials.log"
         """Optuna's journal."""
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Raises CommandError where another process works in the folder."""
-        with self._of_disk():
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("w")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise CommandError(f"Another `ratchet study` is at work in {self.path}.") from error
-            yield
-
     def record(self) -> Record | None:
         """None before the study has begun."""
-        file = self.path / "study.json"
+        file = self.folder / "study.json"
         if not file.exists():
             return None
-        with self._of_disk():
+        with self.of_disk():
             text = file.read_text(encoding="utf-8")
         try:
             values = json.loads(text)
@@ -73,40 +55,12 @@ class StudyFolder:
 
     def begin(self, plan: str, bases: Mapping[str, str]) -> Record:
         """Forgets what was there of another study."""
-        record = Record(f"study-{secrets.token_hex(8)}", plan, bases, _now())
-        with self._of_disk():
+        record = Record(f"study-{secrets.token_hex(8)}", plan, bases, now())
+        with self.of_disk():
             for old in (self.trials, self.results, self.page):
                 old.unlink(missing_ok=True)
-        self._write(self.path / "study.json", asdict(record))
+        self.write(self.folder / "study.json", asdict(record))
         return record
 
     def save_results(self, results: dict[str, Any]) -> None:
-        self._write(self.results, results)
-
-    def log(self, line: str) -> None:
-        """A line of the log, with the time."""
-        with self._of_disk(), (self.path / "log.txt").open("a", encoding="utf-8") as log:
-            log.write(f"{_now()} {line}\n")
-
-    def _write(self, file: Path, content: dict[str, Any]) -> None:
-        """A power cut leaves the old file or the new one."""
-        with self._of_disk():
-            draft = file.with_suffix(".draft")
-            with draft.open("w", encoding="utf-8") as new_file:
-                new_file.write(json.dumps(content, indent=1) + "\n")
-                new_file.flush()
-                os.fsync(new_file.fileno())
-            draft.replace(file)
-
-    @contextmanager
-    def _of_disk(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CommandError(
-                f"{self.path} cannot be used: {error.strerror or error}. Name another by --folder."
-            ) from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        self.write(self.results, results)
