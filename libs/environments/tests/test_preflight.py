@@ -50,11 +50,11 @@ async def found(
     *problems: Problem,
     node: Sandbox | None = None,
     limits: Limits = Limits(),
-    progress: Callable[[int], None] = lambda done: None,
+    tell: Callable[[int, Preflight], None] = lambda place, found: None,
 ) -> list[Preflight]:
     async with Executor(node or Node()) as executor:
         tasks = [Task.of(one, limits=limits) for one in problems]
-        return await preflight_all(CodeEnvironment(executor, forgeable=True), tasks, progress=progress)
+        return await preflight_all(CodeEnvironment(executor, forgeable=True), tasks, tell=tell)
 
 
 async def test_what_passes_apart_stays_apart() -> None:
@@ -103,7 +103,7 @@ async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
     assert "never called the program" in bad[1].fault
 
 
-async def test_limits_go_with_the_reference_and_progress_is_given() -> None:
+async def test_limits_go_with_the_reference_and_each_is_told() -> None:
     seen: list[float] = []
 
     class Watched(Node):
@@ -111,10 +111,14 @@ async def test_limits_go_with_the_reference_and_progress_is_given() -> None:
             seen.extend(program.limits.cpu_time.ToTimedelta().total_seconds() for program in programs)
             return await super().execute_batch(programs)
 
-    done: list[int] = []
-    await found(*[problem(APART)] * 2, node=Watched(), limits=Limits(timedelta(seconds=7)), progress=done.append)
+    told: list[tuple[int, str]] = []
+
+    def tell(place: int, one: Preflight) -> None:
+        told.append((place, one.fault))
+
+    await found(*[problem(APART)] * 2, node=Watched(), limits=Limits(timedelta(seconds=7)), tell=tell)
     assert seen == [7, 7]
-    assert done == [1, 2]
+    assert sorted(told) == [(0, ""), (1, "")]
 
 
 async def test_what_takes_too_long_is_not_tried_beside_the_tests() -> None:

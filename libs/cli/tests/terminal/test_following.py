@@ -39,6 +39,9 @@ def test_a_count_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> Non
     now += 30
     count.update(200, 200)
     assert count.news() == ["evaluating starter@2: 200 of 200 problems, 40 s"]
+    count.update(1, 400, "samples")
+    now += 1
+    assert count.news() == ["evaluating starter@2: 1 of 400 samples, about 6 min 39 s left"], "its own pace"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])

@@ -72,30 +72,28 @@ async def preflight_all(
     environment: Environment,
     tasks: Sequence[Task],
     at_a_time: int = _AT_A_TIME,
-    progress: Callable[[int], None] = lambda done: None,
+    tell: Callable[[int, Preflight], None] = lambda place, found: None,
 ) -> list[Preflight]:
-    """In order. What fails is tried once more alone: it may only have been slow among the others. `progress` is given
-    the number of tasks done. Raises what `preflight` raises."""
-    room, done = asyncio.Semaphore(at_a_time), 0
+    """In order. What fails is tried once more alone: it may only have been slow among the others. `tell` is given the
+    place of each task and what became of it, as it ends; twice where it is tried twice. Raises what `preflight`
+    raises."""
+    room = asyncio.Semaphore(at_a_time)
 
-    async def one(task: Task) -> Preflight:
-        nonlocal done
+    async def one(place: int, task: Task) -> Preflight:
         async with room:
             found = await preflight(environment, task)
-        done += 1
-        progress(done)
+        tell(place, found)
         return found
 
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(task)) for task in tasks]
+            running = [group.create_task(one(place, task)) for place, task in enumerate(tasks)]
     except ExceptionGroup as error:
         raise error.exceptions[0] from error  # the first one ended the others
     found = [each.result() for each in running]
     for place, task in enumerate(tasks):
         if found[place].fault and task.problem.references:
-            found[place] = await preflight(environment, task)
-            progress(done)
+            found[place] = await one(place, task)
     return found
 
 

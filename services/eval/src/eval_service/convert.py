@@ -135,6 +135,8 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         expected_end_time=timestamp_to_proto(ends) if ends else None,
         samples_done=score.samples,
         samples_total=report.samples_total,
+        references_done=evaluation.references.tried,
+        references_total=evaluation.references.total,
     )
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.tables import evaluations, samples
-from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
+from eval_service.domain.evaluation import Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter, Sound
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
@@ -130,6 +130,7 @@ async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
     for change in (
         lambda present: present.load_problems("me", [("sha256:d", "v1"), ("sha256:e", "")]),
         lambda present: present.measure("me", "sha256:p", "sha256:s", Form.COMPLETION),
+        lambda present: present.try_references("me", References(3, 7)),
         lambda present: present.begin("me", Pace(NOW, 3)),
         lambda present: present.succeed("me", SCORE, NOW + LEASE),
     ):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.evaluation import Evaluation, References
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import (
@@ -355,6 +355,24 @@ async def test_references_that_passed_are_not_tried_again(world: Any) -> None:
     for _ in range(2):
         await world.measurer.run(await claimed(world), "me")
     assert world.environment.judged.count("pass") == 6
+
+
+async def test_references_are_counted_and_kept_as_they_pass(world: Any) -> None:
+    with_references(world, *["pass"] * 5, "pass too late")
+    world.environment.hangs = {"pass too late"}
+    evaluation = await claimed(world)
+    measuring = asyncio.create_task(world.measurer.run(evaluation, "me"))
+    try:
+        async with asyncio.timeout(30):
+            while (await world.evaluations.get(evaluation.id)).evaluation.references != References(5, 6):
+                await asyncio.sleep(0.01)
+    finally:
+        measuring.cancel()
+        await asyncio.gather(measuring, return_exceptions=True)
+    world.environment.hangs = set()
+    await world.measurer.run(evaluation, "me")
+    assert (await world.evaluations.get(evaluation.id)).evaluation.references == References(6, 6)
+    assert [world.environment.judged.count(text) for text in ("pass", "pass too late")] == [5, 1]
 
 
 @pytest.mark.parametrize("is_imported", [True, False])

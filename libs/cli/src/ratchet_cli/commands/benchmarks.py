@@ -134,10 +134,15 @@ async def _verified(
             )
         count = Count(f"verifying {name}", "references")
         with following(count, quiet=quiet) as changed:
-            tell = _counter(count, changed)
             tasks = [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
             environment = CodeEnvironment(executor, forgeable=True)
-            found = await preflight_all(environment, tasks, progress=lambda done: tell(done, len(tasks)))
+            tried, tell = set[int](), _counter(count, changed)
+
+            def one(place: int, found: Preflight) -> None:
+                tried.add(place)
+                tell(len(tried), len(tasks))
+
+            found = await preflight_all(environment, tasks, tell=one)
     return loaded, found
 
 

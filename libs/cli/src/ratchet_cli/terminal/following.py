@@ -86,7 +86,10 @@ class Count:
         self._done = 0
         self._total = 0
 
-    def update(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int, noun: str = "") -> None:
+        """`noun`: what is counted from now on, where that is something else than before."""
+        if noun and noun != self._noun:
+            self._noun, self._start, self._pace = noun, time.monotonic(), Pace()
         self._done, self._total = done, total
 
     def panel(self) -> RenderableType:

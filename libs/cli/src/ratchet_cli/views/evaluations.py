@@ -26,7 +26,10 @@ def follow(
     goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
     with following(count, quiet=quiet, goes_on=goes_on, log=log) as changed:
         for evaluation in client.evaluations.watch(evaluation_id):
-            count.update(evaluation.samples_done, evaluation.samples_total)
+            if evaluation.references_done < evaluation.references_total:
+                count.update(evaluation.references_done, evaluation.references_total, "references")
+            else:
+                count.update(evaluation.samples_done, evaluation.samples_total, "samples")
             changed()
     return evaluation
 

@@ -22,6 +22,8 @@ evaluations = Table(
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    Column("references_tried", Integer, nullable=False, server_default="0"),
+    Column("references_total", Integer, nullable=False, server_default="0"),
     Column("pace_time", UtcDateTime),
     Column("pace_samples", Integer),
     # That its samples have not lost their texts yet.

@@ -46,6 +46,15 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class References:
+    """How far it is with what comes before the samples: the references of its problems."""
+
+    tried: int = 0
+    total: int = 0
+    """Of the problems whose samples are here; 0 before they are known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     id: str
     spec: EvaluationSpec
@@ -60,6 +69,7 @@ class Evaluation:
     """Set once it has succeeded."""
     start_time: datetime | None = None
     end_time: datetime | None = None
+    references: References = References()
     pace: Pace | None = None
     hold: Hold = FREE
 
@@ -116,6 +126,10 @@ class Evaluation:
         """Its worker begins to draw and to judge."""
         self._must_be_held(owner)
         return replace(self, pace=pace)
+
+    def try_references(self, owner: str, references: References) -> "Evaluation":
+        self._must_be_held(owner)
+        return replace(self, references=references)
 
     def succeed(self, owner: str, score: Score, now: datetime) -> "Evaluation":
         self._must_be_held(owner)

@@ -7,7 +7,7 @@ from functools import partial
 
 from eval_service.domain import preflight
 from eval_service.domain.drawing import Drawing, Lost, Wanted
-from eval_service.domain.evaluation import Evaluation, Pace
+from eval_service.domain.evaluation import Evaluation, Pace, References
 from eval_service.domain.judging import Judging
 from eval_service.domain.parallel import each, parts
 from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, OutOfPatience, Patience, PatientEnvironment
@@ -78,7 +78,7 @@ class Measurer:
             faults = await self._judge_added(evaluation, owner, sets, judging, environment)
             await self._leave_out_unsolved(evaluation, sets, faults)
         else:
-            faults = await preflight.unsound(sets, sets.problems, self._store, environment, self._judging)
+            faults = await self._unsound(evaluation, owner, sets, sets.problems, environment)
             await self._leave_out(evaluation, faults)
             await self._draw_all(evaluation, owner, sets, judging, patience)
         spec, facts, counts = evaluation.spec, await self._facts(evaluation), await self._counts(evaluation)
@@ -194,7 +194,6 @@ class Measurer:
         """The problems whose reference does not pass here, or whose tests can judge no program. A problem's reference
         is tried before its first sample is judged, which is judged in the same kind."""
         patience = environment.patience
-        await self._begin(evaluation, owner)
         there, tried, faults, refused = 0, set[ProblemKey](), dict[ProblemKey, str](), dict[ProblemKey, str]()
 
         async def judge(sample: Sample) -> None:
@@ -215,7 +214,9 @@ class Measurer:
             counts = await self._counts(evaluation)
             sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
             new = {count.key for count in counts} - tried
-            faults |= await preflight.unsound(sets, sorted(new), self._store, environment, self._judging)
+            if new:
+                faults |= await self._unsound(evaluation, owner, sets, sorted(new), environment)
+                await self._begin(evaluation, owner)  # what follows goes at another pace
             tried |= new
             before, there = there, sum(count.samples for count in counts)
             await each(slow_first(tried), judge, self._judging)
@@ -240,6 +241,19 @@ class Measurer:
         await self._leave_out(evaluation, unsolved)
 
     # Both
+
+    async def _unsound(
+        self,
+        evaluation: Evaluation,
+        owner: str,
+        sets: Sets,
+        keys: Collection[ProblemKey],
+        environment: PatientEnvironment,
+    ) -> dict[ProblemKey, str]:
+        async def tell(references: References) -> None:
+            await self._store.change(evaluation.id, lambda now: now.try_references(owner, references))
+
+        return await preflight.unsound(sets, keys, self._store, environment, self._judging, tell)
 
     async def _leave_out(self, evaluation: Evaluation, faults: Mapping[ProblemKey, str]) -> None:
         """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not

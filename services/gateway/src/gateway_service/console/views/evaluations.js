@@ -177,6 +177,10 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["state", state(one.state)],
         ["model", model(one.spec.model) || "imported samples"],
         ["problems", sets(one)],
+        [
+          "references tried",
+          one.references_done < one.references_total ? bar(one.references_done, one.references_total) : null,
+        ],
         ["judged", bar(Number(one.samples_done), Number(one.samples_total))],
         ["weights", hash(one.policy_id)],
         ["temperature", short(one.spec.temperature)],
