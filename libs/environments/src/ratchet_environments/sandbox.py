@@ -1,5 +1,6 @@
 """What the executor needs of a sandbox, and the one behind gRPC."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
@@ -10,6 +11,10 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_kit.errors import DeadlineExceeded
 from ratchet_kit.grpc_errors import rpc_errors
+
+BUSY = 10
+"""Where there is so many times a machine's work, a program gets as small a share of a core. The sandbox's own last
+resort on the clock is later (RATCHET_SANDBOX_WALL_FACTOR)."""
 
 
 class Sandbox(Protocol):
@@ -27,23 +32,28 @@ class Sandbox(Protocol):
 class GrpcSandbox:
     """sandbox-service. `channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close.
 
-    `caller`: who asks, "eval"; lanes are shared fairly between callers. Unset, it is this machine's address.
+    `silence`: how long no program may come back, beside `BUSY` times the CPU time that the longest one has. `caller`:
+    who asks, "eval"; lanes are shared fairly between callers. Unset, it is this machine's address.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, timeout: timedelta = timedelta(minutes=10), caller: str = "") -> None:
+    def __init__(self, channel: grpc.aio.Channel, silence: timedelta = timedelta(minutes=10), caller: str = "") -> None:
         self._caller = caller
         self._stub = program_pb2_grpc.ProgramServiceStub(channel)
-        self._timeout = timeout.total_seconds()
+        self._silence = silence
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
         request = pb.StreamExecuteRequest(programs=programs, caller=self._caller)
+        longest = max(program.limits.cpu_time.ToTimedelta() for program in programs)
+        silence = (self._silence + BUSY * longest).total_seconds()
         items: dict[int, pb.ExecutionItem] = {}
         try:
             with rpc_errors():
-                async for response in self._stub.StreamExecute(iter([request]), timeout=self._timeout):
+                call = self._stub.StreamExecute(iter([request]), timeout=silence * len(programs))
+                while (response := await asyncio.wait_for(call.read(), silence)) is not grpc.aio.EOF:
                     items |= {item.index: item for item in response.items}
-        except DeadlineExceeded:
+        except TimeoutError:
+            call.cancel()
             if not items:
-                raise
+                raise DeadlineExceeded(f"no program came back for {silence:.0f} s") from None
         # one that did not come back (in time) has no outcome, which is a fault of the platform
         return [items.get(i, pb.ExecutionItem(index=i)) for i in range(len(programs))]
