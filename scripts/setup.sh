@@ -99,6 +99,13 @@ for env in "${todo[@]}"; do
   case $env in sandbox-*) options=(--compile-bytecode) ;; esac
   "$uv" pip sync --python ".venvs/$env" "${options[@]}" "$(lock_of "$env")" \
     || fail "could not install the packages of $env (above): no network, no space or a locked-down index. Run the same command again to go on."
+  if [ "$env" = sandbox-bigcodebench ]; then # NLTK's data are in no package
+    data=$(echo ".venvs/$env"/lib/python3*/site-packages)/nltk_data
+    timeout 120 ".venvs/$env/bin/python" -m nltk.downloader -q -d "$data" \
+      stopwords words averaged_perceptron_tagger vader_lexicon punkt >/dev/null 2>&1 || true
+    [ -d "$data/tokenizers/punkt" ] \
+      || say "NLTK's data could not be fetched: the 17 tasks of BigCodeBench that need them fail here (docs/benchmarks.md)."
+  fi
   editable=()
   for package in $(packages_of "$env"); do editable+=(-e "$package"); done
   [ ${#editable[@]} -eq 0 ] || "$uv" pip install --quiet --python ".venvs/$env" --no-deps "${editable[@]}"

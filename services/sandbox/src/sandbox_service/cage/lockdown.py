@@ -110,6 +110,8 @@ def _warm_up(packages: str, names: list[str], proc: int) -> int:
         return 0
     sys.path.append(packages)
     os.environ["PYTHONPATH"] = packages  # for the Pythons that a program starts
+    if os.path.isdir(nltk_data := f"{packages}/nltk_data"):
+        os.environ["NLTK_DATA"] = nltk_data  # no package has them: scripts/setup.sh puts them there
     with _alone():
         for name in names:
             importlib.import_module(name)
