@@ -49,7 +49,8 @@ class GrpcSandbox:
         try:
             with rpc_errors():
                 call = self._stub.StreamExecute(iter([request]), timeout=silence * len(programs))
-                while (response := await asyncio.wait_for(call.read(), silence)) is not grpc.aio.EOF:
+                responses = aiter(call)
+                while response := await asyncio.wait_for(anext(responses, None), silence):
                     items |= {item.index: item for item in response.items}
         except TimeoutError:
             call.cancel()
