@@ -72,6 +72,10 @@ class Seen:
         )
 
 
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
 def _quantile(ordered: Sequence[float], q: float) -> float:
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
@@ -135,7 +139,9 @@ class Caller:
                     await self._stream(kind, user, at, started, pieces)
         except openai.OpenAIError as error:
             reason = f"{type(error).__name__}: {error}"
-            self._seen.asked.append(Asked(kind, at, time.monotonic() - started, error=reason, pieces=len(pieces)))
+            failed = Asked(kind, at, time.monotonic() - started, error=reason, pieces=len(pieces))
+            self._seen.asked.append(failed)
+            say(f"not answered: {failed}")
 
     async def _chat(self, kind: str, user: str, at: float, started: float) -> None:
         prompt = self._prompt(kind == "graded chat")
@@ -216,6 +222,7 @@ class Caller:
                     break
             await asyncio.sleep(0.5)
         self._seen.refused.append(f"{body}: {reason}")
+        say(f"feedback not taken: {self._seen.refused[-1]}")
 
 
 @dataclass(frozen=True, slots=True)
