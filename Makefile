@@ -64,7 +64,7 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
+soak: setup  ## An hour of mixed load on four services; half an hour of it while each part is killed and releases are under way; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest tests/soak -s
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0

@@ -29,8 +29,11 @@ from tests.bench.gateway_stub import TOKENS
 CLIENTS = (1, 16, 64)
 KEY = "rk_bench_0123456789abcdef0123456789"
 ENVIRONMENTS = Path(sys.prefix).parent
-ADDED, RATE = 5.0, 8.0
-"""What is wanted: a fifth of what LiteLLM adds, eight times its requests a second."""
+DOUBLE = "ratchet x2"
+"""With two worker processes. One client has one of them."""
+ADDED, RATE, TWICE = 5.0, 8.0, 1.7
+"""What is wanted: a fifth of what LiteLLM adds, eight times its requests a second; of two workers, where cores allow,
+so many times those of one."""
 
 
 @dataclass(slots=True)  # mutable: filled while requests are answered
@@ -157,18 +160,25 @@ def gateways(with_peer: bool) -> Iterator[dict[str, int]]:
         grpc_port, http_port, own_port, peer_port = (free_port() for _ in range(4))
         stub = [sys.executable, "-m", "tests.bench.gateway_stub", str(grpc_port), str(http_port)]
         stack.enter_context(process(stub, {}, folder / "stub.log"))
-        ports = {"stub": http_port, "ratchet": own_port}
+        ports = {"stub": http_port}
         settings = {
-            "RATCHET_HOME": str(folder),
-            "RATCHET_GATEWAY_PORT": str(free_port()),
-            "RATCHET_GATEWAY_HTTP_PORT": str(own_port),
             "RATCHET_GATEWAY_ADMIN_KEY": KEY,
             "RATCHET_GATEWAY_ROLLOUT_TARGET": f"127.0.0.1:{grpc_port}",
             "RATCHET_GATEWAY_REGISTRY_TARGET": f"127.0.0.1:{grpc_port}",
             "RATCHET_GATEWAY_KEY_LIMITS__REQUESTS_PER_MINUTE": "0",
             "RATCHET_GATEWAY_LOG_LEVEL": "WARNING",
         }
-        stack.enter_context(process([sys.executable, "-m", "gateway_service.main"], settings, folder / "ratchet.log"))
+        for name, workers, port in (("ratchet", 1, own_port), (DOUBLE, 2, free_port())):
+            ports[name], home = port, folder / f"home-{workers}"
+            home.mkdir()
+            own = {
+                "RATCHET_HOME": str(home),
+                "RATCHET_GATEWAY_PORT": str(free_port()),
+                "RATCHET_GATEWAY_HTTP_PORT": str(port),
+                "RATCHET_GATEWAY_WORKERS": str(workers),
+            }
+            command = [sys.executable, "-m", "gateway_service.main"]
+            stack.enter_context(process(command, settings | own, folder / f"{name}.log"))
         proxy = ENVIRONMENTS / "litellm/bin/litellm"
         if with_peer and proxy.exists():
             ports["litellm"] = peer_port
@@ -228,6 +238,10 @@ def report(seen: Rounds, names: list[str]) -> None:
             token = statistics.median(through.token - direct.token for through, direct in loads)
             streams = statistics.median(through.rate for through, _ in loads)
             print(f"{name:12}{clients:8}{first * 1e3:10.2f}{token * 1e3:10.3f}{streams:12.0f}")
+    print(f"{'two workers / one':20}{'is':>8}{'wanted':>8}")
+    for clients in CLIENTS[1:]:
+        ratio = rate(DOUBLE, clients) / rate("ratchet", clients)
+        print(f"{f'rate, {clients} clients':20}{ratio:8.1f}{TWICE:8.1f}")
     if "litellm" not in names:
         print("LiteLLM is not installed: `make bench` does that")
         return

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -25,11 +26,14 @@ class Mode(Enum):
 
 
 class Cable:
-    """Leads from a port of its own to another one of this machine. Each method may be called from any thread."""
+    """Leads from a port of its own to another one of this machine. Each method may be called from any thread.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, to: int) -> None:
+    To several it is a load balancer: each connection goes to the next of them that takes it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *to: int) -> None:
         self._loop = loop
-        self._to = to
+        self._to = deque(to)
         self._mode = Mode.THROUGH
         self._delay = 0.0
         self._passing = asyncio.Event()
@@ -96,9 +100,14 @@ class Cable:
             writer.transport.abort()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._to)
-        except OSError:
+        for _ in range(len(self._to)):
+            self._to.rotate(-1)
+            try:
+                there, back = await asyncio.open_connection("127.0.0.1", self._to[0])
+                break
+            except OSError:
+                continue
+        else:
             writer.transport.abort()
             return
         self._open |= {writer, back}
@@ -133,8 +142,8 @@ class Network:
         self._loop = loop
         self.cables: list[Cable] = []
 
-    def cable(self, to: int) -> Cable:
-        made = Cable(self._loop, to)
+    def cable(self, *to: int) -> Cable:
+        made = Cable(self._loop, *to)
         asyncio.run_coroutine_threadsafe(made.open(), self._loop).result(10)
         self.cables.append(made)
         return made

@@ -1,5 +1,6 @@
 """gRPC in. REST calls the same methods in this process, without a context, so that both answer alike."""
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import grpc
 
 from gateway_service import convert
 from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.completion import CompletionResponse, ResponseDelta
 from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
@@ -42,6 +44,11 @@ from ratchet_policies.convert_nodes import node_to_proto
 Context: TypeAlias = server.Context | None
 
 
+async def _say(context: Context, answer: CompletionResponse | ResponseDelta, begin: float) -> None:
+    if context is not None:
+        await context.send_initial_metadata(tuple(convert.headers_of(answer, time.perf_counter() - begin).items()))
+
+
 class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
     def __init__(self, completer: Completer, feedback: Feedback, exchanges: Exchanges) -> None:
         self._completer = completer
@@ -49,15 +56,21 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
         self._exchanges = exchanges
 
     async def Complete(self, request: pb.CompleteRequest, context: Context = None) -> pb.CompleteResponse:
+        begin = time.perf_counter()
         response = await self._completer.complete(convert.completion_request_from_proto(request))
+        await _say(context, response, begin)
         return convert.completion_response_to_proto(response)
 
     async def StreamComplete(
         self, request: pb.StreamCompleteRequest, context: Context = None
     ) -> AsyncIterator[pb.StreamCompleteResponse]:
+        begin, has_said = time.perf_counter(), False
         completion_request = convert.completion_request_from_proto(request.request)
         async with aclosing(self._completer.stream(completion_request)) as deltas:
             async for delta in deltas:
+                if not has_said:
+                    await _say(context, delta, begin)
+                    has_said = True
                 yield convert.response_delta_to_proto(delta)
 
     async def CreateFeedback(

@@ -106,8 +106,12 @@ async def test_grpc_with_a_key(door) -> None:
         answer = await stub.Complete(request, metadata=key)
         assert answer.version == model_pb2.VersionRef(model="starter", number=1)
         assert (answer.completions[0].text, answer.prompt_tokens) == ("say hi", 2)
-        pieces = [piece async for piece in stub.StreamComplete(pb.StreamCompleteRequest(request=request), metadata=key)]
+        stream = stub.StreamComplete(pb.StreamCompleteRequest(request=request), metadata=key)
+        pieces = [piece async for piece in stream]
         assert "".join(piece.delta.text for piece in pieces) == "say hi"
+        told = dict(await stream.initial_metadata())
+        assert (told["x-ratchet-version"], told["x-ratchet-policy-id"]) == ("starter@1", answer.policy_id)
+        assert float(told["x-ratchet-overhead-ms"]) >= 0
         scored = await stub.CreateFeedback(pb.CreateFeedbackRequest(completion_id=answer.id, score=1), metadata=key)
         assert scored.score == 1
         for call in (stub.Complete(request), releases.ListReleases(release_pb2.ListReleasesRequest())):

@@ -13,6 +13,8 @@ async def test_a_prompt_becomes_a_text(world: World) -> None:
     async with world.http() as http:
         reply = await http.post("/generate", json=body)
     assert reply.json() == {"text": "say hi", "id": reply.json()["id"], "model": "starter@1"}
+    assert reply.headers["x-ratchet-version"] == "starter@1"
+    assert float(reply.headers["x-ratchet-overhead-ms"]) >= 0
     assert world.engine.prompts == [ChatPrompt((Message("user", "say hi"),))]
     assert world.engine.samplings == [Sampling(temperature=0, max_tokens=5)]
     assert [record.id for record in await world.records()] == [reply.json()["id"]]

@@ -308,6 +308,24 @@ async def test_a_stream_that_cannot_start_is_an_ordinary_error(world: World, htt
     assert (await chat(http, stream=True)).status_code == 503
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_says_its_arm_and_what_the_gateway_took(world: World, http, stream) -> None:
+    def think(name: str) -> None:
+        world.clock.advance(timedelta(seconds=7))
+
+    world.engine.before_answer = think
+    alone = await chat(http, stream=stream)
+    assert "x-ratchet-arm" not in alone.headers
+    release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
+    await world.until_progressing(release)
+    arms = set()
+    for user in "abcdefgh":
+        headers = (await chat(http, user=user, stream=stream)).headers
+        arms.add((headers["x-ratchet-version"], headers["x-ratchet-arm"]))
+        assert float(headers["x-ratchet-overhead-ms"]) >= 0
+    assert arms == {("starter@1", "baseline"), ("starter@2", "candidate")}
+
+
 async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> None:
     release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
     await world.until_progressing(release)

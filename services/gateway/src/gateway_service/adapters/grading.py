@@ -19,9 +19,12 @@ class SandboxGrader:
         """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only."""
         self._environment = environment
         self._folder = folder
+        self._finding = asyncio.Lock()
+        """A set is made once, in one thread: it takes seconds of computing, and what else waits for threads goes on."""
 
     async def grade(self, problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
-        found = await asyncio.to_thread(self._find, problem)
+        async with self._finding:
+            found = await asyncio.to_thread(self._find, problem)
         task = Task.of(found)
         outcomes = await asyncio.gather(*(judge(self._environment, task, text) for text in texts))
         return [float(outcome.grade.passed) for outcome in outcomes]

@@ -3,6 +3,7 @@
 from gateway_service.convert.completions import (
     completion_request_from_proto,
     completion_response_to_proto,
+    headers_of,
     response_delta_to_proto,
 )
 from gateway_service.convert.experiments import (
@@ -38,6 +39,7 @@ __all__ = [
     "experiment_spec_from_proto",
     "experiment_to_proto",
     "expire_time_from_proto",
+    "headers_of",
     "health_to_proto",
     "key_to_proto",
     "pairs_to_proto",

@@ -41,3 +41,22 @@ def response_delta_to_proto(piece: ResponseDelta) -> gateway_pb2.StreamCompleteR
         delta=policies.completion_to_proto(piece.delta.completion),
         echo=policies.echo_to_proto(piece.delta.echo),
     )
+
+
+def headers_of(answer: CompletionResponse | ResponseDelta, seconds: float) -> dict[str, str]:
+    """What is said beside an answer, or the first piece of one: headers of HTTP, metadata of gRPC.
+
+    `seconds`: since the request came.
+    """
+    policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
+    own_ms = max(0.0, seconds - answer.engine_time.total_seconds()) * 1e3
+    told = {
+        "x-ratchet-version": str(answer.version),
+        "x-ratchet-policy-id": policy_id,
+        "x-ratchet-overhead-ms": f"{own_ms:.2f}",
+    }
+    if answer.arm:
+        told["x-ratchet-arm"] = answer.arm
+    if isinstance(answer, CompletionResponse) and answer.is_cached:
+        told["x-ratchet-cache"] = "hit"
+    return told

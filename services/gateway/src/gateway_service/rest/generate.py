@@ -1,9 +1,12 @@
 """POST /generate: the simplest door. A prompt in, a text out; /v1 has everything else."""
 
-from fastapi import APIRouter, Request
+import time
+
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway_service.auth import http_auth
+from gateway_service.convert import headers_of
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.keys.key import Scope
@@ -40,13 +43,15 @@ def build(completer: Completer) -> APIRouter:
     content = {"application/json": {"schema": GenerateRequest.model_json_schema()}}
 
     @api.post(PATH, openapi_extra={"requestBody": {"required": True, "content": content}})
-    async def generate(http: Request) -> GenerateResponse:
+    async def generate(http: Request, response: Response) -> GenerateResponse:
         """Answers a prompt with a text."""
+        begin = time.perf_counter()
         body = await bodies.read_as(http, GenerateRequest)
         prompt = ChatPrompt((Message("user", body.prompt),))
         sampling = Sampling(temperature=body.temperature, max_tokens=body.max_tokens)
         request = CompletionRequest(ModelRef.parse_registered(body.model), prompt, sampling)
         answer = await while_connected(http.receive, completer.complete(request))
+        response.headers.update(headers_of(answer, time.perf_counter() - begin))
         (completion,) = answer.generation.completions
         return GenerateResponse(text=completion.text, id=answer.id, model=str(answer.version))
 

@@ -1,6 +1,7 @@
 """/v1: the API of OpenAI's clients, answered by the models, versions and aliases of the registry."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
+from gateway_service.convert import headers_of
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
@@ -53,13 +55,15 @@ class Completions:
 
     async def chat(self, http: Request) -> Response:
         """Answers a conversation."""
-        return await self._answer(answers.CHAT, http, await bodies.read_as(http, ChatRequest))
+        return await self._answer(answers.CHAT, http, time.perf_counter(), await bodies.read_as(http, ChatRequest))
 
     async def text(self, http: Request) -> Response:
         """Continues one text, or several."""
-        return await self._answer(answers.TEXT, http, await bodies.read_as(http, TextRequest))
+        return await self._answer(answers.TEXT, http, time.perf_counter(), await bodies.read_as(http, TextRequest))
 
-    async def _answer(self, shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
+    async def _answer(
+        self, shape: answers.Shape, http: Request, begin: float, body: ChatRequest | TextRequest
+    ) -> Response:
         body.refuse_unsupported()
         sampling = body.sampling()
         target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
@@ -69,11 +73,13 @@ class Completions:
         if not body.stream:
             replies = await while_connected(http.receive, _complete(self._completer, requests))
             whole = shape.whole(replies, now).model_dump_json()
-            return Response(whole, media_type="application/json", headers=_headers(replies[0]))
+            return Response(
+                whole, media_type="application/json", headers=headers_of(replies[0], time.perf_counter() - begin)
+            )
         pieces = await sse.started(http.receive, _merged([self._completer.stream(request) for request in requests]))
         first = await anext(pieces)
         chunks = _Chunks(shape, first.piece, now, sampling.n, body.with_usage)
-        return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))
+        return sse.EventStream(chunks.events(first, pieces), headers_of(first.piece, time.perf_counter() - begin))
 
 
 def build(completions: Completions, router: Router, registry: ModelRegistry) -> APIRouter:
@@ -174,12 +180,6 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
-    policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
-    kept = {"x-ratchet-cache": "hit"} if isinstance(answer, CompletionResponse) and answer.is_cached else {}
-    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id} | kept
 
 
 class _Chunks:

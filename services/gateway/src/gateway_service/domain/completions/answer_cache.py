@@ -3,6 +3,7 @@
 import hashlib
 from collections import OrderedDict
 from dataclasses import replace
+from datetime import timedelta
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.completions.router import Route
@@ -33,7 +34,7 @@ class AnswerCache:
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
-        return replace(self._kept[key], is_cached=True)
+        return replace(self._kept[key], is_cached=True, engine_time=timedelta(0))
 
     def keep(self, caller_id: str, request: CompletionRequest, response: CompletionResponse) -> None:
         self._kept[_key(caller_id, response.version, response.generation.policy_id, request)] = response

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
@@ -93,21 +93,25 @@ class Completer:
         route = attempt.route
         with self._noting_who_leaves(attempt):
             generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
+        now = self._clock.now()
         attempt.set(generation)
         self._usage.spend(caller(), attempt.tokens)
-        self._recorder.record(attempt.record(self._clock.now()))
-        return CompletionResponse(attempt.id, route.version, generation)
+        self._recorder.record(attempt.record(now))
+        return CompletionResponse(attempt.id, route.version, generation, route.arm_name, now - attempt.start_time)
 
     async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[ResponseDelta]:
         route = attempt.route
         stream = self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
+        engine_time: timedelta | None = None
         with self._noting_who_leaves(attempt):
             async with aclosing(stream) as deltas:
                 async for delta in deltas:
+                    if engine_time is None:
+                        engine_time = self._clock.now() - attempt.start_time
                     before = attempt.tokens
                     attempt.add(delta)
                     self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
-                    yield ResponseDelta(attempt.id, route.version, delta)
+                    yield ResponseDelta(attempt.id, route.version, delta, route.arm_name, engine_time)
         self._recorder.record(attempt.record(self._clock.now()))
 
     @contextmanager

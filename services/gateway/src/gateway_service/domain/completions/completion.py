@@ -1,6 +1,7 @@
 """A completion request and its answer."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TypeAlias
 
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
@@ -28,6 +29,10 @@ class CompletionResponse:
     id: str
     version: VersionRef
     generation: Generation
+    arm: str = ""
+    """See `Route.arm_name`."""
+    engine_time: timedelta = timedelta(0)
+    """What the gateway waited for engines: the rest of the time is its own."""
     is_cached: bool = False
     """It was made for an earlier request."""
 
@@ -43,3 +48,6 @@ class ResponseDelta:
     id: str
     version: VersionRef
     delta: Delta
+    arm: str = ""
+    engine_time: timedelta = timedelta(0)
+    """Until the first piece."""

@@ -35,6 +35,11 @@ class Route:
     """The unit of the experiment, or else the user: see `unit_id`."""
 
     @property
+    def arm_name(self) -> str:
+        """For who asked: of the model's release or experiment ("candidate", or a variant's name); empty outside."""
+        return self.variant or ("" if self.arm is Arm.NONE else self.arm.value)
+
+    @property
     def wait(self) -> timedelta | None:
         """How long to wait for the version to be loaded; None leaves it to the settings."""
         return NO_WAIT if self.arm is Arm.CANDIDATE else None
