@@ -124,7 +124,7 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
     for name in ("not-a-name", "class", "json"):
         assert ratchet("new", "reward", name, "--folder", str(tmp_path)).returncode == 2
     poem = ratchet("new", "reward", "rhyme", "--task", "poems", "--folder", str(tmp_path))
-    assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code.\n")
+    assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code, math, qa.\n")
     assert not (tmp_path / "rhyme.py").exists()
 
 

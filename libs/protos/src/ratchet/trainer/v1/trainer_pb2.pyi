@@ -141,6 +141,8 @@ class _PluginKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PluginKind
     """The loss of the policy."""
     PLUGIN_KIND_ADVANTAGE: _PluginKind.ValueType  # 3
     """How advantages are made of rewards."""
+    PLUGIN_KIND_ALGORITHM: _PluginKind.ValueType  # 5
+    """Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
 
 class PluginKind(_PluginKind, metaclass=_PluginKindEnumTypeWrapper): ...
 
@@ -151,6 +153,8 @@ PLUGIN_KIND_LOSS: PluginKind.ValueType  # 2
 """The loss of the policy."""
 PLUGIN_KIND_ADVANTAGE: PluginKind.ValueType  # 3
 """How advantages are made of rewards."""
+PLUGIN_KIND_ALGORITHM: PluginKind.ValueType  # 5
+"""Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
 Global___PluginKind: _TypeAlias = PluginKind  # noqa: Y015
 
 @_typing.final
@@ -627,7 +631,7 @@ class RewardComponent(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or your own, with a program, or
-    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create.
+    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create. Or a plug-in: "plugin:NAME".
     """
     weight: _builtins.float
     """Absent means 1. Below 0 for what is not wanted. Absent for LEXICOGRAPHIC, which goes by the order."""
@@ -638,7 +642,7 @@ class RewardComponent(_message.Message):
     program: _builtins.str
     """Python source of a reward of one's own, 32 KiB at most of all together: it reads samples as JSON and prints scores, in the sandbox."""
     digest: _builtins.str
-    """Output only. Of the program, "sha256:<hex>"."""
+    """Output only. Of the program, or of the plug-in's code, "sha256:<hex>"."""
     version: _builtins.int
     """Of a reward of the registry, whose source `program` is; "brevity@2" as a name sets both. 0 for any other."""
     @_builtins.property
@@ -704,7 +708,9 @@ Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
 class Plugin(_message.Message):
-    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md."""
+    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md. Problems of a plug-in are named
+    as a set, "plugin:NAME" or "plugin:NAME/train"; a reward of one as a component.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
