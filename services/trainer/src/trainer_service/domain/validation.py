@@ -54,6 +54,7 @@ _THRESHOLDS: dict[str, dict[str, float]] = {
     "tampered_share": _SHARE,
     "tampered_limit": _SHARE,
     "verdict_shift": _SHARE,
+    "reward_gap": _SHARE,
     "collapse_confidence": {"at_least": 0, "below": 1},
 }
 _FACTORS = ("gradient_spike", "loss_rise", "length_drift")

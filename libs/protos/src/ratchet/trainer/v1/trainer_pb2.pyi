@@ -440,6 +440,7 @@ class Thresholds(_message.Message):
     TAMPERED_LIMIT_FIELD_NUMBER: _builtins.int
     VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
     COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    REWARD_GAP_FIELD_NUMBER: _builtins.int
     reward_limit: _builtins.float
     """Rewards beyond it, either way, are cut to it; they are from -1 to 1. Default 1."""
     kl_limit: _builtins.float
@@ -466,6 +467,8 @@ class Thresholds(_message.Message):
     """Rise of the share of programs that end in one way other than PASSED. Default 0.3."""
     collapse_confidence: _builtins.float
     """Stops: of the interval by which the policy is worse than its base. Default 0.9999."""
+    reward_gap: _builtins.float
+    """How much more the reward has risen in training than in validation, at the lower end of its interval. Default 0.1."""
     def __init__(
         self,
         *,
@@ -482,10 +485,11 @@ class Thresholds(_message.Message):
         tampered_limit: _builtins.float | None = ...,
         verdict_shift: _builtins.float | None = ...,
         collapse_confidence: _builtins.float | None = ...,
+        reward_gap: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__collapse_confidence: _TypeAlias = _typing.Literal["collapse_confidence"]  # noqa: Y015
     _WhichOneofArgType__collapse_confidence: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence"]  # noqa: Y015
@@ -503,6 +507,8 @@ class Thresholds(_message.Message):
     _WhichOneofArgType__no_signal_share: _TypeAlias = _typing.Literal["_no_signal_share", b"_no_signal_share"]  # noqa: Y015
     _WhichOneofReturnType__repetition_rise: _TypeAlias = _typing.Literal["repetition_rise"]  # noqa: Y015
     _WhichOneofArgType__repetition_rise: _TypeAlias = _typing.Literal["_repetition_rise", b"_repetition_rise"]  # noqa: Y015
+    _WhichOneofReturnType__reward_gap: _TypeAlias = _typing.Literal["reward_gap"]  # noqa: Y015
+    _WhichOneofArgType__reward_gap: _TypeAlias = _typing.Literal["_reward_gap", b"_reward_gap"]  # noqa: Y015
     _WhichOneofReturnType__reward_limit: _TypeAlias = _typing.Literal["reward_limit"]  # noqa: Y015
     _WhichOneofArgType__reward_limit: _TypeAlias = _typing.Literal["_reward_limit", b"_reward_limit"]  # noqa: Y015
     _WhichOneofReturnType__tampered_limit: _TypeAlias = _typing.Literal["tampered_limit"]  # noqa: Y015
@@ -529,6 +535,8 @@ class Thresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__no_signal_share) -> _WhichOneofReturnType__no_signal_share | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_rise) -> _WhichOneofReturnType__repetition_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_gap) -> _WhichOneofReturnType__reward_gap | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_limit) -> _WhichOneofReturnType__reward_limit | None: ...
     @_typing.overload
