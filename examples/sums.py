@@ -27,7 +27,7 @@ def score(sample):
 
 def answer_of(text):
     """What is in the last box, else the last number."""
-    before, box, after = text.rpartition("\\boxed{")
+    _, box, after = text.rpartition("\\boxed{")
     if box:
         return after.rpartition("}")[0] or after
     numbers = NUMBER.findall(text)

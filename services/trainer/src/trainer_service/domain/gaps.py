@@ -36,8 +36,8 @@ def reward_in_training_alone(series: Series, thresholds: Thresholds) -> str:
         return ""
     return (
         f"the reward rises where it is learned from, and not where it is measured: {learned.value:+.2f} in training"
-        f" since the start, {measured.value:+.2f} in validation, {least:.2f} apart or more; the tests of what is trained"
-        " on may let wrong programs pass, or its answers are learned by heart"
+        f" since the start, {measured.value:+.2f} in validation, {least:.2f} apart or more; tests may let wrong"
+        " programs pass, or answers are learned by heart"
     )
 
 

@@ -51,7 +51,7 @@ class Called:
 
         Raises InvalidArgument, with one sentence, where it has no answer, DataLoss where it is other code.
         """
-        asked = json.dumps({"arguments": arguments, "most": most}).encode() + b"\n"
+        request = json.dumps({"arguments": arguments, "most": most}).encode() + b"\n"
         with self._lock:
             try:
                 if self._process is None:
@@ -64,7 +64,7 @@ class Called:
                         start_new_session=True,
                     )
                     self._ask(self._process, b"", START_S)
-                return self._ask(self._process, asked, CALL_S)
+                return self._ask(self._process, request, CALL_S)
             except BaseException:
                 self._end()
                 raise
@@ -121,10 +121,10 @@ def main(kind: str, name: str, digest: str) -> None:
         return
     say(answer=None)
     for line in sys.stdin.buffer:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
-            answer = function(*asked["arguments"])
-            say(answer=list(itertools.islice(answer, asked["most"])) if isinstance(answer, Iterator) else answer)
+            answer = function(*request["arguments"])
+            say(answer=list(itertools.islice(answer, request["most"])) if isinstance(answer, Iterator) else answer)
         except Exception as error:  # noqa: BLE001 - whatever the code of others raises
             say(error=f"the {kind} {name} failed: {type(error).__name__}: {error}"[:500])
 
