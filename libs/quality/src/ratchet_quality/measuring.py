@@ -42,7 +42,7 @@ class Measurer:
     def __init__(
         self, reward: Reward, executor: Executor, plugins: Mapping[str, Callable[..., object]] | None = None
     ) -> None:
-        """`plugins`: the functions of those components that are some, by name; each is called in a thread."""
+        """`plugins`: the functions of those components that are some, by name, called in the threads of readers."""
         self._plugins = plugins or {}
         self._reward = reward
         self._executor = executor
@@ -107,7 +107,10 @@ class Measurer:
         if not component.plugin:
             return await own.scores(self._executor, component, problem, samples)
         function = self._plugins[component.plugin]
-        return await asyncio.to_thread(own.installed_scores, function, component.plugin, problem, samples)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, own.installed_scores, function, component.plugin, problem, samples
+        )
 
     async def _read_all(self, problem: Problem, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         if not self._read:

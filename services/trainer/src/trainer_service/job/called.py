@@ -24,8 +24,8 @@ MOST = 1_000_000
 
 
 class Called:
-    """One plug-in's function. One call at a time, from any thread; a call that fails or takes too long ends the
-    process, and the next one starts another."""
+    """One plug-in's function. One call at a time, from any thread; where the process ends or takes too long, the next
+    call starts another."""
 
     def __init__(self, kind: str, name: str, digest: str = "") -> None:
         """`digest`: of its code; empty: it may be any."""
@@ -53,37 +53,36 @@ class Called:
         """
         request = json.dumps({"arguments": arguments, "most": most}).encode() + b"\n"
         with self._lock:
-            try:
-                if self._process is None:
-                    self._errors.truncate(0)
-                    self._process = subprocess.Popen(
-                        self._command,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=self._errors,
-                        start_new_session=True,
-                    )
-                    self._ask(self._process, b"", START_S)
-                return self._ask(self._process, request, CALL_S)
-            except BaseException:
-                self._end()
-                raise
+            found = self._ask(self._process or self._started(), request, CALL_S)
+        if "error" in found:
+            raise InvalidArgument(found["error"])
+        return found["answer"]
 
-    def _ask(self, process: subprocess.Popen[bytes], line: bytes, limit_s: float) -> Any:
+    def _started(self) -> subprocess.Popen[bytes]:
+        self._errors.truncate(0)
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+        )
+        process, found = self._process, self._ask(self._process, b"", START_S)
+        if "answer" not in found:
+            self._end()
+            raise DataLoss(found["lost"]) if "lost" in found else InvalidArgument(found["error"])
+        return process
+
+    def _ask(self, process: subprocess.Popen[bytes], line: bytes, limit_s: float) -> dict[str, Any]:
+        """What it says: its answer, or why it has none."""
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # its last words say why
             process.stdin.write(line)
             process.stdin.flush()
-        answer = line_of(process.stdout.fileno(), limit_s)
-        if not answer:
-            raise InvalidArgument(f"{self._what} has no answer: {self._last_words(process, limit_s)}")
-        found = json.loads(answer)
-        if "lost" in found:
-            raise DataLoss(found["lost"])
-        if "error" in found:
-            raise InvalidArgument(found["error"])
-        return found["answer"]
+        said = line_of(process.stdout.fileno(), limit_s)
+        if not said:
+            words = self._last_words(process, limit_s)
+            self._end()
+            raise InvalidArgument(f"{self._what} has no answer: {words}")
+        found: dict[str, Any] = json.loads(said)
+        return found
 
     def _last_words(self, process: subprocess.Popen[bytes], limit_s: float) -> str:
         try:
