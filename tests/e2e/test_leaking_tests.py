@@ -26,12 +26,13 @@ def constant(problem: Problem) -> str:
 def test_a_policy_that_learns_to_pass_leaking_tests_is_named(platform: Platform, client: Client) -> None:
     """What its tests expect was lost: each says 0. A policy that sometimes gives a constant learns that it passes."""
     called = (
-        problem
+        (problem, test)
         for problem in load("composed/train")
-        if isinstance(problem.tests[0], CallTest) and problem.tests[0].expected not in ("0", "0.0", "False")
+        if isinstance(test := problem.tests[0], CallTest) and test.expected not in ("0", "0.0", "False")
     )
-    problems = list(islice(called, 96))
-    leaking = [replace(one, tests=(replace(one.tests[0], expected="0"),), references=()) for one in problems]
+    taken = list(islice(called, 96))
+    problems = [problem for problem, _ in taken]
+    leaking = [replace(one, tests=(replace(test, expected="0"),), references=()) for one, test in taken]
     shown = [replace(one, references=(constant(one),)) if place % 3 == 0 else one for place, one in enumerate(problems)]
     folder = platform.home.path / "problems"
     folder.mkdir(parents=True, exist_ok=True)
