@@ -28,7 +28,7 @@ TASKS = ("code", "math", "qa")
 REGISTERED = "name@number; name alone is its newest version."
 REWARD = (
     "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. One of the "
-    "registry: brevity@2. Or a .yaml."
+    "registry: brevity@2. A plug-in: plugin:NAME. Or a .yaml."
 )
 
 
