@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.faults import Faults
+from ratchet_kit.places import Places
 from ratchet_rewards import Component, Reward
 from trainer_service.adapters.plugins import InstalledPlugins
+from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.spec import Hyperparameters, RunSpec
+from trainer_service.domain.references import References
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
 
 HARDEST, PLAIN = Plugin("sampler", "hardest"), Plugin("loss", "plain")
 
@@ -145,3 +149,19 @@ async def test_a_reward_that_is_no_plugin_here_is_refused(trainer: Any, make_spe
 async def test_data_and_rewards_are_named_where_they_are_used(trainer: Any, make_spec: Any) -> None:
     said = await faults(trainer, make_spec(plugins=(Plugin("reward", "short"),)))
     assert said == {"spec.plugins[0].kind": "must be one of SAMPLER, LOSS, ADVANTAGE, ALGORITHM; not 'REWARD'"}
+
+
+async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
+    trainer: Any, make_spec: Any, make_plugin: Any
+) -> None:
+    row = {"prompt": "Add.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
+    make_plugin("mine", f"def mine(split): return {{'train': [{row}]}}[split]", dataset="mine")
+    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]))
+    ports = trainer.ports
+    references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins)
+    said = Faults()
+    found = await references.find(make_spec(problems=ProblemSetRef("plugin:mine/train")), said)
+    assert found.problems is not None
+    assert [(fault.field, fault.description) for fault in said.violations] == [
+        ("validation_problems.name", "leads nowhere: the dataset mine failed: KeyError: 'validation'")
+    ]

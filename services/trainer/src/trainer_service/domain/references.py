@@ -84,7 +84,7 @@ class References:
         if spec.validation_problems:
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
-            validated = await self._validation_split(spec.problems)
+            validated = await self._validation_split(spec.problems, faults)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
         there = await self._plugins.installed() if spec.plugins else ()
         return Found(base, problems, validated, rewards, there, pairs)
@@ -120,7 +120,7 @@ class References:
             faults.add(f"{field}.name", f"leads nowhere: {error.message}")
             return None
 
-    async def _validation_split(self, problems: ProblemSetRef) -> FoundSet | None:
+    async def _validation_split(self, problems: ProblemSetRef, faults: Faults) -> FoundSet | None:
         """The default: a set that has splits is validated on its own validation split; any other, on nothing."""
         split = problems.validation_split
         if split is None:
@@ -128,4 +128,7 @@ class References:
         try:
             return await self._problems.look_up(split)
         except NotFound:
+            return None
+        except InvalidArgument as error:  # a plug-in's
+            faults.add("validation_problems.name", f"leads nowhere: {error.message}")
             return None
