@@ -41,6 +41,13 @@ async def test_a_task_is_the_prompt_as_the_user() -> None:
     assert TASK.conversation == [{"role": "user", "content": "Write f."}]
 
 
+async def test_an_answer_to_a_problem_without_tests_is_not_run() -> None:
+    sandbox = seen(verdict_pb2.VERDICT_PASSED, 0)
+    async with Executor(sandbox) as executor:
+        outcome = await judge(CodeEnvironment(executor), Task.of(Problem("s", "2 + 2?", (), references=("4",))), "4")
+    assert (outcome.grade.verdict, outcome.grade.passed, sandbox.programs) == ("UNTESTED", False, [])
+
+
 async def test_an_answer_becomes_a_program_and_a_grade() -> None:
     sandbox = seen(verdict_pb2.VERDICT_FAILED, 3)
     async with Executor(sandbox) as executor:

@@ -102,5 +102,21 @@ async def test_a_score_of_ones_own_is_cut_to_its_limit_and_divided_by_it() -> No
     assert [one and (one.values["loud"], one.cut) for one in found] == [(0.5, False), (-1.0, True), None]
 
 
+async def test_a_plugin_is_called_with_the_samples_and_counts_as_ones_own() -> None:
+    given: list[dict[str, object]] = []
+
+    def short(samples: list[dict[str, object]]) -> list[float | None]:
+        given.extend(samples)
+        return [0.5, 3.0, None]
+
+    reward = Reward(components=(Component("tests_passed"), Component("plugin:short")))
+    async with Executor(Sandbox()) as executor, Measurer(reward, executor, {"short": short}) as measurer:
+        found = await measurer.measure(Task.of(PROBLEM), [sample("x")] * 3)
+        assert [one and (one.values["plugin:short"], one.cut) for one in found] == [(0.5, False), (1.0, True), None]
+        assert (given[0]["source"], given[0]["verdict"]) == ("x", "PASSED")
+        with pytest.raises(InvalidArgument, match="the reward short must give a list of 1 numbers"):
+            await measurer.measure(Task.of(PROBLEM), [sample("x")])
+
+
 async def test_a_group_of_none_needs_nothing() -> None:
     assert await measured(Sandbox(), ["efficiency"]) == []

@@ -1,5 +1,6 @@
 """What the service's tests share: specs, and the service over memory."""
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -32,11 +33,12 @@ from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.plugins import Installed, Plugin
 from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.recipes import Recipe
 from trainer_service.domain.references import Found
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run import Run
 from trainer_service.domain.runs import Runs
-from trainer_service.domain.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
 from trainer_service.job.config import JobConfig
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
@@ -47,6 +49,15 @@ LIMITS = Limits(accelerators=4)
 PLUGINS = (
     Installed(Plugin("sampler", "hardest", "pack", "1.0", "sha256:h"), allowed=True),
     Installed(Plugin("loss", "plain", "other", "1.0", "sha256:p"), allowed=False),
+    Installed(Plugin("advantage", "median", "pack", "1.0", "sha256:h"), allowed=True),
+    Installed(Plugin("algorithm", "median", "pack", "1.0", "sha256:h"), allowed=True),
+    Installed(Plugin("reward", "short", "pack", "1.0", "sha256:h"), allowed=True),
+)
+MEDIAN = Recipe(
+    "rloo",
+    Hyperparameters(group_size=4, clip_high=0.3),
+    ("actor_rollout_ref.actor.shuffle=true",),
+    (Plugin("advantage", "median"),),
 )
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 
@@ -141,7 +152,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         rewards=rewards,
         folders=folders,
         problems=MemoryProblems(sets),
-        plugins=MemoryPlugins(PLUGINS),
+        plugins=MemoryPlugins(PLUGINS, {"median": MEDIAN}),
         policies=policies,
         events=events,
         meter=NoMeter(),
@@ -154,6 +165,24 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
             ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
         )  # fmt: skip
+
+
+@pytest.fixture
+def make_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A module of that name and source, installed as a package whose entry points are `kind=function`."""
+
+    def make(name: str, source: str, **functions: str) -> None:
+        site = tmp_path / "site"
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{name}.py").write_text(source)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = (f"[ratchet.{kind}]\n{name} = {name}:{function}\n" for kind, function in functions.items())
+        (info / "entry_points.txt").write_text("".join(lines))
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+
+    return make
 
 
 @pytest.fixture

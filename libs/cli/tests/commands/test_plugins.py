@@ -1,4 +1,4 @@
-"""`ratchet new sampler|loss|advantage`: packages from templates."""
+"""`ratchet new sampler|loss|advantage|algorithm|dataset`, and `new reward --installed`: packages from templates."""
 
 import os
 import subprocess
@@ -9,18 +9,36 @@ from typing import Any
 
 import pytest
 
+NO_TESTS = 5  # what pytest ends with where all is skipped: the light environment has no torch, and no math-verify
 
-@pytest.mark.parametrize("kind", ["sampler", "loss", "advantage"])
-def test_a_new_plugin_is_a_package_whose_test_passes(ratchet: Any, tmp_path: Path, kind: str) -> None:
-    done = ratchet("new", kind, "mine", "--folder", str(tmp_path))
+
+@pytest.mark.parametrize(
+    ("options", "entries", "used", "code"),
+    [
+        (["sampler"], ["sampler"], "--plugin sampler=mine", 0),
+        (["loss"], ["loss"], "--plugin loss=mine", NO_TESTS),
+        (["advantage"], ["advantage"], "--plugin advantage=mine", NO_TESTS),
+        (["algorithm"], ["algorithm", "loss", "advantage"], "--plugin algorithm=mine", NO_TESTS),
+        (["dataset"], ["dataset"], "--problems plugin:mine/train", 0),
+        (["reward", "--installed"], ["reward"], "--reward plugin:mine", 0),
+        (["reward", "--installed", "--task", "math"], ["reward"], "--reward plugin:mine", NO_TESTS),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_new_plugin_is_a_package_whose_test_passes(
+    ratchet: Any, tmp_path: Path, options: list[str], entries: list[str], used: str, code: int
+) -> None:
+    done = ratchet("new", options[0], "mine", *options[1:], "--folder", str(tmp_path))
     assert done.returncode == 0
-    assert f"--plugin {kind}=mine" in done.stdout
+    assert used in done.stdout.replace("\n", " ")
     project = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"] == {f"ratchet.{kind}": {"mine": "mine:mine"}}
+    functions = {f"ratchet.{kind}": {"mine": f"mine:{kind if len(entries) > 1 else 'mine'}"} for kind in entries}
+    assert project["entry-points"] == functions | {f"ratchet.{entries[0]}": {"mine": "mine:mine"}}
+    assert project["dependencies"] == (["math-verify[antlr4_9_3]>=0.8"] if "math" in options else [])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
     environment = {"PATH": os.environ["PATH"]}
     tested = subprocess.run(command, cwd=tmp_path / "mine", env=environment, capture_output=True, text=True)
-    assert tested.returncode == (0 if kind == "sampler" else 5), tested.stdout  # 5: the light environment has no torch
+    assert tested.returncode == code, tested.stdout
 
 
 def test_it_is_not_written_twice_and_has_a_name_of_its_own(ratchet: Any, tmp_path: Path) -> None:

@@ -101,8 +101,9 @@ def test_a_problem_that_the_set_lacks(ratchet: Any, target: str, tmp_path: Path)
     assert (done.returncode, done.stderr) == (1, "ratchet: basics has no problem away.\n")
 
 
-def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp_path: Path) -> None:
-    done = ratchet("new", "reward", "brevity", "--task", "code", "--folder", str(tmp_path))
+@pytest.mark.parametrize("task", ["code", "math", "qa"])
+def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp_path: Path, task: str) -> None:
+    done = ratchet("new", "reward", "brevity", "--task", task, "--folder", str(tmp_path))
     assert done.returncode == 0, done.stderr
     test = [
         sys.executable,
@@ -124,7 +125,7 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
     for name in ("not-a-name", "class", "json"):
         assert ratchet("new", "reward", name, "--folder", str(tmp_path)).returncode == 2
     poem = ratchet("new", "reward", "rhyme", "--task", "poems", "--folder", str(tmp_path))
-    assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code.\n")
+    assert (poem.returncode, poem.stderr) == (2, "ratchet: --task poems: choose one of code, math, qa.\n")
     assert not (tmp_path / "rhyme.py").exists()
 
 

@@ -71,6 +71,18 @@ def test_training_is_followed_to_the_version(ratchet: Any, gateway: ScriptedGate
 
 
 @pytest.mark.usefixtures("address")
+def test_a_plugin_stands_for_the_algorithm(ratchet: Any, gateway: ScriptedGateway) -> None:
+    named = ("train", "--model", "starter", "--detach", "--plugin", "algorithm=mine")
+    for options, algorithm in (((), None), (("--algorithm", "rloo"), "ALGORITHM_RLOO")):
+        gateway.answers(run("QUEUED"))
+        assert ratchet(*named, *options).returncode == 0
+        body = gateway.received[-1].body
+        assert body is not None
+        assert body["spec"].get("algorithm") == algorithm
+        assert body["spec"]["plugins"] == [{"kind": "PLUGIN_KIND_ALGORITHM", "name": "mine"}]
+
+
+@pytest.mark.usefixtures("address")
 def test_a_failure_is_said_once(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers(run("QUEUED"))
     failed = run("FAILED", failure={"code": "INTERNAL", "message": "the job died 5 times"})

@@ -1,4 +1,5 @@
-"""Single-turn code: the policy answers with a program, and the problem's tests are the judge."""
+"""Single-turn code: the policy answers with a program, and the problem's tests are the judge. Where a problem has none,
+the answer may be anything, and nothing of it is run: rewards judge it."""
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
@@ -8,7 +9,7 @@ from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import duration_from_proto
-from ratchet_rewards import Grade
+from ratchet_rewards import UNTESTED, Grade
 
 
 class CodeEnvironment:
@@ -27,6 +28,8 @@ class CodeEnvironment:
         problem that the sandbox can't run, or whose tests can judge no program. An answer that it can't run, one that
         is too long, is graded COMPILE_ERROR."""
         task = episode.task
+        if not task.problem.tests:
+            return episode.end(answer, Outcome(Grade(UNTESTED, 0, 0)))
         if task.problem.forgeable and not self._forgeable:
             raise InvalidArgument(
                 f"{task.problem.id}: its tests share the program's process: its rewards can be forged"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -129,3 +130,15 @@ class ProcessGroup:
 def _read_report(fd: int) -> list[int]:
     with open(fd, "rb") as report:
         return [int(line) for line in report]
+
+
+def line_of(file: int, timeout_s: float) -> bytes:
+    """The next line that comes out of a pipe, without its end; empty when none came in time. Blocks."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([file], [], [], timeout_s)
+        part = os.read(file, 1 << 16) if ready else b""
+        if not part:
+            return b""
+        line += part
+    return bytes(line[:-1])

@@ -11,7 +11,7 @@ parsed or run in the caller's process, and its event loop waits for none of it.
 import asyncio
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,7 +28,7 @@ from ratchet_quality.efficiency import NotMeasurable, compare, cpu_time
 from ratchet_quality.own import Sample
 from ratchet_quality.reader import Reader
 from ratchet_quality.score import reference
-from ratchet_rewards import TAMPERED, Grade, Measured, Reward
+from ratchet_rewards import TAMPERED, Component, Grade, Measured, Reward
 
 READERS = 2
 """Processes that read."""
@@ -39,15 +39,19 @@ RUNS = 3
 class Measurer:
     """Of one complete reward. One event loop; any number of concurrent calls. `executor` stays the caller's."""
 
-    def __init__(self, reward: Reward, executor: Executor) -> None:
+    def __init__(
+        self, reward: Reward, executor: Executor, plugins: Mapping[str, Callable[..., object]] | None = None
+    ) -> None:
+        """`plugins`: the functions of those components that are some, by name, called in the threads of readers."""
+        self._plugins = plugins or {}
         self._reward = reward
         self._executor = executor
         self._read = {
             component.name: component.parameters
             for component in reward.components
-            if not component.program and component.name in READABLE
+            if not component.is_own and component.name in READABLE
         }
-        self._own = [component for component in reward.components if component.program]
+        self._own = [component for component in reward.components if component.is_own]
         self._needs_time = any(component.name == "efficiency" for component in reward.components)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-reader")
         self._of_thread = threading.local()
@@ -81,7 +85,7 @@ class Measurer:
                 found["efficiency"] = _efficiency(sample.grade, theirs)
         cut = [False] * len(samples)
         for component in self._own:
-            scores = await own.scores(self._executor, component, task.problem, samples)
+            scores = await self._scores(component, task.problem, samples)
             for place, score in enumerate(scores):
                 limit = component.parameters.get("limit", 1.0)
                 cut[place] |= abs(score) > limit
@@ -98,6 +102,15 @@ class Measurer:
             else None
             for found, sample, is_cut in zip(every, samples, cut, strict=True)
         ]
+
+    async def _scores(self, component: Component, problem: Problem, samples: Sequence[Sample]) -> list[float]:
+        if not component.plugin:
+            return await own.scores(self._executor, component, problem, samples)
+        function = self._plugins[component.plugin]
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, own.installed_scores, function, component.plugin, problem, samples
+        )
 
     async def _read_all(self, problem: Problem, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         if not self._read:

@@ -1,4 +1,5 @@
 """A reward of one's own: a program that reads samples as JSON on its stdin and prints their scores. Run in the sandbox.
+Or a plug-in, a function that is given the samples and gives the scores.
 
     {"samples": [{"answer": ..., "source": ..., "passed": true, ...}, ...]}     in: the completions of one prompt
     [0.5, 1.0]                                                                  out: a number for each, in order
@@ -8,7 +9,7 @@ The form of a sample is in docs/rewards.md. The policy's answers are data to it;
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,15 +51,26 @@ async def scores(executor: Executor, component: Component, problem: Problem, sam
     return read(component.name, execution.stdout, len(samples))
 
 
+def installed_scores(
+    function: Callable[[list[dict[str, Any]]], object], name: str, problem: Problem, samples: Sequence[Sample]
+) -> list[float]:
+    """Of a plug-in. Raises as `scores`, and what the function raises."""
+    found = function([_to_json(problem, sample) for sample in samples])
+    return _numbers(found, len(samples), f"the reward {name} must give")
+
+
 def read(name: str, printed: str, count: int) -> list[float]:
     """The scores, NaN where one is null or not finite. Raises InvalidArgument for no list of `count` numbers."""
     try:
         found = json.loads(printed)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"the reward {name} printed no JSON: {printed.strip()[:100]!r}") from error
-    is_list = isinstance(found, list) and len(found) == count
-    if not is_list or not all(one is None or _is_number(one) for one in found):
-        raise InvalidArgument(f"the reward {name} must print a list of {count} numbers, not {printed.strip()[:100]!r}")
+    return _numbers(found, count, f"the reward {name} must print")
+
+
+def _numbers(found: object, count: int, must: str) -> list[float]:
+    if not isinstance(found, list) or len(found) != count or not all(one is None or _is_number(one) for one in found):
+        raise InvalidArgument(f"{must} a list of {count} numbers, not {json.dumps(found)[:100]}")
     return [float(one) if one is not None and abs(one) < LARGEST else math.nan for one in found]
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import select
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from ratchet_kit.errors import Unavailable
+from ratchet_kit.process import line_of
 from ratchet_problems import Problem, StdioTest
 from ratchet_quality.components import COMPONENTS, READABLE
 from ratchet_quality.score import Parameters, Score
@@ -121,16 +121,8 @@ class Reader:
 
 
 def _line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-    """One line of its stdout, without its end; empty when none came in time."""
     assert process.stdout is not None
-    file, line = process.stdout.fileno(), bytearray()
-    while not line.endswith(b"\n"):
-        ready, _, _ = select.select([file], [], [], timeout_s)
-        part = os.read(file, 1 << 16) if ready else b""
-        if not part:
-            return b""
-        line += part
-    return bytes(line[:-1])
+    return line_of(process.stdout.fileno(), timeout_s)
 
 
 def _cpu_seconds(pid: int) -> float:

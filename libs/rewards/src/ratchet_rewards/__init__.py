@@ -5,15 +5,17 @@ from ratchet_rewards.catalogue import COMPONENTS, PRESETS, kind
 from ratchet_rewards.check import check, check_own
 from ratchet_rewards.combine import Measured, is_vetoed, rewards, score
 from ratchet_rewards.complete import completed
-from ratchet_rewards.grade import PASSED, TAMPERED, Grade
+from ratchet_rewards.grade import PASSED, TAMPERED, UNTESTED, Grade
 from ratchet_rewards.registered import Lookup, Registered, look_up, ref_of
-from ratchet_rewards.reward import Combination, Component, Point, Reward, digest
+from ratchet_rewards.reward import PLUGIN, Combination, Component, Point, Reward, digest
 
 __all__ = [
     "COMPONENTS",
     "PASSED",
+    "PLUGIN",
     "PRESETS",
     "TAMPERED",
+    "UNTESTED",
     "Combination",
     "Component",
     "Grade",

@@ -19,6 +19,8 @@ class Kind:
     """It is measured by reading the program."""
     needs_reference: bool = False
     """Nothing can be measured on a problem without one."""
+    needs_tests: bool = False
+    """It goes by the tests of the problem."""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The bounds of each, as `Faults.bounds` takes them."""
 
@@ -27,11 +29,11 @@ OWN = Kind(low=-1.0, parameters={"limit": {"above": 0}})
 """A reward of one's own: scores beyond `limit`, either way, are cut to it, and divided by it."""
 
 COMPONENTS: Mapping[str, Kind] = {
-    "tests_passed": Kind(),
-    "tests_fraction": Kind(),
+    "tests_passed": Kind(needs_tests=True),
+    "tests_fraction": Kind(needs_tests=True),
     "style": Kind(reads=True),
     "complexity": Kind(reads=True, parameters={"allowed": {"at_least": 1}}),
-    "efficiency": Kind(needs_reference=True),
+    "efficiency": Kind(needs_reference=True, needs_tests=True),
     "length": Kind(reads=True, parameters={"tokens": {"at_least": 1}}),
     "safety": Kind(reads=True),
     "similarity": Kind(reads=True, needs_reference=True),
@@ -52,4 +54,4 @@ PRESETS: Mapping[str, Reward] = {
 
 def kind(component: Component) -> Kind:
     """Raises KeyError for a component that there is not."""
-    return OWN if component.program else COMPONENTS[component.name]
+    return OWN if component.is_own else COMPONENTS[component.name]

@@ -21,9 +21,12 @@ def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
     """Adds every fault of a reward that `completed` has made with the same `lookup`."""
     known_there = lookup or Lookup()
     if reward.name:
-        missing = known_there.reason(ref_of(Component(reward.name)))
+        alone = Component(reward.name)
+        missing = known_there.reason(ref_of(alone))
         if reward.components:
             faults.add("name", "must be empty where there are components")
+        elif alone.plugin:
+            faults.add("name", f"leads nowhere: {known_there.missing_plugins.get(alone.plugin, 'no such plug-in')}")
         elif missing:
             there_are = ", ".join([*COMPONENTS, *PRESETS])
             faults.add("name", f"must be one of {there_are}, or of the registry: {missing}")
@@ -39,7 +42,7 @@ def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
         own = faults.under(f"components[{place}]")
         _check_name(component, [one.name for one in reward.components[:place]], known_there, own)
         _check_weights(component, in_order, own)
-        known = kind(component) if component.program or component.name in COMPONENTS else None
+        known = kind(component) if component.is_own or component.name in COMPONENTS else None
         if known is None:
             continue
         if component.veto_below is not None:
@@ -85,6 +88,9 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
     name = component.name
     if component.version:
         _check_registered(component, lookup, faults)
+    elif component.plugin:
+        reason = lookup.missing_plugins.get(component.plugin, "" if component.digest else "no such plug-in")
+        faults.unless(not reason, "name", f"leads nowhere: {reason}")
     elif component.program:
         faults.unless(
             name.isidentifier() and name.isascii() and len(name) <= 40,
@@ -100,7 +106,7 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
         else:
             near = difflib.get_close_matches(name, COMPONENTS, 1, cutoff=0.4)
             hint = f"did you mean {near[0]}? " if near else ""
-            there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program"
+            there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program, or plugin:NAME"
             registered = f", or in the registry: {missing}" if missing else ""
             faults.add("name", f"is no component: {name[:80]!r}; {hint}{there_are}{registered}")
     faults.unless(name not in before, "name", f"must not be {name[:80]} twice")

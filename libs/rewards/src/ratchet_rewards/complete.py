@@ -15,7 +15,7 @@ def completed(reward: Reward, lookup: Lookup | None = None) -> Reward:
             preset = PRESETS[name]
             return Reward(components=preset.components, combination=reward.combination or preset.combination)
         component = resolved(Component(name), known)
-        if name not in COMPONENTS and not component.program:
+        if name not in COMPONENTS and not component.is_own:
             return reward
         reward = Reward(components=(component,), combination=reward.combination)
     components = tuple(resolved(component, known).pinned() for component in reward.components)

@@ -5,6 +5,8 @@ from datetime import timedelta
 
 PASSED = "PASSED"
 TAMPERED = "TAMPERED"
+UNTESTED = "UNTESTED"
+"""Nothing was run: the problem has no tests, and rewards of one's own judge the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +14,7 @@ class Grade:
     """Always about the program: when the platform fails there is an error, and no grade."""
 
     verdict: str
-    """The sandbox's, without its prefix: "PASSED", "TIME_LIMIT"."""
+    """The sandbox's, without its prefix: "PASSED", "TIME_LIMIT"; or UNTESTED."""
     tests_passed: int
     tests_total: int
     detail: str = ""

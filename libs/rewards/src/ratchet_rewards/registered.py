@@ -1,4 +1,5 @@
-"""Rewards of one's own that stand in the registry: which of them a reward names, and the component with its program."""
+"""Rewards of one's own that stand elsewhere, in the registry or in a package that is installed: which of them a reward
+names, and the component with its program or its digest."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,17 +30,32 @@ class Lookup:
     """By the name as it was asked for, and by its number."""
     missing: Mapping[RewardRef, str] = field(default_factory=dict)
     """One sentence each, with what there is."""
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    """The digest of each plug-in that it names."""
+    missing_plugins: Mapping[str, str] = field(default_factory=dict)
 
     def reason(self, ref: RewardRef | None) -> str:
         """Why it was not found; empty where nobody asked."""
         return self.missing.get(ref, "") if ref else ""
 
 
-async def look_up(reward: Reward, find: Callable[[RewardRef], Awaitable[Registered]]) -> Lookup:
-    """Asks for each that the reward names. `find` raises NotFound, with what there is; all else is let through."""
+async def look_up(
+    reward: Reward,
+    find: Callable[[RewardRef], Awaitable[Registered]],
+    find_plugin: Callable[[str], Awaitable[str]],
+) -> Lookup:
+    """Asks for each that the reward names; `find_plugin` gives a digest. Both raise NotFound, with what there is; all
+    else is let through."""
     found, missing = dict[RewardRef, Registered](), dict[RewardRef, str]()
+    plugins, missing_plugins = dict[str, str](), dict[str, str]()
     alone = () if not reward.name or reward.name in PRESETS else (Component(reward.name),)
     for component in reward.components[:MOST] or alone:
+        if component.plugin:
+            try:
+                plugins[component.plugin] = await find_plugin(component.plugin)
+            except NotFound as error:
+                missing_plugins[component.plugin] = error.message
+            continue
         ref = ref_of(component)
         if ref is None or ref in found or ref in missing:
             continue
@@ -48,14 +64,14 @@ async def look_up(reward: Reward, find: Callable[[RewardRef], Awaitable[Register
             found |= {ref: one, one.ref: one}
         except NotFound as error:
             missing[ref] = error.message
-    return Lookup(found, missing)
+    return Lookup(found, missing, plugins, missing_plugins)
 
 
 def ref_of(component: Component) -> RewardRef | None:
     """What it names in the registry; None for any other, and for what is no name."""
     if component.version:
         text = f"{component.name}@{component.version}"
-    elif component.program or component.name in COMPONENTS:
+    elif component.is_own or component.name in COMPONENTS:
         return None
     else:
         text = component.name
@@ -66,8 +82,10 @@ def ref_of(component: Component) -> RewardRef | None:
 
 
 def resolved(component: Component, lookup: Lookup) -> Component:
-    """With name, number and program as the registry has them. What it has not stays as it is, and so does a program
-    beside a number: `check` compares."""
+    """With name, number and program as the registry has them, or a plug-in's digest. What it has not stays as it is,
+    and so does a program beside a number: `check` compares."""
+    if component.plugin:
+        return replace(component, digest=lookup.plugins.get(component.plugin, ""))
     ref = ref_of(component)
     one = lookup.found.get(ref) if ref else None
     if one is None:

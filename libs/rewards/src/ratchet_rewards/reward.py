@@ -11,6 +11,10 @@ def digest(program: str) -> str:
     return f"sha256:{hashlib.sha256(program.encode('utf-8', 'replace')).hexdigest()}"
 
 
+PLUGIN = "plugin:"
+"""Begins the name of a component that is a plug-in."""
+
+
 class Combination(StrEnum):
     WEIGHTED_SUM = "weighted_sum"
     GDPO = "gdpo"
@@ -43,9 +47,19 @@ class Component:
     program: str = ""
     """Source of a reward of one's own."""
     digest: str = ""
-    """Of the program, "sha256:<hex>"."""
+    """Of the program or the plug-in, "sha256:<hex>"."""
     version: int = 0
     """Of a reward of the registry, whose source is the program; 0 for any other."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plug-in that it is; empty for any other."""
+        return self.name.removeprefix(PLUGIN) if self.name.startswith(PLUGIN) and not self.program else ""
+
+    @property
+    def is_own(self) -> bool:
+        """A user's, not one of the catalogue."""
+        return bool(self.program or self.plugin)
 
     def weight_at(self, step: int) -> float:
         """Before the first point that of the first, after the last one that of the last."""
@@ -62,8 +76,9 @@ class Component:
         return before.weight
 
     def pinned(self) -> "Component":
-        """With the digest of its program."""
-        return replace(self, digest=digest(self.program) if self.program else "")
+        """With the digest of its program; that of a plug-in is found elsewhere."""
+        found = self.digest if self.plugin else ""
+        return replace(self, digest=digest(self.program) if self.program else found)
 
 
 @dataclass(frozen=True, slots=True)

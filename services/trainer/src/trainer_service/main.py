@@ -195,6 +195,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             stack.push_async_callback(ray.stop)
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
+        plugins = InstalledPlugins(settings.allowed_plugins)
         places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
         yield Ports(
@@ -206,8 +207,8 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             folders=FsspecModelFolders(
                 settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
             ),
-            problems=LibraryProblemSets(places),
-            plugins=InstalledPlugins(settings.allowed_plugins),
+            problems=LibraryProblemSets(places, plugins),
+            plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_rewards import Reward
+from ratchet_kit.faults import Faults
+from ratchet_kit.places import Places
+from ratchet_rewards import Component, Reward
 from trainer_service.adapters.plugins import InstalledPlugins
+from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.plugins import Plugin
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.recipes import Recipe
+from trainer_service.domain.references import References
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
 
 HARDEST, PLAIN = Plugin("sampler", "hardest"), Plugin("loss", "plain")
 
@@ -29,14 +34,14 @@ async def test_the_run_says_which_code_it_takes(trainer: Any, make_spec: Any) ->
 async def test_what_is_not_there_is_refused_with_what_is(trainer: Any, make_spec: Any) -> None:
     assert await faults(trainer, make_spec(plugins=(Plugin("sampler", "easiest"), Plugin("advantage", "mine")))) == {
         "spec.plugins[0].name": "leads nowhere: no sampler 'easiest' is installed; there are: hardest",
-        "spec.plugins[1].name": "leads nowhere: no advantage 'mine' is installed; there is none (docs/plugins.md)",
+        "spec.plugins[1].name": "leads nowhere: no advantage 'mine' is installed; there are: median",
     }
 
 
 async def test_what_the_operator_has_not_allowed_is_refused(trainer: Any, make_spec: Any) -> None:
     assert await faults(trainer, make_spec(plugins=(PLAIN,))) == {
-        "spec.plugins[0].name": "must be allowed by the operator: RATCHET_TRAINER_PLUGINS=other allows it; there is "
-        "none (docs/plugins.md)"
+        "spec.plugins[0].name": "leads nowhere: the operator has not allowed it: RATCHET_TRAINER_PLUGINS=other allows "
+        "it; there is none (docs/plugins.md)"
     }
 
 
@@ -72,3 +77,91 @@ async def test_a_package_or_a_name_allows_a_plugin(tmp_path: Path, monkeypatch: 
         (found,) = await InstalledPlugins(allowed).installed()
         assert (found.plugin.name, found.plugin.package, found.plugin.version) == ("hardest", "my-draws", "2.0")
         assert found.allowed == expected
+
+
+MEDIAN = Plugin("algorithm", "median")
+
+
+async def test_an_algorithm_becomes_what_it_says_and_the_spec_goes_before_it(trainer: Any, make_spec: Any) -> None:
+    chosen = Hyperparameters(clip_high=0.25)
+    run = await trainer.create("r1", make_spec(algorithm="", plugins=(MEDIAN,), hyperparameters=chosen))
+    assert run.spec.algorithm == "rloo"
+    assert (run.spec.hyperparameters.group_size, run.spec.hyperparameters.clip_high) == (4, 0.25)
+    assert run.spec.verl_overrides == ("actor_rollout_ref.actor.shuffle=true",)
+    assert [(one.kind, one.name, one.digest) for one in run.spec.plugins] == [
+        ("algorithm", "median", "sha256:h"),
+        ("advantage", "median", "sha256:h"),
+    ]
+    again = await trainer.create("r2", run.spec)
+    assert again.spec == run.spec
+
+
+async def test_an_algorithm_is_built_on_its_base(trainer: Any, make_spec: Any) -> None:
+    said = await faults(trainer, make_spec(algorithm="grpo", plugins=(MEDIAN,)))
+    assert said == {"spec.algorithm": "must be absent, or RLOO: the algorithm median is built on it"}
+    missing = await faults(trainer, make_spec(algorithm="", plugins=(Plugin("algorithm", "mine"),)))
+    assert missing == {"spec.plugins[0].name": "leads nowhere: no algorithm 'mine' is installed; there are: median"}
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        ("[]", "must give a dict"),
+        ("{'base': 'sft'}", "its base must be one of grpo, "),
+        ("{'base': 'grpo', 'steps': 3}", "it has no field 'steps'"),
+        ("{'base': 'grpo', 'hyperparameters': {'group': 3}}", "there is no hyperparameter 'group'"),
+        ("{'base': 'grpo', 'hyperparameters': {'group_size': 'x'}}", "its group_size must be of the kind int"),
+        ("{'base': 'grpo', 'loss': 3}", "its loss must be the name"),
+        ("1 / 0", "the algorithm mine failed: ZeroDivisionError"),
+    ],
+)
+async def test_what_an_algorithm_can_not_say_is_named(make_plugin: Any, says: str, reason: str) -> None:
+    make_plugin("mine", f"def mine(): return {says}", algorithm="mine")
+    with pytest.raises(InvalidArgument, match=reason):
+        await InstalledPlugins(["mine"]).recipe("mine")
+
+
+async def test_an_algorithm_says_what_it_is(make_plugin: Any) -> None:
+    says = {
+        "base": "dapo",
+        "hyperparameters": {"learning_rate": 1, "kl_in_reward": False},
+        "verl": {"critic.shuffle": True},
+    }
+    make_plugin("mine", f"def mine(): return {says}", algorithm="mine")
+    assert await InstalledPlugins(["mine"]).recipe("mine") == Recipe(
+        "dapo", Hyperparameters(learning_rate=1, kl_in_reward=False), ("critic.shuffle=true",)
+    )
+
+
+async def test_a_reward_that_is_a_plugin_is_pinned(trainer: Any, make_spec: Any) -> None:
+    reward = Reward(components=(Component("tests_passed", 0.9), Component("plugin:short", 0.1)))
+    run = await trainer.create("r1", make_spec(reward=reward))
+    assert run.spec.reward.components[1].digest == "sha256:h"
+    assert (await trainer.create("r2", make_spec(reward=Reward("plugin:short")))).spec.reward.components[0].digest
+
+
+async def test_a_reward_that_is_no_plugin_here_is_refused(trainer: Any, make_spec: Any) -> None:
+    for wrong in (Reward("plugin:long"), Reward(components=(Component("plugin:long"),))):
+        said = await faults(trainer, make_spec(reward=wrong))
+        assert set(said.values()) == {"leads nowhere: no reward 'long' is installed; there are: short"}
+
+
+async def test_data_and_rewards_are_named_where_they_are_used(trainer: Any, make_spec: Any) -> None:
+    said = await faults(trainer, make_spec(plugins=(Plugin("reward", "short"),)))
+    assert said == {"spec.plugins[0].kind": "must be one of SAMPLER, LOSS, ADVANTAGE, ALGORITHM; not 'REWARD'"}
+
+
+async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
+    trainer: Any, make_spec: Any, make_plugin: Any
+) -> None:
+    row = {"prompt": "Add.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
+    make_plugin("mine", f"def mine(split): return {{'train': [{row}]}}[split]", dataset="mine")
+    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]))
+    ports = trainer.ports
+    references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins)
+    said = Faults()
+    found = await references.find(make_spec(problems=ProblemSetRef("plugin:mine/train")), said)
+    assert found.problems is not None
+    assert [(fault.field, fault.description) for fault in said.violations] == [
+        ("validation_problems.name", "leads nowhere: the dataset mine failed: KeyError: 'validation'")
+    ]

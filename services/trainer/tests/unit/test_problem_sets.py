@@ -1,15 +1,19 @@
 """Sets of problems, named or in a file."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
+from trainer_service.adapters.memory import MemoryPlugins
+from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec import ProblemSetRef
 
+NONE = MemoryPlugins()
 PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
 
 
@@ -18,13 +22,13 @@ async def test_a_file_of_problems_is_named_by_its_absolute_path(
 ) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     monkeypatch.chdir(tmp_path)
-    found = await LibraryProblemSets(Places([str(tmp_path)])).look_up(ProblemSetRef("mine.jsonl"))
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE).look_up(ProblemSetRef("mine.jsonl"))
     assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
     assert found.ref.digest.startswith("sha256:")
 
 
 async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
-    sets = LibraryProblemSets(Places([str(tmp_path)]))
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE)
     for name in ("nothing", str(tmp_path / "none.jsonl")):
         with pytest.raises(NotFound):
             await sets.look_up(ProblemSetRef(name))
@@ -38,14 +42,14 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
     wrong = PROBLEM | {"id": "p/2", "tests": [{"check": "assert 1 +"}]}
     elsewhere = PROBLEM | {"id": "p/3", "references": ["def g(x): return x + 1"]}
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(one) for one in (PROBLEM, wrong, elsewhere)))
-    found = await LibraryProblemSets(Places([str(tmp_path)])).look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE).look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
     parse, defines = found.faults
     assert parse.startswith("p/2: tests[0].check: is no Python: invalid syntax")
     assert defines == "p/3: references[0]: does not define f"
 
 
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
-    sets = LibraryProblemSets(Places([]))
+    sets = LibraryProblemSets(Places([]), NONE)
     whole = await sets.look_up(ProblemSetRef("basics"))
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
     assert whole.ref.digest != part.ref.digest
@@ -58,7 +62,7 @@ async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     (tmp_path / "own" / "link.jsonl").symlink_to(tmp_path / "mine.jsonl")
-    sets = LibraryProblemSets(Places([str(tmp_path / "own")]))
+    sets = LibraryProblemSets(Places([str(tmp_path / "own")]), NONE)
     for name in ("mine.jsonl", "none.jsonl", "own/link.jsonl", "own/../mine.jsonl"):
         with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
             await sets.look_up(ProblemSetRef(f"{tmp_path}/{name}"))
@@ -70,7 +74,7 @@ async def test_a_file_of_pairs_has_the_fingerprints_of_its_problems(tmp_path: Pa
     pairs = [{"problem": "Add.", "chosen": "a", "rejected": str(number)} for number in range(3)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(one) for one in pairs))
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM))
-    sets = LibraryProblemSets(Places([str(tmp_path)]))
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE)
     found = await sets.pairs(ProblemSetRef(str(tmp_path / "pairs.jsonl"), limit=2))
     problems = await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
     assert (found.size, found.form, found.fingerprints) == (2, "", problems.fingerprints)
@@ -81,3 +85,71 @@ async def test_a_file_of_pairs_has_the_fingerprints_of_its_problems(tmp_path: Pa
         await sets.pairs(ProblemSetRef(str(tmp_path / "none.jsonl")))
     with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
         await sets.pairs(ProblemSetRef("/etc/passwd"))
+
+
+GIVEN = """
+import itertools
+
+
+def mine(split):
+    print("what it prints is no answer")
+    if split == "broken":
+        raise ValueError("no such table")
+    if split == "bad":
+        return [{"prompt": "Add.", "tests": [{"args": [1]}]}]
+    if split == "endless":
+        return (problem(number) for number in itertools.count(3))
+    return [problem(number) for number in range({"train": 3, "one": 1}.get(split, 0))]
+
+
+def problem(number):
+    tests = [{"check": "assert 1 +"}] if number == 2 else [{"args": [1], "expected": number}]
+    return {"prompt": f"Add {number}.", "entry_point": "f", "tests": tests}
+"""
+
+
+@pytest.fixture
+def given(make_plugin: Callable[..., None]) -> LibraryProblemSets:
+    make_plugin("mine", GIVEN, dataset="mine")
+    return LibraryProblemSets(Places([]), InstalledPlugins(["mine"]))
+
+
+async def test_a_plugin_gives_problems_as_a_file_does(given: LibraryProblemSets) -> None:
+    found = await given.look_up(ProblemSetRef("plugin:mine/train"))
+    assert (found.ref.name, found.size, len(found.faults)) == ("plugin:mine/train", 3, 1)
+    assert found.faults[0].startswith("plugin:mine-train/3: tests[0].check: is no Python")
+    assert (await given.look_up(ProblemSetRef("plugin:mine/train"))).ref.digest == found.ref.digest
+    assert (await given.look_up(ProblemSetRef("plugin:mine/train", limit=1))).ref.digest != found.ref.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("plugin:mine/broken", "the dataset mine failed: ValueError: no such table"),
+        ("plugin:mine/bad", "plugin:mine-bad problem 1: tests\\[0\\].expected: is missing"),
+        ("plugin:other", "no dataset 'other' is installed; there are: mine"),
+    ],
+)
+async def test_what_a_plugin_can_not_give_is_refused_with_the_reason(
+    given: LibraryProblemSets, name: str, reason: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=reason):
+        await given.look_up(ProblemSetRef(name))
+
+
+async def test_of_an_endless_one_the_limit_is_taken(given: LibraryProblemSets) -> None:
+    assert (await given.look_up(ProblemSetRef("plugin:mine/endless", limit=4))).size == 4
+
+
+async def test_a_split_without_problems_is_not_there(given: LibraryProblemSets) -> None:
+    with pytest.raises(NotFound, match="the dataset mine has no problems in its split validation"):
+        await given.look_up(ProblemSetRef("plugin:mine/validation"))
+
+
+async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[..., None], tmp_path: Path) -> None:
+    make_plugin("mine", f"def mine(split): open({str(tmp_path / 'ran')!r}, 'w')", dataset="mine")
+    with pytest.raises(
+        InvalidArgument, match="the operator has not allowed it: RATCHET_TRAINER_PLUGINS=mine allows it"
+    ):
+        await LibraryProblemSets(Places([]), InstalledPlugins([])).look_up(ProblemSetRef("plugin:mine"))
+    assert not (tmp_path / "ran").exists()

@@ -161,6 +161,22 @@ def test_what_compares_with_references_needs_them(make_spec: Any) -> None:
     assert said == "must not be similarity, which needs references: mine/7 of problems has none"
 
 
+def test_what_has_no_tests_your_own_rewards_judge_alone(make_spec: Any) -> None:
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("sums.jsonl"), 1000, without_tests="sums/7"))
+    own = Component("sums", program="print([1])")
+    assert named(make_spec(reward=Reward(components=(own,))), found=found) == {}
+    reward = Reward(components=(Component("tests_passed"), replace(own, passing_only=True), Component("efficiency")))
+    said = named(make_spec(reward=reward), found=found)
+    assert set(said) == {
+        "spec.reward.components[0].name",
+        "spec.reward.components[1].passing_only",
+        "spec.reward.components[2].name",
+    }
+    assert said["spec.reward.components[0].name"].startswith(
+        "must not be tests_passed, which needs tests: sums/7 of problems has none; a reward of your own can judge it"
+    )
+
+
 def test_gdpo_compares_completions_of_a_group(make_spec: Any) -> None:
     reward = Reward("balanced", combination="gdpo")
     assert named(make_spec(reward=reward)) == {}

@@ -19,14 +19,20 @@ from verl.trainer.ppo import core_algos
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.names import Location
 from ratchet_problems import load
-from trainer_service.domain.plugins import Plugin, PluginKind
+from trainer_service.domain import defaults, recipes
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import Installed, Plugin, PluginKind
+from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.references import Found
 from trainer_service.job import plugins
 from trainer_service.job.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.job.verl.driver.samplers import PluginSampler
 from trainer_service.job.verl.runtime import compose_config
 
 pytestmark = pytest.mark.verl
+STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 PROBLEMS = load("composed/train", limit=8)
 
 
@@ -101,6 +107,23 @@ def test_verl_takes_advantages_by_their_name(plugin: Plugin, make_job: Any, make
     found = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)
     advantages, _ = found(torch.tensor([[1.0], [0.0]]), torch.ones(2, 1), index=["a", "a"], config=config.algorithm)
     assert advantages.tolist() == [[0.5], [-0.5]]
+
+
+def test_an_algorithm_is_its_loss_its_advantage_and_its_defaults(
+    install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch, make_job: Any, make_spec: Any
+) -> None:
+    monkeypatch.syspath_prepend(str(install_plugin("algorithm", "middling")))
+    there = [Installed(one, allowed=True) for one in plugins.installed()]
+    recipe = recipes.read(plugins.function_of(PluginKind.ALGORITHM, "middling")())
+    spec = recipes.expanded(make_spec(algorithm="", plugins=(Plugin("algorithm", "middling"),)), recipe)
+    complete = defaults.complete(spec, Found(STARTER, plugins=there), Limits(accelerators=4))
+    assert [one.kind for one in complete.plugins if one.digest] == ["algorithm", "loss", "advantage"]
+    config = compose_config("ppo_trainer", rl_overrides(make_job(complete), None))
+    actor = config.actor_rollout_ref.actor
+    assert (config.algorithm.adv_estimator, actor.policy_loss.loss_mode) == (PLUGIN_NAME, PLUGIN_NAME)
+    assert (config.actor_rollout_ref.rollout.n, actor.optim.lr_scheduler_type) == (8, "cosine")
+    for kind in (PluginKind.LOSS, PluginKind.ADVANTAGE):
+        assert plugins.load(complete.plugins, kind) is not None
 
 
 @pytest.mark.parametrize("plugin", ["sampler"], indirect=True)

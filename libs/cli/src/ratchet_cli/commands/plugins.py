@@ -1,4 +1,5 @@
-"""`ratchet new sampler|loss|advantage`: a plug-in of training, as a Python package from its template."""
+"""`ratchet new sampler|loss|advantage|algorithm|dataset`, and `ratchet new reward --installed`: a plug-in of
+training, as a Python package from its template."""
 
 import sys
 from keyword import iskeyword
@@ -10,6 +11,15 @@ import typer
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import say
 
+ENTRIES = {
+    "algorithm": {"algorithm": "NAME", "loss": "loss", "advantage": "advantage"},
+}
+"""The functions of a template by their kinds, where there is more than the one."""
+USED = {
+    "dataset": "--problems plugin:NAME/train",
+    "reward": "--reward plugin:NAME",
+    "math_reward": "--reward plugin:NAME",
+}
 TRAINERS = ("numpy", "ray", "tensordict", "torch", "transformers", "verl")
 """Modules that training imports."""
 NameArgument = Annotated[str, typer.Argument(help="Of the plug-in and its package: letters, digits and _.")]
@@ -31,9 +41,24 @@ def new_advantage(name: NameArgument, folder: FolderOption = Path()) -> None:
     _write("advantage", name, folder)
 
 
-def _write(kind: str, name: str, folder: Path) -> None:
+def new_algorithm(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write an algorithm of your own (a base with its own loss, advantages and defaults), a package with a test."""
+    _write("algorithm", name, folder)
+
+
+def new_dataset(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write a data set of your own (a function that gives problems), a package with a test."""
+    _write("dataset", name, folder)
+
+
+def new_installed_reward(task: str, name: str, folder: Path) -> None:
+    _write("math_reward" if task == "math" else "reward", name, folder)
+
+
+def _write(template: str, name: str, folder: Path) -> None:
     from importlib.resources import files
 
+    kind = template.removeprefix("math_")
     if not (name.isidentifier() and name.isascii()) or iskeyword(name):
         raise CommandError(f"{name} is no name for a {kind}: use letters, digits and _.", code=2)
     if name in sys.stdlib_module_names or name in TRAINERS:
@@ -42,13 +67,18 @@ def _write(kind: str, name: str, folder: Path) -> None:
     templates = files("ratchet_cli") / "templates" / "plugins"
     wanted = {
         "pyproject.toml": "pyproject.toml.txt",
-        f"{name}.py": f"{kind}.py.txt",
-        f"test_{name}.py": f"test_{kind}.py.txt",
+        f"{name}.py": f"{template}.py.txt",
+        f"test_{name}.py": f"test_{template}.py.txt",
     }
+    entries = "\n\n".join(
+        f'[project.entry-points."ratchet.{of}"]\nNAME = "NAME:{function}"'
+        for of, function in ENTRIES.get(kind, {kind: "NAME"}).items()
+    )
+    needs = '"math-verify[antlr4_9_3]>=0.8"' if template == "math_reward" else ""
     try:
         package.mkdir()
-        for file, template in wanted.items():
-            text = (templates / template).read_text(encoding="utf-8")
+        for file, source in wanted.items():
+            text = (templates / source).read_text(encoding="utf-8").replace("ENTRIES", entries).replace("NEEDS", needs)
             (package / file).write_text(text.replace("NAME", name).replace("KIND", kind), encoding="utf-8")
             say(str(package / file))
     except FileExistsError as error:
@@ -58,4 +88,5 @@ def _write(kind: str, name: str, folder: Path) -> None:
     # "./": a bare name is what a package index has under it
     at = package if package.is_absolute() else f"./{package}"
     say(f"Install it where the trainer runs: .venvs/tools/bin/uv pip install --python .venvs/trainer {at}")
-    say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train --plugin {kind}={name}")
+    used = USED.get(template, f"--plugin {kind}=NAME").replace("NAME", name)
+    say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train {used}")

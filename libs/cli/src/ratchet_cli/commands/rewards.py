@@ -9,6 +9,7 @@ import typer
 
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands import plugins
 from ratchet_cli.commands.options import Limit, TargetOption
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.commands.yaml_files import reward_spec
@@ -23,11 +24,11 @@ app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 
 CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
-TASKS = ("code",)
+TASKS = ("code", "math", "qa")
 REGISTERED = "name@number; name alone is its newest version."
 REWARD = (
     "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. One of the "
-    "registry: brevity@2. Or a .yaml."
+    "registry: brevity@2. A plug-in: plugin:NAME. Or a .yaml."
 )
 
 
@@ -60,18 +61,24 @@ def new_reward(
     name: Annotated[str, typer.Argument(help="Of the reward: letters, digits and _.")],
     task: Annotated[str, typer.Option(help=f"What it scores: {', '.join(TASKS)}.")] = "code",
     folder: Annotated[Path, typer.Option(help="Where its files go.")] = Path(),
+    installed: Annotated[
+        bool, typer.Option("--installed", help="A package with an entry point, a plug-in: it runs beside training.")
+    ] = False,
 ) -> None:
     """Write a reward of your own, NAME.py, and its test."""
     from importlib.resources import files
 
     if task not in TASKS:
         raise CommandError(f"--task {task}: choose one of {', '.join(TASKS)}.", code=2)
+    if installed:
+        plugins.new_installed_reward(task, name, folder)
+        return
     if not (name.isidentifier() and name.isascii()) or iskeyword(name):
         raise CommandError(f"{name} is no name for a reward: use letters, digits and _.", code=2)
     if name in sys.stdlib_module_names:
         raise CommandError(f"{name} is a module of Python's, which {name}.py would hide: take another name.", code=2)
-    templates = files("ratchet_cli") / "templates"
-    for file, template in ((f"{name}.py", "reward.py.txt"), (f"test_{name}.py", "test_reward.py.txt")):
+    templates = files("ratchet_cli") / "templates" / "rewards"
+    for file, template in ((f"{name}.py", f"{task}.py.txt"), (f"test_{name}.py", f"test_{task}.py.txt")):
         path = folder / file
         try:
             with path.open("x", encoding="utf-8") as new_file:
@@ -81,7 +88,9 @@ def new_reward(
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
-    say(f"Test it: pytest {folder / f'test_{name}.py'}. Train on it: ratchet train --reward tests=0.9,{name}.py=0.1")
+    of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else f"--problems mine.jsonl --reward {name}.py"
+    trained = f"Train on it: ratchet train {of_tests}"
+    say(f"Test it: pytest {folder / f'test_{name}.py'}. {trained}")
 
 
 @app.command("add")

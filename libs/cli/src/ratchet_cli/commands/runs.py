@@ -101,7 +101,7 @@ def train(
         spec = trainer_pb2.RunSpec(
             display_name=name,
             base=refs.model_to_proto(base),
-            algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
+            algorithm=_algorithm(context, algorithm, plugin),
             problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
             pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
@@ -167,6 +167,15 @@ def plugins(pairs: Sequence[str]) -> list[trainer_pb2.Plugin]:
     """Raises CommandError for what is not KIND=NAME."""
     parts = [pair.partition("=") for pair in pairs]
     return [trainer_pb2.Plugin(kind=one_of(kind, PLUGINS, "--plugin"), name=name) for kind, _, name in parts]
+
+
+def _algorithm(context: typer.Context, name: str, plugins: Sequence[str]) -> trainer_pb2.Algorithm.ValueType:
+    """None where a plug-in stands for it, and no other is asked for."""
+    given = context.get_parameter_source("algorithm")
+    is_default = given is not None and given.name == "DEFAULT"
+    if is_default and any(one.startswith("algorithm=") for one in plugins):
+        return trainer_pb2.ALGORITHM_UNSPECIFIED
+    return one_of(name, ALGORITHMS, "--algorithm")
 
 
 def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ratchet_benchmarks
+import ratchet_problems
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.terminal.errors import CommandError
@@ -50,7 +51,7 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
     fails, Unavailable when the sandbox failed.
     """
     wanted = from_proto(spec)
-    lookup = asyncio.run(ratchet_rewards.look_up(wanted, _registered))
+    lookup = asyncio.run(ratchet_rewards.look_up(wanted, _registered, _plugin))
     reward = ratchet_rewards.completed(wanted, lookup)
     faults = Faults().under("reward")
     ratchet_rewards.check(reward, faults, lookup)
@@ -61,10 +62,15 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
             groups.setdefault(sample.problem_id, []).append(sample)
     except (SampleFileError, OSError) as error:
         raise CommandError(f"The samples cannot be read: {error}.") from error
-    known = {problem.id: problem for problem in ratchet_benchmarks.load(problems).problems}
+    known = {problem.id: problem for problem in _problems(problems)}
     if strange := [name for name in groups if name not in known]:
         raise CommandError(f"{problems} has no problem {strange[0]}.")
     return asyncio.run(_score(reward, [(known[name], group) for name, group in groups.items()], step, target))
+
+
+def _problems(name: str) -> Sequence[Problem]:
+    """A file's may have no tests, which nothing else takes."""
+    return ratchet_problems.load(name) if name.endswith(".jsonl") else ratchet_benchmarks.load(name).problems
 
 
 async def _registered(ref: RewardRef) -> Registered:
@@ -75,6 +81,11 @@ async def _registered(ref: RewardRef) -> Registered:
     except RatchetClientError as error:
         raise NotFound(str(error)) from error
     return Registered(RewardRef(reward.name, reward.number), reward.source)
+
+
+async def _plugin(name: str) -> str:
+    """Raises NotFound: what is beside the trainer, this command can't call."""
+    raise NotFound(f"plugin:{name} is called where the trainer runs only: try it by the test of its package")
 
 
 async def _score(

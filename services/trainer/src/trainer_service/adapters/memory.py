@@ -21,6 +21,7 @@ from trainer_service.domain.ports import (
     RegisteredVersion,
     VersionState,
 )
+from trainer_service.domain.recipes import Recipe
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -247,11 +248,15 @@ class MemoryProblems:
 
 
 class MemoryPlugins:
-    def __init__(self, plugins: Sequence[Installed] = ()) -> None:
+    def __init__(self, plugins: Sequence[Installed] = (), recipes: Mapping[str, Recipe] | None = None) -> None:
         self._plugins = plugins
+        self._recipes = recipes or {}
 
     async def installed(self) -> Sequence[Installed]:
         return self._plugins
+
+    async def recipe(self, name: str) -> Recipe:
+        return self._recipes[name]
 
 
 class MemoryPolicies:

@@ -4,8 +4,12 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from trainer_service.domain.plugins import Installed
+from ratchet_kit.errors import InvalidArgument
+from trainer_service.domain import recipes
+from trainer_service.domain.plugins import Installed, PluginKind
+from trainer_service.domain.recipes import Recipe
 from trainer_service.job import plugins
+from trainer_service.job.called import Called
 
 
 class InstalledPlugins:
@@ -16,6 +20,18 @@ class InstalledPlugins:
     async def installed(self) -> Sequence[Installed]:
         found = await asyncio.to_thread(plugins.installed)
         return [Installed(one, not self._allowed.isdisjoint(map(_normal, (one.package, one.name)))) for one in found]
+
+    async def recipe(self, name: str) -> Recipe:
+        return await asyncio.to_thread(_recipe, name)
+
+
+def _recipe(name: str) -> Recipe:
+    with Called(PluginKind.ALGORITHM, name) as call:
+        said = call()
+    try:
+        return recipes.read(said)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"the algorithm {name} says what can't be: {error.message}") from error
 
 
 def _normal(name: str) -> str:

@@ -1,22 +1,30 @@
-"""ProblemSets by ratchet_problems: named sets, and JSONL files (of problems, of pairs) that this machine can read."""
+"""ProblemSets by ratchet_problems: named sets, JSONL files (of problems, of pairs) that this machine can read, and what
+plug-ins give."""
 
 import asyncio
 from dataclasses import replace
 
-from ratchet_kit.errors import NotFound
+from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import data_digest, examine, fingerprint, load
+from ratchet_problems import data_digest, examine, fingerprint
 from ratchet_problems import pairs as pair_files
-from trainer_service.domain.ports import FoundSet
+from trainer_service.domain.plugins import PREFIX, PluginKind, dataset_of, missing
+from trainer_service.domain.ports import FoundSet, Plugins
 from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.job import problems as problem_sets
 
 
 class LibraryProblemSets:
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, plugins: Plugins) -> None:
         """`places`: where callers' files may lie."""
         self._places = places
+        self._plugins = plugins
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
+        if ref.name.startswith(PREFIX):
+            reason = missing(PluginKind.DATASET, dataset_of(ref.name), await self._plugins.installed())
+            if reason:
+                raise InvalidArgument(reason)
         return await asyncio.to_thread(_look_up, self._places, ref)
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
@@ -42,11 +50,18 @@ def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
 def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     if ref.name.endswith(".jsonl"):
         ref = _located(places, ref)
-    problems = load(ref.name, limit=ref.limit)
+    problems = problem_sets.read(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
     prints = tuple(fingerprint(problem) for problem in problems)
     # Those by name are our own, and tested.
-    examined = problems if ref.name.endswith(".jsonl") else ()
-    faults = tuple(f"{problem.id}: {fault}" for problem in examined if (fault := examine(problem)))
-    without = next((problem.id for problem in problems if not problem.references), "")
-    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints, faults, without)
+    examined = problems if ref.name.endswith(".jsonl") or ref.name.startswith(PREFIX) else ()
+    faults = tuple(f"{problem.id}: {fault}" for problem in examined if problem.tests and (fault := examine(problem)))
+    return FoundSet(
+        replace(ref, digest=data_digest(problems)),
+        len(problems),
+        forgeable,
+        prints,
+        faults,
+        without_reference=next((problem.id for problem in problems if not problem.references), ""),
+        without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+    )

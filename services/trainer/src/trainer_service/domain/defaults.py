@@ -4,7 +4,7 @@ An algorithm's own defaults stand in its row (`algorithms`). Which set a run is 
 sets there are: `references` finds it.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import ratchet_rewards
 from ratchet_kit.work import Priority
@@ -66,14 +66,14 @@ def _hyperparameters(
 ) -> Hyperparameters:
     """`chosen`, with the algorithm's defaults where it says nothing."""
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
-    taken = _over(_over(chosen, of_size), algorithm.defaults)
-    taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
+    taken = chosen.over(of_size).over(algorithm.defaults)
+    taken = taken.over(_lengths(taken, base.max_tokens if base else 0))
     if algorithm.is_online:
         computed = Hyperparameters(
             mini_batch_size=_mini_batch(taken, algorithm.updates, resources.ranks),
             temperature_end=taken.temperature,
         )
-        taken = _over(taken, computed)
+        taken = taken.over(computed)
     return _passes(taken, algorithm, resources, base, limits)
 
 
@@ -82,14 +82,14 @@ def _passes(
 ) -> Hyperparameters:
     """With the longest passes, and the fewest computed twice, that the memory holds."""
     if taken.micro_batch_size is not None and taken.micro_batch_size > 0:
-        taken = _over(taken, Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.together))
+        taken = taken.over(Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.together))
     counted = training(taken, algorithm, resources, base, limits)
     if counted is None or limits.memory_bytes is None:
         passes = Passes(max(taken.together, LEAST_TOKENS), recomputed=True)
     else:
         passes = fitting(counted, limits.memory_bytes, taken.micro_batch_tokens, taken.gradient_checkpointing)
     chosen = Hyperparameters(micro_batch_tokens=passes.tokens, gradient_checkpointing=passes.recomputed)
-    return _over(taken, chosen)
+    return taken.over(chosen)
 
 
 def _mini_batch(taken: Hyperparameters, updates: int, ranks: int) -> int:
@@ -109,9 +109,3 @@ def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
     ]
     prompt, response = (max(1, min(TOKENS, tokens)) for tokens in left)
     return Hyperparameters(max_prompt_tokens=prompt, max_response_tokens=response)
-
-
-def _over(first: Hyperparameters, second: Hyperparameters) -> Hyperparameters:
-    """`first`, and where it says nothing, `second`."""
-    missing = {f.name: getattr(second, f.name) for f in fields(Hyperparameters) if getattr(first, f.name) is None}
-    return replace(first, **missing)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from trainer_service.domain import collapse, drifts
+from trainer_service.domain import collapse, drifts, gaps
 from trainer_service.domain.run import Notice
 from trainer_service.domain.series import Series, latest, values
 from trainer_service.domain.thresholds import FIRST, IN_A_ROW, LATEST, Thresholds
@@ -133,6 +133,7 @@ GUARDS: Sequence[Guard] = (
     Guard("length", False, drifts.drifting_length),
     Guard("truncated", False, drifts.truncated),
     Guard("repetition", False, drifts.repeating),
+    Guard("reward_gap", False, gaps.reward_in_training_alone),
     Guard("tampering", False, drifts.tampering),
     Guard("verdicts", False, drifts.shifting_verdicts),
 )

@@ -14,6 +14,18 @@ class PluginKind(StrEnum):
     """The loss of the policy."""
     ADVANTAGE = "advantage"
     """How advantages are made of rewards."""
+    ALGORITHM = "algorithm"
+    """What stands for an algorithm's name: a base, and what is other than it (`recipes`)."""
+    DATASET = "dataset"
+    """Problems. A spec names it as a set, "plugin:NAME"; not among its plug-ins."""
+    REWARD = "reward"
+    """A component of the reward. A spec names it there, "plugin:NAME"; not among its plug-ins."""
+
+
+IN_A_SPEC = (PluginKind.SAMPLER, PluginKind.LOSS, PluginKind.ADVANTAGE, PluginKind.ALGORITHM)
+"""Those that stand among the plug-ins of a spec."""
+PREFIX = "plugin:"
+"""Of a plug-in's name where other names could stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +56,22 @@ def check(wanted: Sequence[Plugin], there: Sequence[Installed], faults: Faults) 
     """Adds a fault for each that is of no kind, is not there, is not allowed, or is the second of its kind."""
     for index, one in enumerate(wanted):
         field = faults.under(f"plugins[{index}]")
-        if not field.one_of("kind", one.kind.upper(), [kind.upper() for kind in PluginKind]):
+        if not field.one_of("kind", one.kind.upper(), [kind.upper() for kind in IN_A_SPEC]):
             continue
         field.unless(one.kind not in [other.kind for other in wanted[:index]], "kind", "must not be named twice")
-        found = [each for each in there if (each.plugin.kind, each.plugin.name) == (one.kind, one.name)]
-        if not found:
-            field.add("name", f"leads nowhere: no {one.kind} {one.name[:80]!r} is installed; {_there(one.kind, there)}")
-        elif not found[0].allowed:
-            package = found[0].plugin.package
-            how = f"RATCHET_TRAINER_PLUGINS={package} allows it"
-            field.add("name", f"must be allowed by the operator: {how}; {_there(one.kind, there)}")
+        if reason := missing(one.kind, one.name, there):
+            field.add("name", f"leads nowhere: {reason}")
+
+
+def missing(kind: str, name: str, there: Sequence[Installed]) -> str:
+    """Why a run can't have it; empty where it can."""
+    found = [each for each in there if (each.plugin.kind, each.plugin.name) == (kind, name)]
+    if not found:
+        return f"no {kind} {name[:80]!r} is installed; {_there(kind, there)}"
+    if not found[0].allowed:
+        how = f"RATCHET_TRAINER_PLUGINS={found[0].plugin.package} allows it"
+        return f"the operator has not allowed it: {how}; {_there(kind, there)}"
+    return ""
 
 
 def _there(kind: str, there: Sequence[Installed]) -> str:
@@ -63,3 +81,8 @@ def _there(kind: str, there: Sequence[Installed]) -> str:
 
 def named(plugins: Sequence[Plugin], kind: PluginKind) -> Plugin | None:
     return next((one for one in plugins if one.kind == kind), None)
+
+
+def dataset_of(problems: str) -> str:
+    """The dataset that a set of problems, "plugin:NAME" or "plugin:NAME/SPLIT", is of; empty for any other set."""
+    return problems.removeprefix(PREFIX).partition("/")[0] if problems.startswith(PREFIX) else ""

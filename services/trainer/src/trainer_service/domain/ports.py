@@ -14,6 +14,7 @@ from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.plugins import Installed
+from trainer_service.domain.recipes import Recipe
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -279,6 +280,8 @@ class FoundSet:
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
     without_reference: str = ""
     """The id of one that has none, where there is one."""
+    without_tests: str = ""
+    """The id of one that has none, where there is one."""
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
 
@@ -303,6 +306,10 @@ class ProblemSets(Protocol):
 class Plugins(Protocol):
     async def installed(self) -> Sequence[Installed]:
         """Plug-ins that jobs can import, each with whether the operator allows it."""
+        ...
+
+    async def recipe(self, name: str) -> Recipe:
+        """What an installed and allowed plug-in of the kind algorithm says. Raises InvalidArgument, DataLoss."""
         ...
 
 

@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import ratchet_rewards
-from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Lookup
+from trainer_service.domain import plugins, recipes
 from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.plugins import Installed
+from trainer_service.domain.plugins import Installed, PluginKind
 from trainer_service.domain.ports import (
     FoundModel,
     FoundSet,
@@ -53,6 +54,21 @@ class References:
         self._problems = problems
         self._plugins = plugins
 
+    async def expand(self, spec: RunSpec, faults: Faults) -> RunSpec:
+        """With what the plug-in that stands for its algorithm says; one that has none stays as it is."""
+        wanted = plugins.named(spec.plugins, PluginKind.ALGORITHM)
+        if wanted is None or plugins.missing(wanted.kind, wanted.name, await self._plugins.installed()):
+            return spec  # `validation.check` names what is missing
+        try:
+            recipe = await self._plugins.recipe(wanted.name)
+            if spec.algorithm not in ("", recipe.base):
+                base = recipe.base.upper()
+                faults.add("algorithm", f"must be absent, or {base}: the algorithm {wanted.name} is built on it")
+            return recipes.expanded(spec, recipe)
+        except (InvalidArgument, DataLoss) as error:
+            faults.add(f"plugins[{spec.plugins.index(wanted)}].name", error.message)
+            return spec
+
     async def find(self, spec: RunSpec, faults: Faults) -> Found:
         """What leads nowhere is added to `faults`.
 
@@ -68,10 +84,17 @@ class References:
         if spec.validation_problems:
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
-            validated = await self._validation_split(spec.problems)
-        rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find)
-        plugins = await self._plugins.installed() if spec.plugins else ()
-        return Found(base, problems, validated, rewards, plugins, pairs)
+            validated = await self._validation_split(spec.problems, faults)
+        rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
+        there = await self._plugins.installed() if spec.plugins else ()
+        return Found(base, problems, validated, rewards, there, pairs)
+
+    async def _reward_plugin(self, name: str) -> str:
+        """Its digest. Raises NotFound."""
+        there = await self._plugins.installed()
+        if reason := plugins.missing(PluginKind.REWARD, name, there):
+            raise NotFound(reason)
+        return next(one.plugin.digest for one in there if (one.plugin.kind, one.plugin.name) == ("reward", name))
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:
@@ -97,7 +120,7 @@ class References:
             faults.add(f"{field}.name", f"leads nowhere: {error.message}")
             return None
 
-    async def _validation_split(self, problems: ProblemSetRef) -> FoundSet | None:
+    async def _validation_split(self, problems: ProblemSetRef, faults: Faults) -> FoundSet | None:
         """The default: a set that has splits is validated on its own validation split; any other, on nothing."""
         split = problems.validation_split
         if split is None:
@@ -105,4 +128,7 @@ class References:
         try:
             return await self._problems.look_up(split)
         except NotFound:
+            return None
+        except InvalidArgument as error:  # a plug-in's
+            faults.add("validation_problems.name", f"leads nowhere: {error.message}")
             return None

@@ -92,6 +92,7 @@ class Runs:
         request = Request.of(request_id, asdict(spec))
         if known := await self._store.made_by(request):
             return known
+        spec = await self._references.expand(spec, faults)
         found = await self._references.find(spec, faults)
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)

@@ -1,6 +1,6 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from ratchet_kit.names import AnyModel
@@ -110,6 +110,11 @@ class Hyperparameters:
     overlong_penalty: float | None = None
     overlong_buffer: float | None = None
     dpo_beta: float | None = None
+
+    def over(self, second: "Hyperparameters") -> "Hyperparameters":
+        """These, and where they say nothing, `second`."""
+        missing = {f.name: getattr(second, f.name) for f in fields(self) if getattr(self, f.name) is None}
+        return replace(self, **missing)
 
     @property
     def max_tokens(self) -> int:

@@ -51,6 +51,9 @@ class Thresholds:
     verdict_shift: float = 0.3
     """How much more of the programs of the last five steps end in one way other than PASSED (TIME_LIMIT, say) than
     in the first ten. The noise of five steps of sixteen prompts is about 0.1."""
+    reward_gap: float = 0.1
+    """How much more the reward has risen in training than in validation, at the lower end of its interval. Tests that a
+    wrong program passes look like this, and so does learning by heart: steps of 16 prompts tell 0.4 apart from 0.1."""
     collapse_confidence: float = 0.9999
     """Stops when the whole interval of the difference to the base is below 0. A run is looked at hundreds of times, so
     that each look may be wrong once in ten thousand; from 0.41 to 0.00, 40 problems are enough."""

@@ -54,6 +54,7 @@ _THRESHOLDS: dict[str, dict[str, float]] = {
     "tampered_share": _SHARE,
     "tampered_limit": _SHARE,
     "verdict_shift": _SHARE,
+    "reward_gap": _SHARE,
     "collapse_confidence": {"at_least": 0, "below": 1},
 }
 _FACTORS = ("gradient_spike", "loss_rise", "length_drift")
@@ -79,6 +80,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     algorithm = ALGORITHMS.get(spec.algorithm)
     verl_settings.check(spec.verl_overrides, algorithm, faults)
     if algorithm is None:
+        if not spec.algorithm and plugins.named(spec.plugins, PluginKind.ALGORITHM):
+            return  # what it is, a plug-in would have said
         faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
     if not algorithm.takes_examples and not spec.forgeable_rewards:
@@ -134,13 +137,17 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
         deviation = "must not be gdpo, which divides by deviations: DR_GRPO is GRPO without that"
         faults.unless(algorithm.name != "dr_grpo", "combination", deviation)
     for place, component in enumerate(reward.components):
-        known = ratchet_rewards.COMPONENTS.get(component.name)
-        if component.program or known is None or not known.needs_reference:
-            continue
+        known = None if component.is_own else ratchet_rewards.COMPONENTS.get(component.name)
+        own = faults.under(f"components[{place}]")
         for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
-            if there and there.without_reference:
+            if known and known.needs_reference and there and there.without_reference:
                 bare = f"{there.without_reference} of {field} has none"
-                faults.add(f"components[{place}].name", f"must not be {component.name}, which needs references: {bare}")
+                own.add("name", f"must not be {component.name}, which needs references: {bare}")
+            if known and known.needs_tests and there and there.without_tests:
+                bare = f"{there.without_tests} of {field} has none; a reward of your own can judge it (docs/rewards.md)"
+                own.add("name", f"must not be {component.name}, which needs tests: {bare}")
+            if component.passing_only and there and there.without_tests:
+                own.add("passing_only", f"must be false: {there.without_tests} of {field} has no tests to pass")
 
 
 def _check_plugins(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:

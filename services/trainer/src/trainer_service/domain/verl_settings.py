@@ -6,6 +6,7 @@ read with the rights of the platform; the rest are set from the spec, and a seco
 
 import re
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 
 from ratchet_kit.faults import Faults
 from ratchet_rewards import Combination
@@ -99,22 +100,73 @@ PAIRS: Mapping[str, str] = {name: form for name, form in EXAMPLES.items() if nam
 """The same for those that learn from pairs, which stay together."""
 
 
-_REWARDS = ("reward.", "reward_model.", "custom_reward_function.", "algorithm.gdpo_")
-_KL = ("algorithm.use_kl_in_reward", "algorithm.kl_", "actor_rollout_ref.actor.use_kl_loss")
-_RATES = ("lr_scheduler_type", "min_lr_ratio", "num_cycles", "warmup_style")
 _LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 _DEVIATION = "algorithm.norm_adv_by_std_in_grpo"
 _OWN_LOSSES = ("gspo", "cispo")
 
 
+_REPLACED: tuple[tuple[str, str], ...] = (
+    ("reward*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
+    ("custom_reward_function*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
+    ("algorithm.gdpo_*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
+    ("algorithm.use_kl_in_reward", "the hyperparameters kl_coefficient and kl_in_reward say it"),
+    ("algorithm.kl_*", "the hyperparameters kl_coefficient and kl_in_reward say it"),
+    ("actor_rollout_ref.actor.use_kl_loss", "the hyperparameters kl_coefficient and kl_in_reward say it"),
+    ("actor_rollout_ref.actor.kl_loss_coef", "the hyperparameters kl_coefficient and kl_in_reward say it"),
+    ("algorithm.adv_estimator", "the spec's algorithm says it, or a plug-in of the kind advantage (docs/plugins.md)"),
+    ("algorithm.filter_groups*", "the spec's algorithm says it: DAPO leaves out groups without a signal"),
+    ("algorithm.gamma", "the hyperparameter gamma says it"),
+    ("algorithm.lam", "the hyperparameter gae_lambda says it"),
+    ("data.train_files", "the spec's problems say it (for DPO its pairs)"),
+    ("data.val_files", "the spec's validation_problems say it"),
+    ("data.train_max_samples", "the limit of the spec's problems says it"),
+    ("data.val_max_samples", "the limit of the spec's validation_problems says it"),
+    ("data.train_batch_size", "the hyperparameter batch_size says it"),
+    ("data.max_prompt_length", "the hyperparameter max_prompt_tokens says it"),
+    ("data.max_response_length", "the hyperparameter max_response_tokens says it"),
+    ("data.filter_overlong_prompts*", "the spec's refuse_long_prompts says it"),
+    ("data.custom_cls*", "a plug-in of the kind dataset gives problems (docs/plugins.md)"),
+    ("data.sampler*", "a plug-in of the kind sampler draws problems (docs/plugins.md)"),
+    ("data.shuffle", "a plug-in of the kind sampler draws problems (docs/plugins.md)"),
+    ("data.seed", "the spec's seed says it"),
+    ("data.*chat_template*", "the spec's prompt_form says how prompts are put"),
+    ("actor_rollout_ref.rollout.n", "the hyperparameter group_size says it"),
+    ("actor_rollout_ref.rollout.temperature", "the hyperparameters temperature and temperature_end say it"),
+    ("actor_rollout_ref.rollout.*", "what generates is the rollout service, with settings of its own"),
+    ("actor_rollout_ref.model.path", "the spec's base says it"),
+    ("*.enable_gradient_checkpointing", "the hyperparameter gradient_checkpointing says it"),
+    ("*.lr_scheduler_type", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
+    ("*.min_lr_ratio", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
+    ("*.num_cycles", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
+    ("*.warmup_style", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
+    ("*.lr_warmup_steps*", "the hyperparameter warmup_steps says it"),
+    ("*.weight_decay", "the hyperparameter weight_decay says it"),
+    ("critic.optim.lr", "the hyperparameter critic_learning_rate says it"),
+    ("*optim.lr", "the hyperparameter learning_rate says it"),
+    ("*.grad_clip", "the hyperparameter max_grad_norm says it"),
+    ("*.ppo_mini_batch_size", "the hyperparameter mini_batch_size says it"),
+    ("*micro_batch_size*", "the hyperparameter micro_batch_size or micro_batch_tokens says it"),
+    ("*max_token_len_per_gpu", "the hyperparameter micro_batch_tokens says it"),
+    ("actor_rollout_ref.actor.clip_ratio*", "the hyperparameters clip_low and clip_high say it"),
+    ("actor_rollout_ref.actor.entropy_coeff", "the hyperparameter entropy_coefficient says it"),
+    ("actor_rollout_ref.actor.loss_agg_mode", "the spec's algorithm says it, or a plug-in of the kind loss"),
+    ("trainer.logger", "the spec's loggers say it"),
+    ("trainer.total_*", "the spec's steps and max_tokens say it"),
+    ("trainer.save_freq", "the spec's checkpoint_every says it"),
+    ("trainer.test_freq", "the spec's validate_every says it"),
+    ("trainer.n*nodes", "the spec's resources say it"),
+    ("trainer.n_gpus_per_node", "the spec's resources say it"),
+    ("trainer.device", "the spec's resources say it"),
+    ("trainer.*_name", "the spec's display_name is for people"),
+    ("trainer.resume*", "Ratchet resumes a run at its last checkpoint (ratchet runs resume)"),
+    ("trainer.default_local_dir", "Ratchet keeps a run's checkpoints in its own folder"),
+)
+"""What verl names and Ratchet has in its own place: the first pattern of a setting's name counts."""
+
+
 def _hint(name: str) -> str:
-    if name.startswith(_REWARDS):
-        return "what is rewarded, the spec's reward says (docs/rewards.md)"
-    if name.startswith(_KL):
-        return "the hyperparameters kl_coefficient and kl_in_reward say it"
-    if name.endswith(_RATES):
-        return "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"
-    return "docs/training.md lists verl's settings that a run may give"
+    found = (hint for pattern, hint in _REPLACED if fnmatchcase(name, pattern))
+    return next(found, "docs/training.md lists verl's settings that a run may give")
 
 
 def check(overrides: tuple[str, ...], algorithm: Algorithm | None, faults: Faults) -> None:

@@ -21,7 +21,9 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
+from trainer_service.domain.plugins import PluginKind
 from trainer_service.job.background import Background
+from trainer_service.job.called import Called
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy, rollouts
@@ -108,7 +110,12 @@ async def _open(
 
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
-    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor))
+    plugins = {
+        one.plugin: clients.enter_context(Called(PluginKind.REWARD, one.plugin, one.digest))
+        for one in job.spec.reward.components
+        if one.plugin
+    }
+    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins))
     return Session(
         job=job,
         schedule=schedule,

@@ -25,24 +25,27 @@ def load(plugins: Sequence[Plugin], kind: PluginKind) -> Callable[..., Any] | No
     Raises DataLoss when it is not the code that was found at Create, InvalidArgument when it cannot be imported.
     """
     wanted = named(plugins, kind)
-    if wanted is None:
-        return None
-    points = [point for point in entry_points(group=f"ratchet.{kind}") if point.name == wanted.name]
-    if not any(_plugin(kind, point) == wanted for point in points):
-        raise DataLoss(f"the {kind} {wanted.name} is not here as it was when the run was created: create it again")
+    return function_of(kind, wanted.name, wanted.digest) if wanted else None
+
+
+def function_of(kind: str, name: str, digest: str = "") -> Callable[..., Any]:
+    """Raises as `load`. `digest`: of its code; empty: it may be any."""
+    points = [point for point in entry_points(group=f"ratchet.{kind}") if point.name == name]
+    if not points or (digest and digest not in [_plugin(kind, point).digest for point in points]):
+        raise DataLoss(f"the {kind} {name} is not here as it was when the run was created: create it again")
     try:
         loaded = points[0].load()
     except Exception as error:  # whatever the code of others raises
-        raise InvalidArgument(f"the {kind} {wanted.name} cannot be imported: {error}") from error
+        raise InvalidArgument(f"the {kind} {name} cannot be imported: {error}") from error
     if not callable(loaded):
-        raise InvalidArgument(f"the {kind} {wanted.name} must be a function, as in its template (docs/plugins.md)")
+        raise InvalidArgument(f"the {kind} {name} must be a function, as in its template (docs/plugins.md)")
     function: Callable[..., Any] = loaded
     return function
 
 
-def _plugin(kind: PluginKind, point: EntryPoint) -> Plugin:
+def _plugin(kind: str, point: EntryPoint) -> Plugin:
     package, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
-    return Plugin(kind.value, point.name, package, version, _digest(point.module.partition(".")[0]))
+    return Plugin(str(kind), point.name, package, version, _digest(point.module.partition(".")[0]))
 
 
 def _digest(module: str) -> str:

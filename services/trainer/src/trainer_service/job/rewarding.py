@@ -99,7 +99,7 @@ class Rewarding:
     def weights(self, step: int) -> dict[str, float]:
         """Of the components whose weights change."""
         scheduled = (component for component in self.reward.components if component.schedule)
-        return {f"weight_{component.name}": component.weight_at(step) for component in scheduled}
+        return {f"weight_{component.name.replace(':', '_')}": component.weight_at(step) for component in scheduled}
 
     def _earned(self, measured: Measured, reward: float, step: int, tokens: int) -> Earned:
         within = max(-self._limit, min(self._limit, reward)) if self._limit else reward

@@ -30,7 +30,12 @@ def repetition(tokens: Sequence[int]) -> float:
 
 def components(earned: Sequence[Earned]) -> dict[str, float]:
     """The mean value of each component of the reward, of one completion or more."""
-    return {f"component_{name}": fmean(one.values[name] for one in earned) for name in earned[0].values}
+    return {f"component_{metric(name)}": fmean(one.values[name] for one in earned) for name in earned[0].values}
+
+
+def metric(component: str) -> str:
+    """Its name in those of metrics, where a plug-in's "plugin:x" is "plugin_x"."""
+    return component.replace(":", "_")
 
 
 class Tally:

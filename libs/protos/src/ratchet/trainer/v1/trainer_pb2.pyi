@@ -141,6 +141,8 @@ class _PluginKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PluginKind
     """The loss of the policy."""
     PLUGIN_KIND_ADVANTAGE: _PluginKind.ValueType  # 3
     """How advantages are made of rewards."""
+    PLUGIN_KIND_ALGORITHM: _PluginKind.ValueType  # 5
+    """Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
 
 class PluginKind(_PluginKind, metaclass=_PluginKindEnumTypeWrapper): ...
 
@@ -151,6 +153,8 @@ PLUGIN_KIND_LOSS: PluginKind.ValueType  # 2
 """The loss of the policy."""
 PLUGIN_KIND_ADVANTAGE: PluginKind.ValueType  # 3
 """How advantages are made of rewards."""
+PLUGIN_KIND_ALGORITHM: PluginKind.ValueType  # 5
+"""Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
 Global___PluginKind: _TypeAlias = PluginKind  # noqa: Y015
 
 @_typing.final
@@ -436,6 +440,7 @@ class Thresholds(_message.Message):
     TAMPERED_LIMIT_FIELD_NUMBER: _builtins.int
     VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
     COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    REWARD_GAP_FIELD_NUMBER: _builtins.int
     reward_limit: _builtins.float
     """Rewards beyond it, either way, are cut to it; they are from -1 to 1. Default 1."""
     kl_limit: _builtins.float
@@ -462,6 +467,8 @@ class Thresholds(_message.Message):
     """Rise of the share of programs that end in one way other than PASSED. Default 0.3."""
     collapse_confidence: _builtins.float
     """Stops: of the interval by which the policy is worse than its base. Default 0.9999."""
+    reward_gap: _builtins.float
+    """How much more the reward has risen in training than in validation, at the lower end of its interval. Default 0.1."""
     def __init__(
         self,
         *,
@@ -478,10 +485,11 @@ class Thresholds(_message.Message):
         tampered_limit: _builtins.float | None = ...,
         verdict_shift: _builtins.float | None = ...,
         collapse_confidence: _builtins.float | None = ...,
+        reward_gap: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__collapse_confidence: _TypeAlias = _typing.Literal["collapse_confidence"]  # noqa: Y015
     _WhichOneofArgType__collapse_confidence: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence"]  # noqa: Y015
@@ -499,6 +507,8 @@ class Thresholds(_message.Message):
     _WhichOneofArgType__no_signal_share: _TypeAlias = _typing.Literal["_no_signal_share", b"_no_signal_share"]  # noqa: Y015
     _WhichOneofReturnType__repetition_rise: _TypeAlias = _typing.Literal["repetition_rise"]  # noqa: Y015
     _WhichOneofArgType__repetition_rise: _TypeAlias = _typing.Literal["_repetition_rise", b"_repetition_rise"]  # noqa: Y015
+    _WhichOneofReturnType__reward_gap: _TypeAlias = _typing.Literal["reward_gap"]  # noqa: Y015
+    _WhichOneofArgType__reward_gap: _TypeAlias = _typing.Literal["_reward_gap", b"_reward_gap"]  # noqa: Y015
     _WhichOneofReturnType__reward_limit: _TypeAlias = _typing.Literal["reward_limit"]  # noqa: Y015
     _WhichOneofArgType__reward_limit: _TypeAlias = _typing.Literal["_reward_limit", b"_reward_limit"]  # noqa: Y015
     _WhichOneofReturnType__tampered_limit: _TypeAlias = _typing.Literal["tampered_limit"]  # noqa: Y015
@@ -525,6 +535,8 @@ class Thresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__no_signal_share) -> _WhichOneofReturnType__no_signal_share | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_rise) -> _WhichOneofReturnType__repetition_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_gap) -> _WhichOneofReturnType__reward_gap | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_limit) -> _WhichOneofReturnType__reward_limit | None: ...
     @_typing.overload
@@ -627,7 +639,7 @@ class RewardComponent(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or your own, with a program, or
-    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create.
+    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create. Or a plug-in: "plugin:NAME".
     """
     weight: _builtins.float
     """Absent means 1. Below 0 for what is not wanted. Absent for LEXICOGRAPHIC, which goes by the order."""
@@ -638,7 +650,7 @@ class RewardComponent(_message.Message):
     program: _builtins.str
     """Python source of a reward of one's own, 32 KiB at most of all together: it reads samples as JSON and prints scores, in the sandbox."""
     digest: _builtins.str
-    """Output only. Of the program, "sha256:<hex>"."""
+    """Output only. Of the program, or of the plug-in's code, "sha256:<hex>"."""
     version: _builtins.int
     """Of a reward of the registry, whose source `program` is; "brevity@2" as a name sets both. 0 for any other."""
     @_builtins.property
@@ -704,7 +716,9 @@ Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
 class Plugin(_message.Message):
-    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md."""
+    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md. Problems of a plug-in are named
+    as a set, "plugin:NAME" or "plugin:NAME/train"; a reward of one as a component.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

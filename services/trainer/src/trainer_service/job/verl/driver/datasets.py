@@ -9,8 +9,9 @@ from torch.utils.data import Dataset
 
 from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_environments import Task
-from ratchet_problems import Problem, data_digest, load, pairs
+from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
+from trainer_service.job import problems as problem_sets
 from trainer_service.job.lengths import fitting
 
 
@@ -24,7 +25,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
     def __init__(
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
-        problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
+        problems: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(problems)
         lengths = [len(prompt_ids(tokenizer, prompt_of(problem, config.prompt_form))) for problem in problems]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
@@ -50,7 +51,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     """
 
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
-        read = load(parquet_files, limit=_limit(max_samples))
+        read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
         problems = [problem for problem in read if problem.references]
         rows = {problem.id: self._row(problem, tokenizer, config.prompt_form) for problem in problems}

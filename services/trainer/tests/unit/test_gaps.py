@@ -1,0 +1,58 @@
+"""Rewards that rise in training alone."""
+
+import pytest
+
+from trainer_service.domain.gaps import reward_in_training_alone
+from trainer_service.domain.guards import GUARDS
+from trainer_service.domain.thresholds import Thresholds
+
+HERE = Thresholds()
+
+
+def steps(
+    first: float, last: float, base: float, score: float, groups: int = 16, problems: int = 64
+) -> list[dict[str, float]]:
+    sampled = [{"score_mean": first, "groups": float(groups)}] * 3 + [{"score_mean": last, "groups": float(groups)}] * 5
+    sampled[0] = sampled[0] | {"base_score": base}
+    sampled[-1] = sampled[-1] | {"validation_score": score, "validation_problems": float(problems)}
+    return sampled
+
+
+def test_a_reward_that_rises_in_training_alone_is_named_with_both_rises() -> None:
+    said = reward_in_training_alone(steps(0.2, 0.95, 0.3, 0.05), HERE)
+    assert said.startswith("the reward rises where it is learned from, and not where it is measured: +0.75 in training")
+    assert "-0.25 in validation" in said
+    assert "reward_gap" in [guard.name for guard in GUARDS if not guard.stops]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        steps(0.2, 0.9, 0.2, 0.8),  # it is learned
+        steps(0.2, 0.45, 0.3, 0.3),  # by chance
+        steps(0.2, 0.9, 0.3, 0.05, groups=1, problems=8),  # too few to say
+        steps(0.2, 0.9, 0.3, 0.05)[1:],  # the base was not validated
+        steps(0.2, 0.9, 0.3, 0.05)[:-1],  # nor was this step
+        steps(-0.2, 0.9, 0.3, 0.05),  # a reward of another range
+        [one | {"weight_style": 0.5} for one in steps(0.2, 0.9, 0.3, 0.05)],
+    ],
+)
+def test_what_may_be_chance_or_is_not_known_is_none(series: list[dict[str, float]]) -> None:
+    assert reward_in_training_alone(series, HERE) == ""
+
+
+def test_the_threshold_is_the_lower_end_and_zero_is_none() -> None:
+    series = steps(0.2, 0.95, 0.3, 0.05)
+    assert reward_in_training_alone(series, Thresholds(reward_gap=0.6))
+    assert not reward_in_training_alone(series, Thresholds(reward_gap=0.9))
+    assert not reward_in_training_alone(series, Thresholds(reward_gap=0.0))
+
+
+def test_a_difference_that_is_there_in_few_runs_without_one() -> None:
+    """Of runs that learn nothing at all, none of a thousand is told that its tests leak."""
+    import random
+
+    draw = random.Random(3)
+    share = lambda count: sum(draw.random() < 0.4 for _ in range(count)) / count  # noqa: E731
+    said = [reward_in_training_alone(steps(share(48), share(80), share(64), share(64)), HERE) for _ in range(1000)]
+    assert not any(said)
