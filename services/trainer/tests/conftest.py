@@ -140,6 +140,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         registry=registry,
         rewards=rewards,
         folders=folders,
+        files=folders,
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS),
         policies=policies,
