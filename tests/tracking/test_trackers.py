@@ -123,7 +123,6 @@ def test_trackers_show_a_run_its_files_and_its_version(platform: Platform, track
     with platform.client() as client:
         run = client.runs.wait(client.runs.create(_spec()).id)
         assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
-        assert not run.notices
         _check_files(platform, client, run, tmp_path)
         _check_mlflow(client, trackers, run)
         _check_tensorboard(client, trackers, run)

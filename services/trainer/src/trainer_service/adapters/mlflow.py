@@ -47,7 +47,7 @@ class Mlflow:
         self,
         address: str,
         credentials: Credentials = Credentials(),
-        timeout: float = 10,
+        timeout: float = 30,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """`timeout`: seconds that the server may be silent. `transport`: instead of the network, as in a test."""
