@@ -144,10 +144,8 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     yield "resumed", str(run.resumes or "")
     yield "samples masked for platform faults", str(run.platform_faults or "")
     yield "asked for by", run.actor
-    for name in ("create", "start", "end"):
-        if run.HasField(f"{name}_time"):
-            time = getattr(run, f"{name}_time").ToDatetime(tzinfo=UTC)
-            yield {"create": "made", "start": "started", "end": "ended"}[name], f"{time:%Y-%m-%d %H:%M:%S} UTC"
+    for word, time in (("made", run.create_time), ("started", run.start_time), ("ended", run.end_time)):
+        yield word, f"{time.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC" if time.seconds else ""
     for one in spec.plugins:
         yield "plug-in", view.plugin(one)
 

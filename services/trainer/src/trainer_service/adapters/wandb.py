@@ -65,6 +65,7 @@ class Wandb:
             raise Unavailable(f"W&B did not take the run within {self._timeout:g} s") from error_
         finally:
             _kill(process.pid)
+            await process.wait()
         if process.returncode:
             lines = error.decode(errors="replace").strip().splitlines()
             raise Unavailable(f"W&B does not take the run: {(lines or ['no reason known'])[-1][:300]}")
