@@ -61,7 +61,7 @@ class Tracked:
 async def tracked(clock: ManualClock, make_complete_spec: Any) -> Tracked:
     store, folders = MemoryRunStore(), MemoryFolders()
     run = Run.create(RunId("run_1"), make_complete_spec(steps=4), clock.now(), trackers=["board"])
-    await store.create(run, Request.of("r", {}))
+    await store.create(run, Request.of("r"))
     return Tracked(store, folders, clock, Tracking(store, folders, clock))
 
 
