@@ -4,12 +4,8 @@
 """
 
 import json
-import os
-import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +16,10 @@ import pytest
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
-from ratchet_testing.ports import free_port
 
 from ..e2e.conftest import Platform, running
+from .servers import MLFLOW, TENSORBOARD, mlflow_server, tensorboard, until
 
-ENVIRONMENTS = Path(__file__).parents[2] / ".venvs"
-MLFLOW = ENVIRONMENTS / "mlflow/bin/mlflow"
-TENSORBOARD = ENVIRONMENTS / "trainer/bin/tensorboard"
 STEPS = 3
 
 pytestmark = [
@@ -54,39 +47,8 @@ class Trackers:
 @pytest.fixture(scope="module")
 def trackers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trackers]:
     folder = tmp_path_factory.mktemp("trackers")
-    mlflow, board = free_port(), free_port()
-    store = [f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"]
-    server = [str(MLFLOW), "server", "--host=127.0.0.1", f"--port={mlflow}", "--workers=1", *store]
-    shown = [str(TENSORBOARD), f"--logdir={folder}/boards", "--host=127.0.0.1", f"--port={board}"]
-    fast = ["--reload_interval=2", "--load_fast=false"]
-    with _process(server, folder / "mlflow.log"), _process([*shown, *fast], folder / "tensorboard.log"):
-        found = Trackers(f"http://127.0.0.1:{mlflow}", f"http://127.0.0.1:{board}", folder)
-        _until(lambda: urllib.request.urlopen(f"{found.mlflow}/health", timeout=5).status == 200)
-        _until(lambda: urllib.request.urlopen(found.tensorboard, timeout=5).status == 200)
-        yield found
-
-
-@contextmanager
-def _process(command: list[str], log: Path) -> Iterator[None]:
-    environment = {**os.environ, "PATH": f"{Path(command[0]).parent}:{os.environ['PATH']}"}
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-
-
-def _until(is_so: Callable[[], Any], seconds: float = 600) -> Any:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if found := is_so():
-                return found
-        except (OSError, ValueError, LookupError):
-            if time.monotonic() > end:
-                raise
-        assert time.monotonic() < end, "it does not become so"
-        time.sleep(1)
+    with mlflow_server(folder) as mlflow, tensorboard(folder, folder / "boards") as board:
+        yield Trackers(mlflow, board, folder)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +116,7 @@ def _mlflow_run(trackers: Trackers, run_id: str) -> Any:
 
 
 def _check_mlflow(client: Client, trackers: Trackers, run: trainer_pb2.Run) -> None:
-    _until(lambda: _mlflow_run(trackers, run.id)["info"]["status"] == "FINISHED")
+    until(lambda: _mlflow_run(trackers, run.id)["info"]["status"] == "FINISHED")
     shown = _mlflow_run(trackers, run.id)
     id = shown["info"]["run_id"]
     assert shown["info"]["run_name"] == "three steps"
@@ -175,7 +137,7 @@ def _check_mlflow(client: Client, trackers: Trackers, run: trainer_pb2.Run) -> N
         found: list[Any] = trackers.api(f"mlflow/model-versions/search?filter={wanted}")["model_versions"]
         return found if len(found) == run.version.number else []
 
-    newest = max(_until(versions), key=lambda one: int(one["version"]))
+    newest = max(until(versions), key=lambda one: int(one["version"]))
     tags = {tag["key"]: tag["value"] for tag in newest["tags"]}
     assert newest["run_id"] == id
     assert tags["ratchet.version"] == f"starter@{run.version.number}"
@@ -187,15 +149,15 @@ def _check_mlflow(client: Client, trackers: Trackers, run: trainer_pb2.Run) -> N
         model = trackers.api("mlflow/registered-models/get?name=starter")["registered_model"]
         return {one["alias"]: one["version"] for one in model["aliases"]}
 
-    _until(lambda: aliases().get("candidate") == newest["version"])
+    until(lambda: aliases().get("candidate") == newest["version"])
     assert aliases()["champion"] != newest["version"]
 
 
 def _check_tensorboard(client: Client, trackers: Trackers, run: trainer_pb2.Run) -> None:
     name = f"nightly/three-steps-{run.id}"
-    _until(lambda: name in trackers.board("runs"))
+    until(lambda: name in trackers.board("runs"))
     where = f"?run={quote(name, safe='')}&tag=reward_mean"
-    points = _until(
+    points = until(
         lambda: (found := trackers.board(f"plugin/scalars/scalars{where}")) and len(found) == STEPS and found
     )
     assert [step for _, step, _ in points] == [1, 2, 3]
