@@ -66,6 +66,11 @@ async def test_what_a_server_refuses_has_its_reason(shown: Shown, status: int, k
         await tracker.show(shown, "abc")
 
 
+async def test_a_server_that_is_no_mlflow_is_said(shown: Shown) -> None:
+    with pytest.raises(Unavailable, match="mlflow:5000 does not answer as MLflow does"):
+        await _tracker(lambda request: httpx.Response(200, text="<html>hello")).show(shown, "")
+
+
 @pytest.mark.parametrize(
     ("credentials", "header"),
     [

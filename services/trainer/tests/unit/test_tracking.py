@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import Failure, Unavailable
+from ratchet_kit.errors import FailedPrecondition, Failure, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_testing.clock import ManualClock
 from trainer_service.adapters.memory import MemoryFolders, MemoryRunStore
@@ -126,6 +126,21 @@ async def test_a_tracker_that_is_away_is_one_notice_and_has_all_when_it_is_back(
     await tracked.tracking.send(board)
     assert board.steps == [1, 2]
     assert (await tracked.run()).track("board") == Track("board", 2, "board/run_1", "1 running")
+
+
+async def test_a_run_that_is_refused_holds_up_no_other(tracked: Tracked, make_complete_spec: Any) -> None:
+    class Refuses(Board):
+        async def show(self, shown: Shown, key: str) -> str:
+            if shown.run.id == "run_1":
+                raise FailedPrecondition("the experiment is deleted")
+            return await super().show(shown, key)
+
+    other = Run.create(RunId("run_2"), make_complete_spec(steps=4), tracked.clock.now(), trackers=["board"])
+    await tracked.store.create(other, Request.of("r2"))
+    board = Refuses()
+    await tracked.tracking.send(board)
+    assert board.states == ["QUEUED"]
+    assert "the experiment is deleted" in (await tracked.run()).notices[0].message
 
 
 async def test_a_tracker_that_stays_away_is_given_up(tracked: Tracked) -> None:

@@ -177,10 +177,16 @@ class Mlflow:
     # HTTP.
 
     async def _get(self, path: str, **params: Any) -> Any:
-        return (await self._call("GET", f"{API}/{path}", params=params)).json()
+        return self._answer(await self._call("GET", f"{API}/{path}", params=params))
 
     async def _post(self, path: str, **body: Any) -> Any:
-        return (await self._call("POST", f"{API}/{path}", json=body)).json()
+        return self._answer(await self._call("POST", f"{API}/{path}", json=body))
+
+    def _answer(self, reply: httpx.Response) -> Any:
+        try:
+            return reply.json()
+        except ValueError as error:
+            raise Unavailable(f"{_place(self._http)} does not answer as MLflow does") from error
 
     async def _call(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
 from trainer_service.domain.checkpoint import Checkpoint
@@ -68,8 +68,8 @@ class Tracking:
         self._clock = clock
 
     async def send(self, tracker: Tracker) -> None:
-        """What `tracker` has not had yet, of all runs that it is to show. The first run that it does not take has a
-        notice; the others wait for the next call."""
+        """What `tracker` has not had yet, of all runs that it is to show. A run that it does not take has a notice;
+        where the tracker is away, the others wait for the next call."""
         for run in await self._store.tracked():
             track = run.track(tracker.name)
             if track is None or track.is_done:
@@ -82,7 +82,8 @@ class Tracking:
                 except RatchetError as error:
                     log.warning("run.not_tracked", reason=error.message)
                     await self._missed(run, track, error.message)
-                    return
+                    if isinstance(error, Unavailable):
+                        return
 
     async def _show(self, run: Run, track: Track, tracker: Tracker) -> bool:
         """Whether there is more."""
