@@ -21,6 +21,7 @@ from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.plugins import Plugin
+from trainer_service.domain.ports import RunFile
 from trainer_service.domain.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -62,6 +63,8 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         ),
         pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
+        profile_steps=tuple(message.profile_steps),
+        experiment=message.experiment,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
@@ -110,6 +113,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
         max_tokens=spec.max_tokens,
+        profile_steps=spec.profile_steps,
+        experiment=spec.experiment,
     )
 
 
@@ -233,6 +238,11 @@ def runs_to_proto(page: Page[Run]) -> pb.ListRunsResponse:
 
 def steps_to_proto(page: Page[Step]) -> pb.ListStepsResponse:
     return pb.ListStepsResponse(steps=page.map(step_to_proto).items, next_page_token=page.next_page_token)
+
+
+def files_to_proto(page: Page[RunFile]) -> pb.ListRunFilesResponse:
+    files = [pb.RunFile(name=one.name, size_bytes=one.size_bytes) for one in page.items]
+    return pb.ListRunFilesResponse(files=files, next_page_token=page.next_page_token)
 
 
 def checkpoints_to_proto(page: Page[Checkpoint]) -> pb.ListCheckpointsResponse:

@@ -20,7 +20,7 @@ from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -244,3 +244,17 @@ async def test_a_step_that_cannot_be_read_hides_no_other(database_url: str, make
         async with database.writing() as connection:
             await connection.execute(update(steps).where(steps.c.number == 1).values(metrics="no JSON"))
         assert [one.number for one in await store.steps(run.id, 2, 0)] == [2, 3]
+
+
+async def test_runs_are_tracked_until_every_tracker_has_all(store: RunStore, make_run: Any) -> None:
+    tracks = (Track("mlflow"), Track("tensorboard", step=2, key="k", seen="1 running", fault="away"))
+    run = replace(make_run(1), tracks=tracks)
+    await store.create(run, Request.of("r1"))
+    await store.create(make_run(2), Request.of("r2"))
+    (found,) = await store.tracked()
+    assert (found.id, found.tracks) == (run.id, tracks)
+    done = tuple(replace(track, is_done=True) for track in tracks)
+    await store.change(run.id, lambda run: replace(run, tracks=done[:1] + tracks[1:]))
+    assert len(await store.tracked()) == 1
+    await store.change(run.id, lambda run: replace(run, tracks=done))
+    assert await store.tracked() == []

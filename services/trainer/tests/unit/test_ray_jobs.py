@@ -154,3 +154,12 @@ async def test_a_cluster_that_does_not_answer_is_unavailable(ray: RayApi, jobs: 
     for call in (jobs.submit(run, BASE), jobs.status(run.id, 1), jobs.stop(run.id, 1)):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await call
+
+
+async def test_verl_does_not_write_what_the_service_sends(ray: RayApi, jobs: RayJobs, make_complete_spec: Any) -> None:
+    spec = make_complete_spec(loggers=("console", "mlflow", "tensorboard"))
+    run = Run.create(RunId("run_1"), spec, NOW, trackers=["mlflow"]).start(NOW)
+    await jobs.submit(run, BASE)
+    body = json.loads(next(one for one in ray.requests if one.method == "POST").content)
+    job = JobConfig.from_env(body["runtime_env"]["env_vars"])
+    assert job.spec.loggers == ("console", "tensorboard")

@@ -306,3 +306,24 @@ def test_the_reward_of_dpo_is_what_its_validation_measures(make_spec: Any) -> No
 def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
     spec = make_spec(algorithm="dpo", verl_overrides=("trainer.balance_batch=true", "engine.param_offload=true"))
     assert set(named(spec)) == {"spec.verl_overrides[0]"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"profile_steps": (0,)}, "spec.profile_steps[0]"),
+        ({"profile_steps": (1, 5)}, "spec.profile_steps[1]"),
+        ({"profile_steps": tuple(range(1, 12)), "steps": 20}, "spec.profile_steps"),
+        ({"profile_steps": (1,), "algorithm": "sft"}, "spec.profile_steps"),
+        ({"experiment": "../up"}, "spec.experiment"),
+        ({"experiment": "a/b"}, "spec.experiment"),
+    ],
+)
+def test_what_is_traced_and_where_it_is_shown_is_checked(changes: Any, field: str, make_spec: Any) -> None:
+    assert field in named(make_spec(**changes))
+
+
+def test_steps_may_be_traced_and_an_experiment_has_a_name(make_spec: Any) -> None:
+    assert not {"spec.profile_steps", "spec.experiment"} & set(
+        named(make_spec(profile_steps=(2, 3), experiment="a b-1"))
+    )

@@ -241,3 +241,10 @@ def test_long_prompts_are_left_out_unless_they_are_refused(
     job = make_job(make_complete_spec(refuse_long_prompts=refused))
     for overrides in (rl_overrides(job, None), sft_overrides(job, None)):
         assert settings(overrides)["data.filter_overlong_prompts"] == str(not refused)
+
+
+def test_traced_steps_reach_verl(make_job: Any, make_complete_spec: Any) -> None:
+    made = settings(rl_overrides(make_job(make_complete_spec(profile_steps=(3, 2))), None))
+    assert made["global_profiler.steps"] == "[2, 3]"
+    assert made["global_profiler.save_path"].endswith("/record/profile'")
+    assert not any("profiler" in name for name in settings(rl_overrides(make_job(make_complete_spec()), None)))

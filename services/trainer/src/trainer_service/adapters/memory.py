@@ -19,6 +19,7 @@ from trainer_service.domain.ports import (
     JobStatus,
     Lineage,
     RegisteredVersion,
+    RunFile,
     VersionState,
 )
 from trainer_service.domain.recipes import Recipe
@@ -55,6 +56,10 @@ class MemoryRunStore:
 
     async def unfinished(self) -> Sequence[Run]:
         return [self._runs[id] for id in sorted(self._runs) if not self._runs[id].state.is_final]
+
+    async def tracked(self) -> Sequence[Run]:
+        found = [run for run in self._runs.values() if any(not track.is_done for track in run.tracks)]
+        return sorted(found, key=lambda run: run.id)
 
     async def counts(self) -> Mapping[State, int]:
         return Counter(run.state for run in self._runs.values())
@@ -205,6 +210,7 @@ class MemoryFolders:
         self.checkpoints: set[RunId] = set()
         self.removed_exports: list[str] = []
         self.free = 1 << 40
+        self.records: dict[RunId, dict[str, bytes]] = {}
 
     async def tidy(self, id: RunId) -> None:
         self.tidied.append(id)
@@ -215,6 +221,12 @@ class MemoryFolders:
 
     async def remove_export(self, id: RunId, uri: str) -> None:
         self.removed_exports.append(uri)
+
+    async def files(self, id: RunId) -> Sequence[RunFile]:
+        return [RunFile(name, len(data)) for name, data in sorted(self.records.get(id, {}).items())]
+
+    async def read(self, id: RunId, name: str, offset: int, limit: int) -> bytes:
+        return self.records[id][name][offset : offset + limit]
 
     async def free_bytes(self) -> int:
         return self.free

@@ -35,6 +35,8 @@ _PORTS = {
 _GRACE = timedelta(seconds=3)
 """Ray has nothing to save, and takes long to end by itself."""
 _POLL = 0.2
+SECRETS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY")
+"""Of trackers, which this service alone speaks to: no job gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ class LocalRay:
 
     def _environment(self) -> dict[str, str]:
         """Inherited by whatever Ray starts, jobs and their workers included."""
-        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        kept_out = ("RAY_ADDRESS", *SECRETS)
+        inherited = {name: value for name, value in os.environ.items() if name not in kept_out}
         return {
             **inherited,
             **self._options.environment,

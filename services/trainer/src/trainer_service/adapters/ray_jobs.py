@@ -8,7 +8,7 @@ import asyncio
 import shlex
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -173,7 +173,8 @@ class RayJobs:
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
-            spec=run.spec,
+            # What this service sends to trackers, verl need not write.
+            spec=replace(run.spec, loggers=tuple(name for name in run.spec.loggers if not run.track(name))),
             base_path=str(base.path),
             base_uri=base.uri,
             work_dir=options.runs_folder / run.id,

@@ -50,6 +50,9 @@ class SqlRunStore:
         query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
         return await self._database.readable(query, _to_run)
 
+    async def tracked(self) -> Sequence[Run]:
+        return await self._database.readable(_runs().where(runs.c.is_tracked).order_by(runs.c.id), _to_run)
+
     async def counts(self) -> Mapping[State, int]:
         query = select(runs.c.state, func.count().label("runs")).group_by(runs.c.state)
         return {State(row.state): row.runs for row in await self._database.rows(query)}

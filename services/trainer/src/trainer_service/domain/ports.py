@@ -46,6 +46,10 @@ class RunStore(Protocol):
         """All runs in a state that is not final, the oldest first."""
         ...
 
+    async def tracked(self) -> Sequence[Run]:
+        """Runs that a tracker has not had all of, the oldest first."""
+        ...
+
     async def counts(self) -> Mapping[State, int]:
         """How many runs are in each state."""
         ...
@@ -261,6 +265,25 @@ class ModelFolders(Protocol):
 
     async def remove(self, id: RunId) -> None:
         """Deletes the run's own folder, with its checkpoints, exports and logs. One that is not there is fine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    name: str
+    """A path below the run's record, with slashes."""
+    size_bytes: int
+
+
+class RunFiles(Protocol):
+    """What jobs put on record for people to read (job/record.py)."""
+
+    async def files(self, id: RunId) -> Sequence[RunFile]:
+        """By name; none where there is no record."""
+        ...
+
+    async def read(self, id: RunId, name: str, offset: int, limit: int) -> bytes:
+        """Bytes of a file that `files` named. Raises NotFound."""
         ...
 
 

@@ -91,6 +91,23 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Track:
+    """How far a tracker has come with a run."""
+
+    tracker: str
+    step: int = 0
+    """The last that it has had."""
+    key: str = ""
+    """What it calls the run."""
+    seen: str = ""
+    """Attempt and state of the run when it was last told of it."""
+    is_done: bool = False
+    """It has all of a run that is over, or was given up."""
+    fault: str = ""
+    """Why it did not take the last that it was sent; noticed on the run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     id: RunId
     spec: RunSpec
@@ -134,6 +151,16 @@ class Run:
     """The oldest first."""
     tokens: int = 0
     """Of prompts and responses that its steps have trained on."""
+    tracks: tuple[Track, ...] = field(default=(), compare=False)
+    """Of the trackers that are to show it; no change of the run."""
+
+    def track(self, tracker: str) -> Track | None:
+        return next((one for one in self.tracks if one.tracker == tracker), None)
+
+    def tracked(self, track: Track) -> "Run":
+        """The tracker has come so far. A run that was resumed meanwhile goes on."""
+        others = tuple(one for one in self.tracks if one.tracker != track.tracker)
+        return replace(self, tracks=(*others, replace(track, is_done=track.is_done and self.state.is_final)))
 
     @property
     def futile_attempts(self) -> int:
@@ -142,10 +169,24 @@ class Run:
 
     @classmethod
     def create(
-        cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "", forecast: Forecast | None = None
+        cls,
+        id: RunId,
+        spec: RunSpec,
+        now: datetime,
+        actor: str = "",
+        forecast: Forecast | None = None,
+        trackers: Sequence[str] = (),
     ) -> "Run":
+        """`trackers`: those that are to show it."""
         return cls(
-            id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, forecast=forecast
+            id=id,
+            spec=spec,
+            state=State.QUEUED,
+            create_time=now,
+            update_time=now,
+            actor=actor,
+            forecast=forecast,
+            tracks=tuple(Track(tracker) for tracker in trackers),
         )
 
     def start(self, now: datetime, place: str = "") -> "Run":
@@ -300,6 +341,7 @@ class Run:
             fruitful_attempt=self.attempt,
             resumes=self.resumes + 1,
             resume_actor=actor,
+            tracks=tuple(replace(track, is_done=False) for track in self.tracks),
         )
 
     def check_deletable(self) -> None:

@@ -184,6 +184,10 @@ class RunSpec:
     plugins: tuple[Plugin, ...] = ()
     pairs: ProblemSetRef | None = None
     """The file of pairs that DPO learns from."""
+    profile_steps: tuple[int, ...] = ()
+    """Of RL: those of which the training ranks' work is traced."""
+    experiment: str = ""
+    """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
 

@@ -13,6 +13,7 @@ from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import RunPolicy
+from trainer_service.job.record import Record
 from trainer_service.job.report import Reporter
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
@@ -32,6 +33,10 @@ class Session:
     rewarding: Rewarding
     """Of an algorithm that learns from examples, one of nothing."""
     checkpoints: Checkpoints
+
+    @property
+    def record(self) -> Record:
+        return Record(self.job.work_dir)
 
     @property
     def resume_from(self) -> Path | None:

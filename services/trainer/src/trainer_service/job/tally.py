@@ -22,6 +22,23 @@ class Tallied:
     repetition: float
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Of one prompt, seconds: prompts wait side by side, so that they add up to more than the step."""
+
+    generate: float
+    judge: float
+
+
+def _means(waits: Sequence[Waits]) -> dict[str, float]:
+    if not waits:
+        return {}
+    return {
+        "prompt_generate_s_mean": fmean(one.generate for one in waits),
+        "prompt_judge_s_mean": fmean(one.judge for one in waits),
+    }
+
+
 def repetition(tokens: Sequence[int]) -> float:
     """The share of its runs of four tokens that were in it before: seq-rep-4 (arXiv:1908.04319, section 5)."""
     runs = [tuple(tokens[start : start + RUN]) for start in range(len(tokens) - RUN + 1)]
@@ -44,17 +61,21 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: list[Sequence[Tallied]] = []
+        self._waits: list[Waits] = []
 
-    def add(self, group: Sequence[Tallied]) -> None:
+    def add(self, group: Sequence[Tallied], waits: "Waits | None" = None) -> None:
         """The completions of one prompt, without those that the platform failed."""
         with self._lock:
             self._groups.append(group)
+            if waits is not None:
+                self._waits.append(waits)
 
     def take(self) -> dict[str, float]:
         """The metrics of what was added since the last time; none where nothing was. Shares are of completions,
         `groups_without_signal` of groups that have more than one."""
         with self._lock:
             groups, self._groups = [group for group in self._groups if group], []
+            waits, self._waits = self._waits, []
         every = [one for group in groups for one in group]
         if not every:
             return {}
@@ -71,6 +92,7 @@ class Tally:
             "score_mean": fmean(one.earned.score for one in every),
             **components([one.earned for one in every]),
             "repetition_mean": sum(one.repetition for one in every) / len(every),
+            **_means(waits),
             **({"groups_without_signal": alike / len(compared)} if compared else {}),
             **({"overlong_mean": punished / len(every)} if punished else {}),
         }

@@ -5,11 +5,14 @@ import time
 from collections.abc import Sequence
 
 import ray
+import yaml
 from hydra import compose, initialize_config_module
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ratchet_kit.logs import get_logger
 from trainer_service.job.config import JobConfig
+from trainer_service.job.record import without_secrets
+from trainer_service.job.session import Session
 from trainer_service.job.verl import ray_start
 from trainer_service.job.verl.config import environment
 
@@ -27,6 +30,12 @@ def compose_config(name: str, overrides: Sequence[str]) -> DictConfig:
     """verl's config `name` with `overrides` applied, in order."""
     with initialize_config_module(config_module="verl.trainer.config", version_base=None):
         return compose(config_name=name, overrides=list(overrides))
+
+
+def put_on_record(session: Session, config: DictConfig) -> None:
+    """What verl gets in this attempt, for people to read."""
+    plain = without_secrets(OmegaConf.to_container(config, resolve=True))
+    session.record.config(session.job.attempt, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
 
 def connect(job: JobConfig) -> None:

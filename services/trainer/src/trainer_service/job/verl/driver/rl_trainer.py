@@ -58,6 +58,12 @@ class NoServers:
     def get_client(self) -> None:
         return None
 
+    def start_profile(self) -> None:
+        """rollout-service is not traced."""
+
+    def stop_profile(self) -> None:
+        pass
+
 
 class RatchetTrainer(PPOTrainerSync):
     resource_pool_manager: ResourcePoolManager
@@ -251,6 +257,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
+            self._session.record.samples(step, self.rollouts.shown())
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
         self._session.reporter.phase(Phase.GENERATING)
 

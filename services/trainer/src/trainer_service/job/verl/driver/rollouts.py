@@ -5,10 +5,12 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import Any
 
 import torch
 import transfer_queue as tq
@@ -24,7 +26,7 @@ from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.rewarding import Earned, Graded, Rewarding
 from trainer_service.job.seeds import group_seed
-from trainer_service.job.tally import Tallied, Tally, repetition
+from trainer_service.job.tally import Tallied, Tally, Waits, repetition
 from trainer_service.job.verl.algorithms import BEFORE_LENGTH
 
 
@@ -56,6 +58,7 @@ class Group:
     samples: Sequence[Sample]
     greedy: float = 0.0
     """The reward of its greedy completion, where there is one."""
+    waits: Waits | None = None
 
 
 class Rollouts:
@@ -106,6 +109,7 @@ class Rollouts:
         self._step = 0
         self._temperature = temperature
         self._sampling = Sampling(top_p=1.0, max_tokens=max_tokens, logprobs=True)
+        self._shown: tuple[str, Group] | None = None
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
@@ -137,6 +141,23 @@ class Rollouts:
         """Of the prompts of the step that have one."""
         return fmean(self._greedy.values()) if self._greedy else 0.0
 
+    def shown(self) -> list[dict[str, Any]]:
+        """The samples of the step's first prompt, for people to read."""
+        if self._shown is None:
+            return []
+        problem, group = self._shown
+        prompt = self._detokenize(group.prompt)
+        return [
+            {
+                "problem": problem,
+                "prompt": prompt,
+                "completion": self._detokenize(sample.tokens),
+                "verdict": sample.verdict,
+                "reward": sample.earned.reward,
+            }
+            for sample in group.samples
+        ]
+
     def raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -161,8 +182,11 @@ class Rollouts:
                 group = replace(group, samples=[])
             if self._has_greedy and group.samples:
                 self._greedy[uid] = group.greedy
+            if self._places[uid] == 0:
+                self._shown = (problem.id, group)
             self.tally.add(
-                [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
+                [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples],
+                group.waits,
             )
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
@@ -174,10 +198,13 @@ class Rollouts:
         prompt = self._tokenize(put)
         sampling = replace(self._sampling, n=size, seed=seed, stop=put.stop, temperature=self._temperature(step))
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if has_greedy else [sampling]
+        began = time.monotonic()
         drawn = await asyncio.gather(*(self._complete(prompt, one) for one in wanted))
+        sampled = time.monotonic()
         completions = [completion for some in drawn for completion in some]
         graded = await asyncio.gather(*(self._grade(problem, put, completion) for completion in completions))
         earned = await self._earn(problem, [one for one in graded if one is not None], step)
+        waits = Waits(sampled - began, time.monotonic() - sampled)
         by_place = iter(earned)
         rewarded = [None if one is None else next(by_place) for one in graded]
         baseline = rewarded.pop() if has_greedy else None
@@ -188,7 +215,7 @@ class Rollouts:
             for completion, one, what in zip(completions, graded, rewarded, strict=False)  # all but the greedy one
             if one is not None and what is not None
         ]
-        return Group(prompt, samples, baseline.reward if baseline else 0.0)
+        return Group(prompt, samples, baseline.reward if baseline else 0.0, waits)
 
     async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
         """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
