@@ -201,9 +201,23 @@ def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     rollouts.generate_sequences(prompts)
     end = time.monotonic() + 5
     while len(groups) < 2 and time.monotonic() < end:
-        rollouts.raise_failure()
-        time.sleep(0.01)
+        rollouts.wait(5)
     return groups
+
+
+def test_who_waits_hears_of_each_group_that_ends(build, monkeypatch):
+    rollouts = build(Policy(), Environment())
+    assert len(published(rollouts, monkeypatch)) == 2
+    began = time.monotonic()
+    rollouts.wait(0.2)  # of an end that came after the last look
+    rollouts.wait(0.2)
+    assert time.monotonic() - began >= 0.2
+
+
+def test_who_waits_is_told_of_a_failure_at_once(build, monkeypatch):
+    rollouts = build(Policy(error=InvalidArgument("no such thing")), Environment())
+    with pytest.raises(InvalidArgument, match="no such thing"):
+        published(rollouts, monkeypatch)
 
 
 def test_a_lone_survivor_teaches_nothing(build, monkeypatch):

@@ -100,7 +100,7 @@ class RatchetTrainer(PPOTrainerSync):
         return Replay(
             group_size=self.config.actor_rollout_ref.rollout.n,
             max_filtered=MAX_FILTERED_BATCHES * prompts,
-            raise_failure=lambda: self.rollouts.raise_failure(),
+            wait=lambda seconds: self.rollouts.wait(seconds),
             last_fault=lambda: self.rollouts.last_fault,
             place_of=lambda uid: self.rollouts.place_of(uid),
             trainer_mode=self.trainer_mode,

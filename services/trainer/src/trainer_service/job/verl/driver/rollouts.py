@@ -5,6 +5,7 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,7 @@ class Rollouts:
     samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
     more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
 
-    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
+    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Rollouts:
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
+        self._ended = threading.Event()
         self.tally = Tally()
         self.last_fault = ""
 
@@ -137,9 +139,12 @@ class Rollouts:
         """Of the prompts of the step that have one."""
         return fmean(self._greedy.values()) if self._greedy else 0.0
 
-    def raise_failure(self) -> None:
+    def wait(self, seconds: float) -> None:
+        """Returns when a group has ended since the last call, or after so long. Raises the first failure."""
         if self._failure is not None:
             raise self._failure
+        self._ended.wait(seconds)
+        self._ended.clear()
 
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
@@ -168,6 +173,8 @@ class Rollouts:
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
+        finally:
+            self._ended.set()
 
     async def _group(self, problem: Problem, size: int, step: int, seed: int, has_greedy: bool = False) -> Group:
         put = self._put(problem)
