@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -111,6 +112,7 @@ class Rollouts:
         self._last_step = last_step
         self._failure: Exception | None = None
         self._ended = threading.Event()
+        self._running: list[Future[None]] = []
         self.tally = Tally()
         self.last_fault = ""
 
@@ -119,12 +121,13 @@ class Rollouts:
         step = int(tu.get(prompts, "global_steps"))
         if step != self._step:
             self._step, self._places, self._drawn, self._greedy = step, {}, Counter(), {}
+            self._running = []
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
             self._places[str(uid)] = len(self._places)
             seed = group_seed(self._seed, "train", step, problem.id, self._drawn[problem.id])
             self._drawn[problem.id] += 1
-            self._background.start(self._publish(str(uid), problem, step, seed))
+            self._running.append(self._background.start(self._publish(str(uid), problem, step, seed)))
 
     def place_of(self, uid: str) -> int:
         """Of a prompt among those of the step, in the order in which verl drew them."""
@@ -145,6 +148,11 @@ class Rollouts:
             raise self._failure
         self._ended.wait(seconds)
         self._ended.clear()
+
+    def abandon(self) -> None:
+        """Nobody waits for the groups of the step any more."""
+        for group in self._running:
+            group.cancel()
 
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
