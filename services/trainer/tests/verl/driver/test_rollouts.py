@@ -1,5 +1,6 @@
 """Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("verl", reason="needs the trainer environment")
 
+from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
@@ -188,6 +190,14 @@ def test_samples_are_drawn_by_seeds_of_run_step_and_problem(build):
     assert len({*drawn[0], *drawn[2]}) == 6
 
 
+def step_of(*uids: str) -> TensorDict:
+    """The prompts of a step."""
+    problems = np.arange(len(uids) * 2, 0, -2, dtype=object) - 2
+    prompts = tu.get_tensordict({"uid": np.array(uids, dtype=object), "index": problems})
+    tu.assign_non_tensor_data(prompts, "global_steps", 1)
+    return prompts
+
+
 def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, bool]]:
     """Samples of each group of a step, and whether it was complete."""
     groups: dict[str, tuple[int, bool]] = {}
@@ -196,14 +206,43 @@ def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
         groups[uid] = (len(group.samples), complete)
 
     monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
-    prompts = tu.get_tensordict({"uid": np.array(["b", "a"], dtype=object), "index": np.array([2, 0], dtype=object)})
-    tu.assign_non_tensor_data(prompts, "global_steps", 1)
-    rollouts.generate_sequences(prompts)
+    rollouts.generate_sequences(step_of("b", "a"))
     end = time.monotonic() + 5
     while len(groups) < 2 and time.monotonic() < end:
-        rollouts.raise_failure()
-        time.sleep(0.01)
+        rollouts.wait(5)
     return groups
+
+
+def test_who_waits_hears_of_each_group_that_ends(build, monkeypatch):
+    rollouts = build(Policy(), Environment())
+    assert len(published(rollouts, monkeypatch)) == 2
+    began = time.monotonic()
+    rollouts.wait(0.2)  # of an end that came after the last look
+    rollouts.wait(0.2)
+    assert time.monotonic() - began >= 0.2
+
+
+def test_who_waits_is_told_of_a_failure_at_once(build, monkeypatch):
+    rollouts = build(Policy(error=InvalidArgument("no such thing")), Environment())
+    with pytest.raises(InvalidArgument, match="no such thing"):
+        published(rollouts, monkeypatch)
+
+
+def test_what_is_abandoned_is_not_published(build, monkeypatch):
+    class Slow(Policy):
+        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+            await asyncio.sleep(0.2)
+            return await super().generate(prompt, sampling, policy_id)
+
+    groups: list[str] = []
+    monkeypatch.setattr(
+        "trainer_service.job.verl.driver.rollouts._put", lambda uid, group, step, complete: groups.append(uid)
+    )
+    rollouts = build(Slow(), Environment())
+    rollouts.generate_sequences(step_of("b", "a"))
+    rollouts.abandon()
+    time.sleep(0.4)
+    assert groups == []
 
 
 def test_a_lone_survivor_teaches_nothing(build, monkeypatch):

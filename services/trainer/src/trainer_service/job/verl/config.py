@@ -66,6 +66,8 @@ def environment(job: JobConfig) -> dict[str, str]:
             # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
             "VERL_ENGINE_DEVICE": "cuda",
             "OMP_NUM_THREADS": str(_threads(job)),
+            # Threads that wait keep a core from whoever has work: by default for milliseconds. So many turns are 20 us.
+            "GOMP_SPINCOUNT": "1000",
             # The logical GPUs of a CPU machine have no device behind them.
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         }

@@ -67,6 +67,7 @@ class NoServers:
 
 class RatchetTrainer(PPOTrainerSync):
     resource_pool_manager: ResourcePoolManager
+    global_steps: int
 
     def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
@@ -78,6 +79,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._excluded: dict[str, float] = {}
         self._validated: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
+        self._asked_for = 0
         super().__init__(config)
 
     # What verl builds.
@@ -106,7 +108,7 @@ class RatchetTrainer(PPOTrainerSync):
         return Replay(
             group_size=self.config.actor_rollout_ref.rollout.n,
             max_filtered=MAX_FILTERED_BATCHES * prompts,
-            raise_failure=lambda: self.rollouts.raise_failure(),
+            wait=lambda seconds: self.rollouts.wait(seconds),
             last_fault=lambda: self.rollouts.last_fault,
             place_of=lambda uid: self.rollouts.place_of(uid),
             trainer_mode=self.trainer_mode,
@@ -160,6 +162,7 @@ class RatchetTrainer(PPOTrainerSync):
         try:
             super().fit(agent_loop_manager)
         finally:
+            agent_loop_manager.abandon()
             # wandb and MLflow write the last of it here, and hold up the end of the process otherwise.
             if (tracking := getattr(self, "logger", None)) is not None:
                 tracking.finish()
@@ -194,6 +197,20 @@ class RatchetTrainer(PPOTrainerSync):
         return sync.policy_id
 
     # The step.
+
+    def prepare_step(self) -> dict[str, Any]:
+        """The prompts of all steps but the first are with the engine by now: `_compute_metrics`."""
+        self._ask_for(self.global_steps)
+        return {}
+
+    def _ask_for(self, step: int) -> None:
+        """Hands the prompts of a step to the engine, once."""
+        if step == self._asked_for:
+            return
+        self._asked_for, now = step, self.global_steps
+        self.global_steps = step  # verl's methods take it for that of what they submit
+        self._add_batch_to_generate()
+        self.global_steps = now
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
@@ -246,9 +263,11 @@ class RatchetTrainer(PPOTrainerSync):
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
         metrics.update(self._syncs | self._base)
         self._base = {}
-        super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        of_rewards = self._of_rewards(step) | self._validated
+        of_rewards, samples = self._of_rewards(step) | self._validated, self.rollouts.shown()
+        if step < self.total_training_steps:
+            self._ask_for(step + 1)  # it has the new weights: it need not wait for what follows
+        super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
@@ -257,7 +276,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
-            self._session.record.samples(step, self.rollouts.shown())
+            self._session.record.samples(step, samples)
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
         self._session.reporter.phase(Phase.GENERATING)
 

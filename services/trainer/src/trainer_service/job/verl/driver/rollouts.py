@@ -5,9 +5,11 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -68,7 +70,7 @@ class Rollouts:
     samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
     more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
 
-    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
+    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
 
     def __init__(
@@ -113,6 +115,8 @@ class Rollouts:
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
+        self._ended = threading.Event()
+        self._running: list[Future[None]] = []
         self.tally = Tally()
         self.last_fault = ""
 
@@ -121,12 +125,13 @@ class Rollouts:
         step = int(tu.get(prompts, "global_steps"))
         if step != self._step:
             self._step, self._places, self._drawn, self._greedy = step, {}, Counter(), {}
+            self._running = []
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
             self._places[str(uid)] = len(self._places)
             seed = group_seed(self._seed, "train", step, problem.id, self._drawn[problem.id])
             self._drawn[problem.id] += 1
-            self._background.start(self._publish(str(uid), problem, step, seed))
+            self._running.append(self._background.start(self._publish(str(uid), problem, step, seed)))
 
     def place_of(self, uid: str) -> int:
         """Of a prompt among those of the step, in the order in which verl drew them."""
@@ -158,9 +163,17 @@ class Rollouts:
             for sample in group.samples
         ]
 
-    def raise_failure(self) -> None:
+    def wait(self, seconds: float) -> None:
+        """Returns when a group has ended since the last call, or after so long. Raises the first failure."""
         if self._failure is not None:
             raise self._failure
+        self._ended.wait(seconds)
+        self._ended.clear()
+
+    def abandon(self) -> None:
+        """Nobody waits for the groups of the step any more."""
+        for group in self._running:
+            group.cancel()
 
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
@@ -192,6 +205,8 @@ class Rollouts:
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
+        finally:
+            self._ended.set()
 
     async def _group(self, problem: Problem, size: int, step: int, seed: int, has_greedy: bool = False) -> Group:
         put = self._put(problem)
