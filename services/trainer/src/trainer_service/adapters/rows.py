@@ -47,6 +47,8 @@ def run_row(run: Run) -> dict[str, Any]:
         "resumes": run.resumes,
         "resume_actor": run.resume_actor,
         "tokens": run.tokens,
+        "preempted_by": run.preempted_by,
+        "preemptions": run.preemptions,
         "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
@@ -79,6 +81,8 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         resumes=row.resumes,
         resume_actor=row.resume_actor,
         tokens=row.tokens,
+        preempted_by=row.preempted_by,
+        preemptions=row.preemptions,
         notices=_NOTICES.validate_json(row.notices),
     )
 

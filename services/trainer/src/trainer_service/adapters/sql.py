@@ -17,6 +17,7 @@ from trainer_service.domain.run import UNFINISHED, Run, RunId, State, Step
 
 _BEST = and_(checkpoints.c.run_id == runs.c.id, checkpoints.c.step == runs.c.best_step)
 _BEST_LABEL = "best_{}_"
+_IS_UNFINISHED = runs.c.state.in_([state.value for state in UNFINISHED])
 _COLUMNS = [column.label(_BEST_LABEL.format(column.name)) for column in checkpoints.c]
 
 
@@ -47,8 +48,7 @@ class SqlRunStore:
         return await self._database.readable(query, _to_run, limit)
 
     async def unfinished(self) -> Sequence[Run]:
-        query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
-        return await self._database.readable(query, _to_run)
+        return await self._database.readable(_runs().where(_IS_UNFINISHED).order_by(runs.c.id), _to_run)
 
     async def counts(self) -> Mapping[State, int]:
         query = select(runs.c.state, func.count().label("runs")).group_by(runs.c.state)
@@ -62,6 +62,12 @@ class SqlRunStore:
     async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
         async with self._database.writing() as connection:
             return await _store(connection, change(await _locked(connection, id)))
+
+    async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
+        async with self._database.writing() as connection:
+            await connection.execute(select(runs.c.id).where(_IS_UNFINISHED).order_by(runs.c.id).with_for_update())
+            rows = await connection.execute(_runs().where(_IS_UNFINISHED).order_by(runs.c.id))
+            return [await _store(connection, run) for run in change([_to_run(row) for row in rows])]
 
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
         async with self._database.writing() as connection:

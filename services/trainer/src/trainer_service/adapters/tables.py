@@ -40,6 +40,8 @@ runs = Table(
     Column("resumes", Integer, nullable=False),
     Column("resume_actor", String(64), nullable=False),
     Column("tokens", BigInteger, nullable=False),
+    Column("preempted_by", String(64), nullable=False),
+    Column("preemptions", Integer, nullable=False),
 )
 
 steps = Table(

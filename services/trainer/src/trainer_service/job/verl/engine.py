@@ -39,6 +39,7 @@ def train(session: Session) -> None:
     """Trains to the last step. Raises what ends the run, and `report.Stopped` when it is not to go on."""
     # Other processes have PYTHONWARNINGS from the start.
     warnings.simplefilter("ignore", UserWarning)
+    runtime.wait_for_room(session.job)
     session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.
     if session.job.algorithm.takes_examples:
@@ -57,6 +58,10 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import rl
 
         rl.run(session, loading)
+
+
+def found_no_room(error: BaseException) -> bool:
+    return isinstance(error, runtime.NoRoom)
 
 
 def is_final(error: BaseException, has_stepped: bool = False) -> bool:

@@ -59,6 +59,12 @@ class NoServers:
         return None
 
 
+class Pools(ResourcePoolManager):
+    def _check_resource_available(self) -> None:
+        """verl ends with a ValueError where accelerators are not free at once. Room was waited for already
+        (`runtime.wait_for_room`); what somebody else has taken meanwhile, Ray waits for."""
+
+
 class RatchetTrainer(PPOTrainerSync):
     resource_pool_manager: ResourcePoolManager
 
@@ -119,7 +125,7 @@ class RatchetTrainer(PPOTrainerSync):
         role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
         # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
-        self.resource_pool_manager = ResourcePoolManager(
+        self.resource_pool_manager = Pools(
             resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
         )
 
@@ -252,6 +258,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
+        self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 
     def _of_rewards(self, step: int) -> dict[str, float]:
@@ -265,7 +272,7 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self) -> None:
         self._score, self._interval = None, None
-        if self._session.schedule.is_saved(self.global_steps):
+        if self._session.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
             super()._save_checkpoint()
