@@ -37,8 +37,8 @@ class Settings(ServiceSettings):
     """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
-    """Runs at once on the Ray of this service; several services that share a cluster count together. The cluster's
-    accelerators and CPUs, memory and the places of the rollout service may allow fewer (docs/training.md, Many runs)."""
+    """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
+    has, memory, and the places of the rollout service may allow fewer (docs/training.md, "Many runs")."""
     worth_preempting: timedelta = timedelta(minutes=2)
     """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)

@@ -27,6 +27,7 @@ ROLLOUT_PYTHON = ROOT / ".venvs/rollout/bin/python"
 STARTER = ROOT / "models/starter"
 LOW, NORMAL, HIGH = priority_pb2.PRIORITY_LOW, priority_pb2.PRIORITY_NORMAL, priority_pb2.PRIORITY_HIGH
 PATIENCE = timedelta(minutes=20)
+STEPS = 20
 
 pytestmark = [
     pytest.mark.integration,
@@ -92,11 +93,7 @@ async def trainers(folder: Path, redis_url: str, **settings: str) -> AsyncIterat
     """Rollout, sandbox and trainer; `settings`: of the trainer."""
     async with AsyncExitStack() as stack:
         targets = {}
-        for name, python in (
-            ("rollout", str(ROLLOUT_PYTHON)),
-            ("sandbox", sys.executable),
-            ("trainer", str(TRAINER_PYTHON)),
-        ):
+        for name, python in (("rollout", ROLLOUT_PYTHON), ("sandbox", sys.executable), ("trainer", TRAINER_PYTHON)):
             port = free_port()
             env = {
                 "REDIS_URL": redis_url,
@@ -115,7 +112,7 @@ async def trainers(folder: Path, redis_url: str, **settings: str) -> AsyncIterat
                     **settings,
                 }
             log = folder / f"{name}.log"
-            await stack.enter_async_context(process(log, python, "-m", f"{name}_service.main", **env))
+            await stack.enter_async_context(process(log, str(python), "-m", f"{name}_service.main", **env))
             targets[name] = f"127.0.0.1:{port}"
         for target in targets.values():
             await wait_healthy(target, timedelta(minutes=5))
@@ -128,10 +125,10 @@ async def test_a_run_makes_room_for_a_higher_one_and_ends_as_if_it_had_not(
 ) -> None:
     own = {"RATCHET_TRAINER_CONCURRENCY": "2", "RATCHET_TRAINER_RAY_PORT": str(free_block(9))}
     async with trainers(tmp_path, redis_url, **own) as trainer:
-        low = await trainer.create("low", LOW, steps=30, seed=7)
-        await trainer.until(low, lambda run: run.step >= 1)
-        beside = await trainer.create("beside", NORMAL, steps=60, seed=1)
-        await trainer.until(beside, lambda run: run.step >= 1)
+        low = await trainer.create("low", LOW, steps=STEPS, seed=7)
+        beside = await trainer.create("beside", NORMAL, steps=STEPS, seed=1)
+        for id in (low, beside):
+            await trainer.until(id, lambda run: run.step >= 1)
         both = [await trainer.get(id) for id in (low, beside)]
         assert [run.state for run in both] == [pb.Run.STATE_RUNNING] * 2, "they share the cluster"
 
@@ -142,7 +139,7 @@ async def test_a_run_makes_room_for_a_higher_one_and_ends_as_if_it_had_not(
         assert f"{low} will make room after this step" in waiting.waits_for
         stopped = await trainer.until(low, lambda run: run.state == pb.Run.STATE_QUEUED)
         assert (stopped.preempted_by, stopped.preemptions) == (high, 1)
-        assert 1 <= stopped.step < 30
+        assert 1 <= stopped.step < STEPS
         assert stopped.notices[-1].message.startswith(f"pre-empted by {high}")
 
         await trainer.until(high, lambda run: run.state == pb.Run.STATE_RUNNING)
@@ -152,13 +149,13 @@ async def test_a_run_makes_room_for_a_higher_one_and_ends_as_if_it_had_not(
         assert (done.step, done.attempt) == (2, 1)
         assert (await trainer.get(last)).attempt == 0, "nobody overtakes who waits"
         done = await trainer.done(low)
-        assert (done.step, done.attempt, done.preemptions) == (30, 2, 1)
+        assert (done.step, done.attempt, done.preemptions) == (STEPS, 2, 1)
         steps = await trainer.steps(low)
-        assert [step.attempt for step in steps] == [1] * stopped.step + [2] * (30 - stopped.step)
+        assert [step.attempt for step in steps] == [1] * stopped.step + [2] * (STEPS - stopped.step)
         made = [step.policy_id for step in steps]
         for id in (beside, last):
             assert (await trainer.done(id)).attempt == 1
 
-        undisturbed = await trainer.create("undisturbed", LOW, steps=30, seed=7)
+        undisturbed = await trainer.create("undisturbed", LOW, steps=STEPS, seed=7)
         assert (await trainer.done(undisturbed)).attempt == 1
         assert await trainer.policy_ids(undisturbed) == made

@@ -1,8 +1,8 @@
 """Which run is next, and which one makes room for it. Pure.
 
-The turn goes by priority, then by age, and nobody overtakes who waits for room. A run for which the cluster is too small
-however empty it is holds up nobody. A run takes room only from those of lower priority: from the fewest, of these the
-lowest, of these the newest; and only from one that has done a step in this attempt, so that each attempt brings it
+The turn goes by priority, then by age, and nobody overtakes who waits for room. A run for which the cluster is too
+small however empty it is holds up nobody. A run takes room only from those of lower priority: from the fewest, of these
+the lowest, of these the newest; and only from one that has done a step in this attempt, so that each attempt brings it
 further, and has some time to go.
 """
 
@@ -104,10 +104,8 @@ def _stopped(
         return not room.lacks(demand, [*(Demand.of(one) for one in here if one not in chosen), *started])
 
     lower = sorted((one for one in here if rank(one) > rank(run)), key=_last)
-    for some in (
-        [one for one in lower if one.preempted_by],
-        [one for one in lower if one.preempted_by or one.id in spare],
-    ):
+    leaving = [one for one in lower if one.preempted_by]
+    for some in (leaving, [one for one in lower if one in leaving or one.id in spare]):
         if some and suffice(some):
             return tuple(one.id for one in _fewest(some, suffice))
     return ()

@@ -63,9 +63,7 @@ def wait_for_room(job: JobConfig) -> None:
         if sum(have // resources.ranks_per_node for have in free) >= (resources.nodes or 1):
             return
         if time.monotonic() > end:
-            raise NoRoom(
-                f"{resources.ranks} ranks found no room on the cluster, which has {sum(free)} free accelerators"
-            )
+            raise NoRoom(f"no room on the cluster for {resources.ranks} ranks: it has {sum(free)} free accelerators")
         if not waiting:
             waiting = True
             log.info("job.waiting", reason="others have the accelerators", free=sum(free), ranks=resources.ranks)
