@@ -66,7 +66,7 @@ class Trainer:
             hyperparameters=hyper,
             priority=priority,
         )
-        return (await self.stub.CreateRun(pb.CreateRunRequest(spec=spec))).run.id
+        return (await self.stub.CreateRun(pb.CreateRunRequest(spec=spec), timeout=300)).run.id
 
     async def get(self, id: str) -> pb.Run:
         return (await self.stub.GetRun(pb.GetRunRequest(id=id))).run
