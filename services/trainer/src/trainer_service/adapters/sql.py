@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database, upsert
+from ratchet_kit.sql import Database, read_each, upsert
 from trainer_service.adapters.rows import checkpoint_row, run_row, step_row, to_checkpoint, to_run, to_step
 from trainer_service.adapters.tables import checkpoints, runs, steps
 from trainer_service.domain.checkpoint import Checkpoint
@@ -66,8 +66,9 @@ class SqlRunStore:
     async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
         async with self._database.writing() as connection:
             await connection.execute(select(runs.c.id).where(_IS_UNFINISHED).order_by(runs.c.id).with_for_update())
-            rows = await connection.execute(_runs().where(_IS_UNFINISHED).order_by(runs.c.id))
-            return [await _store(connection, run) for run in change([_to_run(row) for row in rows])]
+            found: list[Run] = []
+            read_each(await connection.execute(_runs().where(_IS_UNFINISHED).order_by(runs.c.id)), _to_run, found)
+            return [await _store(connection, run) for run in change(found)]
 
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
         async with self._database.writing() as connection:
