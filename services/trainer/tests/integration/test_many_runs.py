@@ -4,6 +4,8 @@ What they share is the cluster; by its policy ids a run that made room for anoth
 """
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,12 +13,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
+import psutil
 import pytest
 
 from ratchet.common.v1 import model_pb2, priority_pb2, problem_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.process import ProcessGroup
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 
@@ -48,9 +53,11 @@ class Trainer:
     stub: trainer_pb2_grpc.TrainerServiceStub
     folder: Path
 
-    async def create(self, name: str, priority: int = NORMAL, steps: int = 3, nodes: int = 1, seed: int = 0) -> str:
+    async def create(
+        self, name: str, priority: int = NORMAL, steps: int = 3, nodes: int = 1, checkpoint_every: int | None = None
+    ) -> str:
         hyper = pb.Hyperparameters(
-            batch_size=4, group_size=4, max_prompt_tokens=64, max_response_tokens=72, warmup_steps=0
+            batch_size=2, group_size=4, max_prompt_tokens=64, max_response_tokens=48, warmup_steps=0
         )
         spec = pb.RunSpec(
             display_name=name,
@@ -60,9 +67,8 @@ class Trainer:
             validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=4),
             reward=pb.RewardSpec(name="tests_fraction"),
             steps=steps,
-            checkpoint_every=2,
+            checkpoint_every=checkpoint_every,
             resources=pb.Resources(nodes=nodes),
-            seed=seed,
             hyperparameters=hyper,
             priority=priority,
         )
@@ -125,37 +131,100 @@ async def test_a_run_makes_room_for_a_higher_one_and_ends_as_if_it_had_not(
 ) -> None:
     own = {"RATCHET_TRAINER_CONCURRENCY": "2", "RATCHET_TRAINER_RAY_PORT": str(free_block(9))}
     async with trainers(tmp_path, redis_url, **own) as trainer:
-        low = await trainer.create("low", LOW, steps=STEPS, seed=7)
-        beside = await trainer.create("beside", NORMAL, steps=STEPS, seed=1)
-        for id in (low, beside):
+        # The same run twice, side by side on one cluster.
+        low = await trainer.create("low", LOW, STEPS)
+        undisturbed = await trainer.create("undisturbed", NORMAL, STEPS)
+        for id in (low, undisturbed):
             await trainer.until(id, lambda run: run.step >= 1)
-        both = [await trainer.get(id) for id in (low, beside)]
-        assert [run.state for run in both] == [pb.Run.STATE_RUNNING] * 2, "they share the cluster"
+        together = [(await trainer.get(id)).state for id in (low, undisturbed)]
+        assert together == [pb.Run.STATE_RUNNING] * 2
 
         high = await trainer.create("high", HIGH, steps=2)
-        last = await trainer.create("last", LOW, steps=2)
         waiting = await trainer.until(high, lambda run: bool(run.waits_for))
         assert waiting.waits_for.startswith("one of the 2 places for runs")
-        assert f"{low} will make room after this step" in waiting.waits_for
         stopped = await trainer.until(low, lambda run: run.state == pb.Run.STATE_QUEUED)
-        assert (stopped.preempted_by, stopped.preemptions) == (high, 1)
-        assert 1 <= stopped.step < STEPS
+        assert (stopped.preempted_by, stopped.preemptions, 1 <= stopped.step < STEPS) == (high, 1, True)
         assert stopped.notices[-1].message.startswith(f"pre-empted by {high}")
-
         await trainer.until(high, lambda run: run.state == pb.Run.STATE_RUNNING)
-        assert (await trainer.get(low)).state == pb.Run.STATE_QUEUED
-        assert (await trainer.get(beside)).preemptions == 0
-        done = await trainer.done(high)
-        assert (done.step, done.attempt) == (2, 1)
-        assert (await trainer.get(last)).attempt == 0, "nobody overtakes who waits"
-        done = await trainer.done(low)
-        assert (done.step, done.attempt, done.preemptions) == (STEPS, 2, 1)
-        steps = await trainer.steps(low)
-        assert [step.attempt for step in steps] == [1] * stopped.step + [2] * (STEPS - stopped.step)
-        made = [step.policy_id for step in steps]
-        for id in (beside, last):
-            assert (await trainer.done(id)).attempt == 1
+        assert (await trainer.get(low)).attempt == 1, "it waits"
 
-        undisturbed = await trainer.create("undisturbed", LOW, steps=STEPS, seed=7)
-        assert (await trainer.done(undisturbed)).attempt == 1
-        assert await trainer.policy_ids(undisturbed) == made
+        for id, steps, attempts in ((high, 2, 1), (undisturbed, STEPS, 1), (low, STEPS, 2)):
+            done = await trainer.done(id)
+            assert (done.step, done.attempt) == (steps, attempts)
+        by_attempt = [step.attempt for step in await trainer.steps(low)]
+        assert by_attempt == [1] * stopped.step + [2] * (STEPS - stopped.step), "no step was done twice"
+        assert await trainer.policy_ids(low) == await trainer.policy_ids(undisturbed)
+
+
+class RayNode:
+    """A node of a Ray cluster on this machine: one training rank, at its own address of the loopback."""
+
+    def __init__(self, folder: Path, address: str, *arguments: str) -> None:
+        self._log = folder / f"ray-{address}.log"
+        self._command = (
+            *(str(TRAINER_PYTHON), "-c", RAY_START, "start", "--block", f"--node-ip-address={address}"),
+            *("--num-cpus=16", "--num-gpus=1", "--object-store-memory=200000000", "--disable-usage-stats"),
+            *("--min-worker-port=0", "--max-worker-port=0", *arguments),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[ProcessGroup]:
+        quiet = {f"RAY_{name}": "0" for name in ("enable_worker_prestart", "prestart_worker_first_driver")}
+        patient = {"RAY_worker_register_timeout_seconds": "300", "RAY_agent_register_timeout_ms": "300000"}
+        here = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        async with process(self._log, *self._command, **quiet, **patient, **here) as group:
+            yield group
+
+
+RAY_START = """
+from trainer_service.job.verl import ray_start
+ray_start.MODULES += ",StateHead"
+ray_start.start_lean()
+ray_start.wait_longer()
+from ray.scripts.scripts import main
+main()
+"""
+"""As the service starts its own, with the part of the dashboard that says which nodes there are."""
+
+
+async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, redis: object) -> None:
+    port = free_block(9)
+    dashboard = f"http://127.0.0.1:{port + 1}"
+    head = RayNode(
+        tmp_path,
+        "127.0.0.2",
+        *("--head", f"--port={port}", f"--dashboard-port={port + 1}", "--dashboard-host=127.0.0.1"),
+        *(f"--ray-client-server-port={port + 2}", f"--dashboard-agent-listen-port={port + 3}"),
+        *("--include-dashboard=true", "--no-monitor", f"--temp-dir={tmp_path.parent / 'ray'}"),
+    )
+    node = RayNode(tmp_path, "127.0.0.3", f"--address=127.0.0.2:{port}")
+    cluster = {"RAY_ADDRESS": dashboard, "RATCHET_TRAINER_JOB_PYTHON": str(TRAINER_PYTHON)}
+    async with head.running(), trainers(tmp_path, redis_url, **cluster) as trainer:
+        await has_nodes(dashboard, 1)
+        id = await trainer.create("on two nodes", steps=6, nodes=2, checkpoint_every=1)
+        waiting = await trainer.until(id, lambda run: bool(run.waits_for))
+        assert waiting.waits_for == (
+            "a larger cluster, or a node to come back: it needs 2 nodes with 1 accelerator each: 1 of 1 are free"
+        )
+        async with node.running() as lost:
+            await trainer.until(id, lambda run: run.step >= 2)
+            raylets = [one for one in psutil.Process(lost.pid).children(recursive=True) if one.name() == "raylet"]
+            assert len(raylets) == 1
+            os.kill(raylets[0].pid, signal.SIGKILL)
+            waiting = await trainer.until(id, lambda run: run.state == pb.Run.STATE_QUEUED and bool(run.waits_for))
+            assert (waiting.attempt, waiting.waits_for.startswith("a larger cluster, or a node")) == (1, True)
+        async with node.running():
+            done = await trainer.done(id)
+        assert (done.step, done.attempt) == (6, 2)
+
+
+async def has_nodes(dashboard: str, number: int) -> None:
+    async with httpx.AsyncClient() as client, asyncio.timeout(300):
+        while True:
+            try:
+                reply = await client.get(f"{dashboard}/api/v0/nodes")
+                if reply.is_success and reply.text.count("ALIVE") == number:
+                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(1)
