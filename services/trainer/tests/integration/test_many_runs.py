@@ -160,22 +160,28 @@ class RayNode:
     """A node of a Ray cluster on this machine: one training rank, at its own address of the loopback."""
 
     def __init__(self, folder: Path, address: str, *arguments: str) -> None:
+        first = free_block(len(RAY_PORTS))  # one that Ray chooses it waits 15 s for, which is too short
+        ports = [f"--{name}-port={first + number}" for number, name in enumerate(RAY_PORTS)]
         self._log = folder / f"ray-{address}.log"
         self._command = (
             *(str(TRAINER_PYTHON), "-c", RAY_START, "start", "--block", f"--node-ip-address={address}"),
             *("--num-cpus=16", "--num-gpus=1", "--object-store-memory=200000000", "--disable-usage-stats"),
-            *("--min-worker-port=0", "--max-worker-port=0", *arguments),
+            *("--min-worker-port=0", "--max-worker-port=0", *ports, *arguments),
         )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ProcessGroup]:
         quiet = {f"RAY_{name}": "0" for name in ("enable_worker_prestart", "prestart_worker_first_driver")}
-        patient = {"RAY_worker_register_timeout_seconds": "300", "RAY_agent_register_timeout_ms": "300000"}
+        patient = {"RAY_worker_register_timeout_seconds": "300"}
         here = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "GLOO_SOCKET_IFNAME": "lo"}
         async with process(self._log, *self._command, **quiet, **patient, **here) as group:
             yield group
 
 
+RAY_PORTS = (
+    *("node-manager", "object-manager", "runtime-env-agent", "metrics-export"),
+    *("dashboard-agent-listen", "dashboard-agent-grpc"),
+)
 RAY_START = """
 from trainer_service.job.verl import ray_start
 ray_start.MODULES += ",StateHead"
@@ -188,13 +194,13 @@ main()
 
 
 async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, redis: object) -> None:
-    port = free_block(9)
+    port = free_block(3)
     dashboard = f"http://127.0.0.1:{port + 1}"
     head = RayNode(
         tmp_path,
         "127.0.0.2",
         *("--head", f"--port={port}", f"--dashboard-port={port + 1}", "--dashboard-host=127.0.0.1"),
-        *(f"--ray-client-server-port={port + 2}", f"--dashboard-agent-listen-port={port + 3}"),
+        f"--ray-client-server-port={port + 2}",
         *("--include-dashboard=true", "--no-monitor", f"--temp-dir={tmp_path.parent / 'ray'}"),
     )
     node = RayNode(tmp_path, "127.0.0.3", f"--address=127.0.0.2:{port}")

@@ -127,6 +127,7 @@ async def service(
         "REDIS_URL": redis_url,
         "DATABASE_URL": f"sqlite:///{tmp_path / 'trainer.db'}",
         "RATCHET_TRAINER_PORT": str(port),
+        "RATCHET_TRAINER_METRICS_PORT": "0",
         "RATCHET_TRAINER_RAY_PORT": str(free_block(9)),
         "RATCHET_TRAINER_RUNS_FOLDER": str(tmp_path / "runs"),
         "RATCHET_TRAINER_JOB_PYTHON": str(python),

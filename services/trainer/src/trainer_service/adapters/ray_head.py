@@ -160,7 +160,6 @@ class LocalRay:
             "RAY_enable_metrics_collection": "0",
             # verl's workers import for a minute when the cores are few and busy.
             "RAY_worker_register_timeout_seconds": "300",
-            "RAY_agent_register_timeout_ms": "300000",
             "RAY_health_check_failure_threshold": "20",
         }
 

@@ -73,10 +73,13 @@ class Scheduler:
 
         Raises Unavailable.
         """
+        runs = {run.id: run for run in await self._store.unfinished()}
+        if not any(run.state is State.QUEUED or run.preempted_by for run in runs.values()):
+            self._waits = {}
+            return
         plan = await self._arrange(None)
         if plan.starts:
             held = await self._queue.held()
-            runs = {run.id: run for run in await self._store.unfinished()}
             for id in plan.starts:
                 if id in runs and id not in held:
                     await enqueue(self._queue, id, Priority(runs[id].spec.priority))

@@ -77,7 +77,8 @@ def main() -> int:
             if engine.found_no_room(error):
                 log.error("job.lost", reason=failure.message)
                 return NO_ROOM
-            if memory_was_short or not engine.is_final(error, session.reporter.has_stepped):
+            passes = memory_was_short or engine.lost_a_node()
+            if passes or not engine.is_final(error, session.reporter.has_stepped):
                 log.exception("job.failed")
                 log.error("job.lost", reason=failure.message)  # the last line, which the service reads
                 return OUT_OF_MEMORY if memory_was_short else LOST

@@ -36,8 +36,9 @@ def start_lean() -> None:
 
 
 def wait_longer() -> None:
-    """A node that is started by this process gets START_TIMEOUT_S to register, and is given up once it has ended: Ray's
-    node ends when its agents take more than half a minute, and can then be started again."""
+    """A node that is started by this process gets START_TIMEOUT_S to register, as do its agents, for which it would end
+    after half a minute; one that has ended is given up, and can be started again."""
+    os.environ["RAY_agent_register_timeout_ms"] = str(START_TIMEOUT_S * 1000)  # noqa: SIM112 (its name)
     look: Callable[..., Any] = services.get_node
 
     def get_node(*args: Any, **kwargs: Any) -> Any:

@@ -50,6 +50,11 @@ def connect(job: JobConfig) -> None:
     )
 
 
+def alive() -> frozenset[str]:
+    """The ids of the cluster's nodes."""
+    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
+
+
 def wait_for_room(job: JobConfig) -> None:
     """Returns when the cluster has free accelerators for all ranks. A job that ended, or was killed, holds its own for
     some seconds more; those of other services are not counted by the one that gives runs their turn.
