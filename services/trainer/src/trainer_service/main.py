@@ -130,7 +130,6 @@ def _compose(
         queue=ports.queue,
         jobs=ports.jobs,
         policies=ports.policies,
-        events=ports.events,
         updates=updates,
         clock=ports.clock,
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),

@@ -15,7 +15,7 @@ from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, WorkQueue, enqueue, every
 from trainer_service.domain import turns
-from trainer_service.domain.ports import Events, JobRunner, PolicyHost, RunStore
+from trainer_service.domain.ports import JobRunner, PolicyHost, RunStore
 from trainer_service.domain.room import Room
 from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
@@ -38,6 +38,13 @@ class Sharing:
     """Between two looks at who is next."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Arranged:
+    plan: Plan
+    changed: Sequence[Run] = ()
+    """As they are stored now."""
+
+
 class Scheduler:
     def __init__(
         self,
@@ -45,7 +52,6 @@ class Scheduler:
         queue: WorkQueue,
         jobs: JobRunner,
         policies: PolicyHost,
-        events: Events,
         updates: RunUpdates,
         clock: Clock,
         sharing: Sharing,
@@ -54,7 +60,6 @@ class Scheduler:
         self._queue = queue
         self._jobs = jobs
         self._policies = policies
-        self._events = events
         self._updates = updates
         self._clock = clock
         self._sharing = sharing
@@ -77,7 +82,7 @@ class Scheduler:
         if not any(run.state is State.QUEUED or run.preempted_by for run in runs.values()):
             self._waits = {}
             return
-        plan = await self._arrange(None)
+        plan = (await self._arrange()).plan
         if plan.starts:
             held = await self._queue.held()
             for id in plan.starts:
@@ -86,11 +91,10 @@ class Scheduler:
 
     async def start(self, id: RunId) -> Run | None:
         """The run as STARTING under its next attempt; None when it is not its turn. Raises Unavailable."""
-        started: list[Run] = []
-        await self._arrange(id, started)
-        return started[0] if started else None
+        changed = (await self._arrange(id)).changed
+        return next((run for run in changed if run.id == id), None)
 
-    async def _arrange(self, starting: RunId | None, started: list[Run] | None = None) -> Plan:
+    async def _arrange(self, starting: RunId | None = None) -> _Arranged:
         """Stores what becomes of the runs here: of those that are to make room, and of the one that is `starting`."""
         room = await self._room()
         runs = await self._store.unfinished()
@@ -98,20 +102,19 @@ class Scheduler:
         plan = turns.plan(runs, self._jobs.place, room, spare)
         self._waits = plan.waits
         if not self._changes(runs, plan, starting):
-            return plan
+            return _Arranged(plan)
 
-        def arranged(runs: Sequence[Run]) -> Sequence[Run]:
+        def arrange(runs: Sequence[Run]) -> Sequence[Run]:
             nonlocal plan
             plan = turns.plan(runs, self._jobs.place, room, spare)
             return self._changes(runs, plan, starting)
 
-        for run in await self._store.arrange(arranged):
-            if run.state is State.STARTING and started is not None:
-                started.append(run)
-            else:
+        changed = await self._store.arrange(arrange)
+        for run in changed:
+            if run.id != starting:
                 log.info("run.to_make_room", run_id=run.id, preempted_by=run.preempted_by)
                 self._updates.announce(run.id)
-        return plan
+        return _Arranged(plan, changed)
 
     def _changes(self, runs: Sequence[Run], plan: Plan, starting: RunId | None) -> list[Run]:
         now, changed = self._clock.now(), []
