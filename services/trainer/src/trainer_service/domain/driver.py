@@ -217,7 +217,10 @@ class Driver:
             return  # its last report came in between
         await self._stop_job(run)
         reason = job.message
-        log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
+        if fresh.preempted_by:
+            log.info("run.made_room", attempt=run.attempt, step=fresh.step, preempted_by=fresh.preempted_by)
+        else:
+            log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
         if job.out_of_memory and fresh.is_leanest:
             await self.give_up(run.id, ResourceExhausted(_ran_out(fresh)))
             return
