@@ -56,7 +56,7 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 	  -c requirements-light.lock pytest pytest-asyncio pytest-timeout pluggy iniconfig
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/rollout/bin/python -m pytest services/rollout/tests/vllm services/rollout/tests/contract -m vllm -p no:ratchet
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p no:ratchet
-	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py
+	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py services/trainer/tests/integration/test_many_runs.py -n 0
 
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full

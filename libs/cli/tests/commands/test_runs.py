@@ -103,6 +103,22 @@ def test_runs_are_listed_and_deleted(ratchet: Any, gateway: ScriptedGateway) -> 
 
 
 @pytest.mark.usefixtures("address")
+def test_a_queued_run_says_what_it_waits_for(ratchet: Any, gateway: ScriptedGateway) -> None:
+    waiting = run("QUEUED", waits_for="1 accelerator: 0 of 2 are free (run_0 is under way)")["run"]
+    waiting["spec"] = {**waiting.get("spec", {}), "priority": "PRIORITY_HIGH"}
+    leaving = run("RUNNING", step=1, preempted_by="run_9")["run"]
+    gateway.answers({"runs": [waiting, leaving]}, {"run": waiting}, {"checkpoints": []})
+    lines = ratchet("runs", "list").stdout.splitlines()
+    assert "high" in lines[1]
+    assert "waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in lines[1]
+    assert "normal" in lines[2]
+    assert "making room for run_9 after this step" in lines[2]
+    shown = ratchet("runs", "show", "run_1").stdout
+    assert "now             waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in shown
+    assert "priority        high" in shown
+
+
+@pytest.mark.usefixtures("address")
 def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) -> None:
     interval = {"value": 0.5, "low": 0.4, "high": 0.6}
     checkpoints = [{"step": 2, "uri": "/runs/run_1/step-2", "validation_score": 0.5, "validation": interval}]

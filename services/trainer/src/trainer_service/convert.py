@@ -158,6 +158,9 @@ def run_to_proto(run: Run) -> pb.Run:
         resumes=run.resumes,
         resume_actor=run.resume_actor,
         tokens=run.tokens,
+        waits_for=run.waits_for,
+        preempted_by=run.preempted_by,
+        preemptions=run.preemptions,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[

@@ -57,6 +57,7 @@ from trainer_service.domain.references import References
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import Runs
+from trainer_service.domain.scheduler import Scheduler, Sharing
 from trainer_service.domain.tracking import Tracker, Tracking
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
@@ -95,6 +96,7 @@ class Service:
     runs: Runs
     reports: Reports
     driver: Driver
+    scheduler: Scheduler
     worker: Worker[Claim]
     background: Sequence[Background]
 
@@ -113,17 +115,33 @@ async def provision(
     ports: Ports | None = None,
     deadlines: Deadlines | None = None,
     timing: Timing | None = None,
+    sharing: Sharing | None = None,
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with AsyncExitStack() as stack:
         if ports is None:
             ports = await stack.enter_async_context(real_ports(settings))
-        yield _compose(settings, ports, deadlines, timing)
+        yield _compose(settings, ports, deadlines, timing, sharing)
 
 
-def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timing: Timing | None) -> Service:
+def _compose(
+    settings: Settings,
+    ports: Ports,
+    deadlines: Deadlines | None,
+    timing: Timing | None,
+    sharing: Sharing | None,
+) -> Service:
     updates = RunUpdates()
+    scheduler = Scheduler(
+        store=ports.store,
+        queue=ports.queue,
+        jobs=ports.jobs,
+        policies=ports.policies,
+        updates=updates,
+        clock=ports.clock,
+        sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
+    )
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
@@ -133,6 +151,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         policies=ports.policies,
         events=ports.events,
         updates=updates,
+        scheduler=scheduler,
         clock=ports.clock,
         code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
         deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
@@ -141,7 +160,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         ports.queue,
         RunWork(ports.store, driver),
         ports.clock,
-        slots=settings.concurrency,
+        slots=settings.concurrency + 1,  # one to see whose turn it is not, and to register what has trained
         leased=True,
         timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
     )
@@ -163,13 +182,16 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
             limits=_limits(settings),
             events=ports.events,
             updates=updates,
+            scheduler=scheduler,
             clock=ports.clock,
         ),
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         driver=driver,
+        scheduler=scheduler,
         worker=worker,
         background=(
             worker.run,
+            scheduler.run,
             partial(_count, ports, settings.reconcile_interval),
             *_tracking(ports, settings.tracking_interval),
             partial(tidy, kept, ports.clock),

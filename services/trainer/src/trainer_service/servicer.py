@@ -80,8 +80,8 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportHeartbeat(
         self, request: job_report_pb2.ReportHeartbeatRequest, context: Context
     ) -> job_report_pb2.ReportHeartbeatResponse:
-        await self._reports.heartbeat(RunId(request.run_id), request.attempt)
-        return job_report_pb2.ReportHeartbeatResponse()
+        reply = await self._reports.heartbeat(RunId(request.run_id), request.attempt)
+        return job_report_pb2.ReportHeartbeatResponse(preempted=reply.preempted)
 
     async def ReportPhase(
         self, request: job_report_pb2.ReportPhaseRequest, context: Context

@@ -37,7 +37,10 @@ class Settings(ServiceSettings):
     """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
-    """Runs at once. verl keeps one TransferQueue per Ray cluster: more than one run needs more than one cluster."""
+    """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
+    has, memory, and the places of the rollout service may allow fewer (docs/training.md, "Many runs")."""
+    worth_preempting: timedelta = timedelta(minutes=2)
+    """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
     reconcile_interval: timedelta = timedelta(seconds=15)

@@ -23,6 +23,7 @@ from trainer_service.domain.ports import (
     VersionState,
 )
 from trainer_service.domain.recipes import Recipe
+from trainer_service.domain.room import Node
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -74,6 +75,11 @@ class MemoryRunStore:
         self._runs[id] = change(await self.get(id))
         return self._runs[id]
 
+    async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
+        changed = change(await self.unfinished())
+        self._runs |= {run.id: run for run in changed}
+        return changed
+
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
         of_run = self._steps.setdefault(id, {})
         self._runs[id] = change(await self.get(id), of_run.get(step.number))
@@ -114,10 +120,15 @@ class MemoryJobs:
 
     def __init__(self) -> None:
         self.place = "here"
+        self.has = [Node(cpus=32, accelerators=4)]
         self.submitted: list[tuple[RunId, int]] = []
         self.stopped: list[tuple[RunId, int]] = []
         self.down = False
         self._status: dict[tuple[RunId, int], JobStatus] = {}
+
+    async def nodes(self) -> Sequence[Node]:
+        self._reach()
+        return self.has
 
     async def submit(self, run: Run, base: FetchedModel) -> None:
         self._reach()
@@ -131,15 +142,18 @@ class MemoryJobs:
 
     async def stop(self, id: RunId, attempt: int) -> None:
         self._reach()
-        if (id, attempt) in self._status:
+        status = self._status.get((id, attempt))
+        if status and status.state is not JobState.ENDED:
             self.stopped.append((id, attempt))
             self.end(id, attempt, "stopped")
 
     def wait(self, id: RunId, attempt: int) -> None:
         self._status[id, attempt] = JobStatus(JobState.WAITING)
 
-    def end(self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False) -> None:
-        self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory)
+    def end(
+        self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False, no_room: bool = False
+    ) -> None:
+        self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory, no_room)
 
     def forget(self) -> None:
         self._status.clear()
@@ -273,7 +287,11 @@ class MemoryPlugins:
 
 class MemoryPolicies:
     def __init__(self) -> None:
+        self.has: int | None = None
         self.released: list[tuple[RunId, int]] = []
+
+    def places(self) -> int | None:
+        return self.has
 
     async def release(self, id: RunId, attempt: int) -> None:
         self.released.append((id, attempt))

@@ -50,6 +50,8 @@ def run_row(run: Run) -> dict[str, Any]:
         "tokens": run.tokens,
         "tracks": _TRACKS.dump_json(run.tracks).decode(),
         "is_tracked": any(not track.is_done for track in run.tracks),
+        "preempted_by": run.preempted_by,
+        "preemptions": run.preemptions,
         "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
@@ -82,6 +84,8 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         resumes=row.resumes,
         resume_actor=row.resume_actor,
         tokens=row.tokens,
+        preempted_by=row.preempted_by,
+        preemptions=row.preemptions,
         notices=_NOTICES.validate_json(row.notices),
         tracks=_TRACKS.validate_json(row.tracks),
     )

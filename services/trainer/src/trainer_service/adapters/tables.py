@@ -42,6 +42,8 @@ runs = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("tracks", Text, nullable=False),
     Column("is_tracked", Boolean, nullable=False, index=True),  # a tracker has not had all of it
+    Column("preempted_by", String(64), nullable=False),
+    Column("preemptions", Integer, nullable=False),
 )
 
 steps = Table(

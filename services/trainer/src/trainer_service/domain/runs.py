@@ -31,6 +31,7 @@ from trainer_service.domain.ports import (
 from trainer_service.domain.references import References
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
+from trainer_service.domain.scheduler import Scheduler
 from trainer_service.domain.spec import RunSpec
 
 WATCH_POLL = timedelta(seconds=1)
@@ -64,6 +65,7 @@ class Runs:
         limits: Limits,
         events: Events,
         updates: RunUpdates,
+        scheduler: Scheduler,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -77,6 +79,7 @@ class Runs:
         self._limits = limits
         self._events = events
         self._updates = updates
+        self._scheduler = scheduler
         self._clock = clock
 
     async def create(
@@ -126,13 +129,13 @@ class Runs:
 
     async def get(self, id: RunId) -> Run:
         """Raises NotFound."""
-        return await self._store.get(id)
+        return self._scheduler.seen(await self._store.get(id))
 
     async def page(self, size: int, token: str, state: State | None) -> Page[Run]:
         """The newest first. Raises InvalidArgument for a bad size or token."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Run]:
-            return await self._store.page(limit, after, state)
+            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, state)]
 
         return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
 
@@ -219,7 +222,7 @@ class Runs:
         """
         seen: Run | None = None
         while True:
-            run = await self._store.get(id)
+            run = await self.get(id)
             steps = await self._store.steps(id, WATCH_STEPS, after_step)
             if run != seen or steps:
                 yield Progress(run, steps)

@@ -986,12 +986,15 @@ class Run(_message.Message):
     RESUMES_FIELD_NUMBER: _builtins.int
     RESUME_ACTOR_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    PREEMPTED_BY_FIELD_NUMBER: _builtins.int
+    PREEMPTIONS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
     """Steps done."""
     attempt: _builtins.int
-    """Grows with each start of the job: a killed job resumes from its last checkpoint under the next attempt."""
+    """Grows with each start of the job: one that was killed, or made room, resumes from its last checkpoint under the next."""
     platform_faults: _builtins.int
     """Samples masked because the platform failed them, over the whole run."""
     phase: Global___Run.Phase.ValueType
@@ -1006,6 +1009,12 @@ class Run(_message.Message):
     resume_actor: _builtins.str
     tokens: _builtins.int
     """Tokens of prompts and responses that its steps have trained on."""
+    waits_for: _builtins.str
+    """Of one that is QUEUED: what it waits for, such as "1 accelerator: 0 of 2 are free". Empty for a moment after Create."""
+    preempted_by: _builtins.str
+    """The run of higher priority that it makes room for: after the step under way; then, QUEUED again, until its next attempt."""
+    preemptions: _builtins.int
+    """How often it made room so."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -1059,10 +1068,13 @@ class Run(_message.Message):
         resumes: _builtins.int = ...,
         resume_actor: _builtins.str = ...,
         tokens: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+        preempted_by: _builtins.str = ...,
+        preemptions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

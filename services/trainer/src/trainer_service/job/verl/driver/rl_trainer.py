@@ -65,6 +65,12 @@ class NoServers:
         pass
 
 
+class Pools(ResourcePoolManager):
+    def _check_resource_available(self) -> None:
+        """verl ends with a ValueError where accelerators are not free at once. Room was waited for already
+        (`runtime.wait_for_room`); what somebody else has taken meanwhile, Ray waits for."""
+
+
 class RatchetTrainer(PPOTrainerSync):
     resource_pool_manager: ResourcePoolManager
     global_steps: int
@@ -127,7 +133,7 @@ class RatchetTrainer(PPOTrainerSync):
         role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
         # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
-        self.resource_pool_manager = ResourcePoolManager(
+        self.resource_pool_manager = Pools(
             resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
         )
 
@@ -265,7 +271,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._base = {}
         step = self.global_steps
         of_rewards, samples = self._of_rewards(step) | self._validated, self.rollouts.shown()
-        if step < self.total_training_steps:
+        if step < self.total_training_steps and step != self._session.schedule.leaves_at:
             self._ask_for(step + 1)  # it has the new weights: it need not wait for what follows
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
@@ -278,6 +284,7 @@ class RatchetTrainer(PPOTrainerSync):
         if self._session.schedule.is_saved(step):
             self._session.record.samples(step, samples)
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
+        self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 
     def _of_rewards(self, step: int) -> dict[str, float]:
@@ -291,7 +298,7 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self) -> None:
         self._score, self._interval = None, None
-        if self._session.schedule.is_saved(self.global_steps):
+        if self._session.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
             super()._save_checkpoint()

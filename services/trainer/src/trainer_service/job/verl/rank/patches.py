@@ -3,12 +3,15 @@
 import os
 from typing import Any
 
+import ray
 import torch.distributed
 import verl.utils.fsdp_utils
 import verl.utils.model
 import verl.workers.engine.utils
 from tensordict import TensorDict
 from torch.optim.lr_scheduler import LambdaLR
+from transfer_queue import interface
+from transfer_queue.controller import TransferQueueController
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 from verl.workers.engine.fsdp import transformer_impl
@@ -24,6 +27,7 @@ from trainer_service.job.verl.rank import shared_prompts
 def apply() -> None:
     """Idempotent for each process: verl imports its external modules once."""
     register_rollout()
+    own_transfer_queue()
     value_head_as_configured()
     padding_counted()
     head_gathered_with_its_model()
@@ -37,6 +41,28 @@ def apply() -> None:
 def register_rollout() -> None:
     """The registry of rollout adapters is a private dict without a register function (workers/rollout/base.py:83)."""
     _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.job.verl.rank.weights.WeightSender"
+
+
+def own_transfer_queue() -> None:
+    """TransferQueue 0.1.11 finds its controller by a name in a namespace that is the same for a whole cluster
+    (interface.py:119, 201): a second run would write into the queue of the first. Each attempt has its own here."""
+
+    def namespace() -> str:
+        job = JobConfig.from_env()
+        return f"transfer_queue-{job.run_id}-{job.attempt}"
+
+    class Ray:
+        def get_actor(self, name: str, **unused: Any) -> Any:
+            return ray.get_actor(name, namespace=namespace())
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ray, name)
+
+    class Controller:
+        def options(self, **options: Any) -> Any:
+            return TransferQueueController.options(**options | {"namespace": namespace()})
+
+    interface.ray, interface.TransferQueueController = Ray(), Controller()
 
 
 def single_gloo_backend() -> None:

@@ -1,13 +1,13 @@
 """A run knows how far its trackers have come with it.
 
-Revision ID: trainer_0013
+Revision ID: trainer_0011
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "trainer_0013"
-down_revision = "trainer_0009"
+revision = "trainer_0011"
+down_revision = "trainer_0010"
 branch_labels = None
 depends_on = None
 
