@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from ratchet.common.v1 import environment_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands.options import environment
 from ratchet_cli.commands.runs import hyperparameters, thresholds
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
@@ -36,6 +38,14 @@ def test_thresholds_of_guards_are_given_by_their_names() -> None:
     assert (parsed.HasField("kl_limit"), parsed.length_drift) == (True, 3)
     with pytest.raises(CommandError, match=r"'kl' is no threshold of a guard\."):
         thresholds(["kl=1"])
+
+
+def test_an_environment_may_have_its_number_of_answers() -> None:
+    assert environment("") is None
+    assert environment("edits") == environment_pb2.EnvironmentSpec(name="edits")
+    assert environment("edits=5") == environment_pb2.EnvironmentSpec(name="edits", max_turns=5)
+    with pytest.raises(CommandError, match="'many' is no number of answers"):
+        environment("edits=many")
 
 
 @pytest.mark.usefixtures("address")

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import EnumDescriptor
 from ratchet.common.v1 import priority_pb2, problem_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_environments import convert as environments
 from ratchet_kit import refs
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
@@ -67,6 +68,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         experiment=message.experiment,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
+        environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
     )
 
 
@@ -112,6 +114,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         ],
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
+        environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         max_tokens=spec.max_tokens,
         profile_steps=spec.profile_steps,
         experiment=spec.experiment,

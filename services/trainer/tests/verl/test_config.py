@@ -86,6 +86,7 @@ def test_every_algorithm_that_generates_has_a_row() -> None:
         ("dr_grpo", "grpo"),
         ("gspo", "grpo"),
         ("cispo", "grpo"),
+        ("dapo_steps", "gae"),
     ],
 )
 def test_each_algorithm_has_its_estimator(
@@ -93,8 +94,8 @@ def test_each_algorithm_has_its_estimator(
 ) -> None:
     config = settings(rl_overrides(make_job(make_complete_spec(algorithm=algorithm)), None))
     assert config["algorithm.adv_estimator"] == estimator
-    assert ("critic.optim.lr" in config) == (algorithm == "ppo")
-    assert ("algorithm.filter_groups.enable" in config) == (algorithm == "dapo")
+    assert ("critic.optim.lr" in config) == (algorithm in ("ppo", "dapo_steps"))
+    assert ("algorithm.filter_groups.enable" in config) == (algorithm in ("dapo", "dapo_steps"))
 
 
 def test_a_reference_policy_is_kept_only_for_a_kl_penalty(make_job: Any, make_complete_spec: Any) -> None:

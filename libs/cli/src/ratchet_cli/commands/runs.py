@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import runtimes
-from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
+from ratchet_cli.commands import options, runtimes
+from ratchet_cli.commands.options import PRIORITIES, DetachFlag, EnvironmentOption, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
 from ratchet_cli.commands.yaml_files import run_spec
@@ -20,7 +20,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
 from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import version_name
+from ratchet_cli.views.names import environment_name, version_name
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_kit.names import Location
@@ -88,6 +88,7 @@ def train(
     ] = False,
     plugin: Annotated[list[str], typer.Option(help=f"Your own {', '.join(PLUGINS)}: KIND=NAME; repeat for more.")] = [],  # noqa: B006
     form: Annotated[str, typer.Option(help="chat or completion; default: chat where the base has a template.")] = "",
+    environment: EnvironmentOption = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -131,6 +132,7 @@ def train(
             refuse_long_prompts=refuse_long_prompts,
             plugins=plugins(plugin),
             prompt_form=one_of(form, FORMS, "--form"),
+            environment=options.environment(environment),
         )
     _start(spec, detach, as_json)
 
@@ -256,6 +258,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("prompts", view.form(run.spec.prompt_form)),
+        ("environment", environment_name(run.spec.environment)),
         ("reward", view.reward(run.spec.reward) or "-"),
         ("tokens", view.tokens(run)),
         ("attempt", f"{run.attempt}" + (f", pre-empted {run.preemptions} times" if run.preemptions else "")),

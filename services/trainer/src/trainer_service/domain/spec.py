@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
 from trainer_service.domain.plugins import Plugin
@@ -190,6 +191,8 @@ class RunSpec:
     """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
+    environment: EnvironmentSpec | None = None
+    """What judges answers, in training and in validation; None: single-turn code."""
 
     @property
     def learned(self) -> ProblemSetRef:

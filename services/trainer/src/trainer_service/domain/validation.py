@@ -100,6 +100,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     else:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
     _check_pairs(spec, algorithm, faults)
+    _check_environment(spec, algorithm, faults)
     if not algorithm.is_online:
         faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
     else:
@@ -118,6 +119,15 @@ def _check_pairs(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
         faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
     else:
         faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
+
+
+def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    if spec.environment is None:
+        return
+    if faults.unless(not algorithm.takes_examples, "environment", "must be absent: SFT answers nothing"):
+        spec.environment.check(faults.under("environment"))
+        chat = "must be absent: its replies are messages of a chat, and the prompts are texts"
+        faults.unless(spec.prompt_form != PromptForm.COMPLETION, "environment", chat)
 
 
 def _check_forgeable(found: Found, faults: Faults) -> None:
@@ -141,6 +151,8 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
     if reward.combination == Combination.GDPO:
         group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
         faults.unless(algorithm.is_grouped, "combination", group)
+        gains = f"must not be gdpo: {algorithm.name.upper()} rewards what a reward gains, and it has none by itself"
+        faults.unless(not algorithm.has_steps, "combination", gains)
         deviation = "must not be gdpo, which divides by deviations: DR_GRPO is GRPO without that"
         faults.unless(algorithm.name != "dr_grpo", "combination", deviation)
     for place, component in enumerate(reward.components):

@@ -18,6 +18,7 @@ import grpc
 
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
+from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
@@ -126,7 +127,9 @@ async def _open(
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
-        environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
+        environment=environment_of(
+            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards)
+        ),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),

@@ -13,13 +13,24 @@ RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Of one episode."""
+
+    count: int
+    first_passed: bool
+    """Its first answer passed all tests."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tallied:
-    """One completion."""
+    """One completion, or episode."""
 
     verdict: str
     """The sandbox's, without its prefix."""
     earned: Earned
     repetition: float
+    turns: Turns | None = None
+    """Where its environment has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,14 @@ def metric(component: str) -> str:
     return component.replace(":", "_")
 
 
+def of_turns(episodes: Sequence[Turns]) -> dict[str, float]:
+    """Of one episode or more."""
+    return {
+        "turns_mean": fmean(one.count for one in episodes),
+        "first_answers_passed": fmean(one.first_passed for one in episodes),
+    }
+
+
 class Tally:
     """Counts the groups of a step. Groups are added by one thread and taken by another."""
 
@@ -81,6 +100,7 @@ class Tally:
             return {}
         verdicts = Counter(one.verdict for one in every)
         compared = [group for group in groups if len(group) > 1]
+        turns = [one.turns for one in every if one.turns]
         punished = sum(one.earned.before_length - one.earned.reward for one in every)
         alike = sum(len({one.earned.reward for one in group}) == 1 for group in compared)
         return {
@@ -94,5 +114,6 @@ class Tally:
             "repetition_mean": sum(one.repetition for one in every) / len(every),
             **_means(waits),
             **({"groups_without_signal": alike / len(compared)} if compared else {}),
+            **(of_turns(turns) if turns else {}),
             **({"overlong_mean": punished / len(every)} if punished else {}),
         }

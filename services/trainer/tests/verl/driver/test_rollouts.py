@@ -17,12 +17,12 @@ from ratchet_benchmarks import Prompt
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
-from ratchet_problems import CallTest, Problem
+from ratchet_problems import CallTest, Message, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
 from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.verl.driver.rollouts import Group, Rollouts, Weights
+from trainer_service.job.verl.driver.rollouts import Group, Rollouts, Weights, _fields
 
 pytestmark = pytest.mark.verl
 
@@ -46,10 +46,14 @@ class Policy:
     seeds: list[int | None] = field(default_factory=list)
     stops: set[tuple[str, ...]] = field(default_factory=set)
     temperatures: set[float | None] = field(default_factory=set)
+    later_seeds: list[int | None] = field(default_factory=list)
+    rooms: list[int | None] = field(default_factory=list)
 
     async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
+        if len(prompt) > 2:
+            return self.later(prompt, sampling)
         self.seeds.append(sampling.seed)
         self.stops.add(sampling.stop)
         self.temperatures.add(sampling.temperature)
@@ -62,15 +66,24 @@ class Policy:
         tokens = () if index in self.empty else (index,)
         return Completion(index, "", reason, tokens, tuple(-float(token) for token in tokens))
 
+    def later(self, prompt: Sequence[int], sampling: Sampling) -> Generation:
+        """An answer after a reply: its tokens are 10 more than the one before it."""
+        self.later_seeds.append(sampling.seed)
+        self.rooms.append(sampling.max_tokens)
+        tokens = (prompt[-3] + 10,)
+        reason = FinishReason.ABORTED if tokens[0] in self.broken else FinishReason.STOP
+        return Generation((Completion(0, "", reason, tokens, (-float(tokens[0]),)),), "sha256:mine", len(prompt))
+
     async def loaded_weights(self) -> str | None:
         return self.weights
 
 
 @dataclass
 class Environment:
-    """Passes all answers; cannot judge those in `faulty`."""
+    """Passes all answers, each in the last of `turns`; cannot judge those in `faulty`."""
 
     faulty: set[str] = field(default_factory=set)
+    turns: int = 1
     answers: list[str] = field(default_factory=list)
 
     async def start(self, task: Task) -> Episode:
@@ -80,6 +93,8 @@ class Environment:
         self.answers.append(answer)
         if answer in self.faulty:
             raise Unavailable("the lane died")
+        if len(episode.turns) + 1 < self.turns:
+            return episode.go_on(answer, Grade("FAILED", 0, 1), Message("user", "again"))
         return episode.end(answer, Outcome(Grade("PASSED", 1, 1)))
 
 
@@ -115,9 +130,13 @@ def build(background: Background) -> Callable[..., Rollouts]:
         put: Prompt = Prompt(text="Return x.\n"),
         words: str = "",
         has_greedy: bool = False,
+        has_steps: bool = False,
+        reply: Sequence[int] = (5, 6),
     ) -> Rollouts:
         return Rollouts(
             has_greedy=has_greedy,
+            has_steps=has_steps,
+            has_turns=True,
             fewest=fewest,
             background=background,
             policy=policy,
@@ -126,6 +145,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
             put=lambda problem: put,
             tokenize=lambda prompt: [7, 8],
             detokenize=lambda tokens: words or str(tokens[0]),
+            reply=lambda asked, replies, last: reply,
             problems=PROBLEMS,
             group_size=4,
             temperature=lambda step: 1.0 + step,
@@ -140,7 +160,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
 def test_a_group_has_a_reward_for_each_sample(build):
     (group,) = build(Policy(), Environment()).validate(PROBLEMS[:1], samples=3)
     assert list(group.prompt) == [7, 8]
-    assert [(list(sample.tokens), sample.earned.reward) for sample in group.samples] == [
+    assert [(list(sample.played.tokens), sample.earned.reward) for sample in group.samples] == [
         ([0], 0.0),
         ([1], 0.5),
         ([2], 0.5),
@@ -160,7 +180,7 @@ def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_none(buil
     (group,) = rollouts.validate(PROBLEMS[:1], samples=4)
     earned = [sample.earned for sample in group.samples]
     assert [(one.reward, one.cut) for one in earned] == [(0.0, False), (-0.5, True), (0.5, True)]
-    assert {sample.verdict for sample in group.samples} == {"PASSED"}
+    assert {sample.played.episode.turns[-1].grade.verdict for sample in group.samples} == {"PASSED"}
     assert rollouts.last_fault == "p0: a reward must be a finite number"
 
 
@@ -312,4 +332,74 @@ def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(build):
     (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
     assert policy.stops == {("\nprint(",)}
     assert environment.answers == ["7"] * 2
-    assert [list(sample.tokens) for sample in group.samples] == [[0], [1]]
+    assert [list(sample.played.tokens) for sample in group.samples] == [[0], [1]]
+
+
+def test_an_episode_is_one_sample_whose_replies_are_not_learned(build):
+    policy = Policy()
+    measurer = Measurer({"20": 0.25, "21": 0.75})
+    rollouts = build(policy, Environment(turns=3), limit=0.0, measurer=measurer)
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
+    played = [sample.played for sample in group.samples]
+    assert [list(one.tokens) for one in played] == [[0, 5, 6, 10, 5, 6, 20], [1, 5, 6, 11, 5, 6, 21]]
+    assert [list(one.mask) for one in played] == [[1, 0, 0, 1, 0, 0, 1]] * 2
+    assert [list(one.log_probs) for one in played] == [[0, 0, 0, -10, 0, 0, -20], [-1, 0, 0, -11, 0, 0, -21]]
+    assert [one.ends for one in played] == [[0, 3, 6]] * 2
+    assert played[0].answers == [[0], [10], [20]]
+    assert [(sample.earned.reward, list(sample.rewards)) for sample in group.samples] == [
+        (0.25, [0.0, 0.0, 0.25]),
+        (0.75, [0.0, 0.0, 0.75]),
+    ]
+    assert len(set(policy.later_seeds)) == 4
+    assert sorted(policy.rooms) == [10, 10, 13, 13]
+
+
+def test_an_answer_is_rewarded_by_what_it_gains(build):
+    measurer = Measurer({"0": 0.25, "10": 0.75, "20": 0.5})
+    rollouts = build(Policy(), Environment(turns=3), limit=0.0, measurer=measurer, has_steps=True)
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=1)
+    assert [(sample.earned.reward, list(sample.rewards)) for sample in group.samples] == [(0.5, [0.25, 0.5, -0.25])]
+
+
+def test_one_answer_that_cannot_be_measured_loses_its_episode(build):
+    measurer = Measurer({"10": None, "11": 0.5})
+    rollouts = build(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, has_steps=True)
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
+    assert [list(sample.rewards) for sample in group.samples] == [[1.0, -0.5]]
+    assert rollouts.last_fault == "p0: a reward must be a finite number"
+
+
+@pytest.mark.parametrize("options", [{"policy": Policy(broken={11})}, {"environment": Environment({"11"}, turns=2)}])
+def test_a_lost_turn_loses_its_episode(options, build, monkeypatch):
+    rollouts = build(**{"policy": Policy(), "environment": Environment(turns=2)} | options)
+    assert published(rollouts, monkeypatch) == {"a": (3, False), "b": (3, False)}
+    taken = rollouts.tally.take()
+    assert (taken["turns_mean"], taken["first_answers_passed"], taken["verdict_passed"]) == (2, 0, 1)
+
+
+def test_what_has_no_room_ends_the_episode_as_it_was(build):
+    rollouts = build(Policy(), Environment(turns=2), reply=[5] * 15)
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=1)
+    (played,) = [sample.played for sample in group.samples]
+    assert (list(played.tokens), list(played.mask)) == ([0], [1])
+    assert played.episode.outcome == Outcome(Grade("FAILED", 0, 1))
+
+
+def test_a_later_answer_of_foreign_weights_ends_the_run(build):
+    policy = Policy()
+    policy.later = lambda *unused: (_ for _ in ()).throw(FailedPrecondition("sha256:other"))
+    policy.weights = "sha256:other"
+    with pytest.raises(FailedPrecondition, match="sha256:other"):
+        build(policy, Environment(turns=2)).validate(PROBLEMS[:1], samples=1)
+
+
+def test_the_queue_has_masks_and_the_rewards_of_each_answer(build):
+    measurer = Measurer({"0": 0.25, "10": 0.75})
+    rollouts = build(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, has_steps=True)
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=1)
+    fields = _fields("a", group)
+    assert fields["responses"][0].tolist() == [0, 5, 6, 10]
+    assert fields["response_mask"][0].tolist() == fields["loss_mask"][0].tolist() == [1, 0, 0, 1]
+    assert fields["rm_scores"][0].tolist() == [0.25, 0, 0, 0.5]
+    assert fields["rollout_log_probs"][0].tolist() == [0, 0, 0, -10]
+    assert fields["input_ids"][0].tolist() == [7, 8, 0, 5, 6, 10]

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import environment_pb2 as _environment_pb2
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
@@ -45,6 +46,8 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     ALGORITHM_CISPO: _Algorithm.ValueType  # 10
     ALGORITHM_DPO: _Algorithm.ValueType  # 20
     """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+    ALGORITHM_DAPO_STEPS: _Algorithm.ValueType  # 21
+    """DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
 
@@ -61,6 +64,8 @@ ALGORITHM_GSPO: Algorithm.ValueType  # 9
 ALGORITHM_CISPO: Algorithm.ValueType  # 10
 ALGORITHM_DPO: Algorithm.ValueType  # 20
 """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+ALGORITHM_DAPO_STEPS: Algorithm.ValueType  # 21
+"""DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
 class _LearningRateSchedule:
@@ -778,6 +783,7 @@ class RunSpec(_message.Message):
     PLUGINS_FIELD_NUMBER: _builtins.int
     PAIRS_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_FIELD_NUMBER: _builtins.int
     PROFILE_STEPS_FIELD_NUMBER: _builtins.int
     EXPERIMENT_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
@@ -845,6 +851,12 @@ class RunSpec(_message.Message):
         """
 
     @_builtins.property
+    def environment(self) -> _environment_pb2.EnvironmentSpec:
+        """In training and in validation; an episode's answers and replies together have max_response_tokens. Absent: one answer, as
+        code. SFT takes none.
+        """
+
+    @_builtins.property
     def profile_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RL: steps of which the training ranks' work is traced, 10 at most; ListRunFiles has the traces."""
 
@@ -874,12 +886,13 @@ class RunSpec(_message.Message):
         plugins: _abc.Iterable[Global___Plugin] | None = ...,
         pairs: _problem_pb2.ProblemSetRef | None = ...,
         max_tokens: _builtins.int | None = ...,
+        environment: _environment_pb2.EnvironmentSpec | None = ...,
         profile_steps: _abc.Iterable[_builtins.int] | None = ...,
         experiment: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "environment", b"environment", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

@@ -6,6 +6,7 @@ the step is reported, and only then does its checkpoint count.
 """
 
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.advantages import with_baselines
-from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
+from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of, reply_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.samplers import PluginSampler
@@ -148,6 +149,7 @@ class RatchetTrainer(PPOTrainerSync):
             put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
             tokenize=lambda prompt: prompt_ids(self.tokenizer, prompt),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
+            reply=partial(reply_ids, self.tokenizer),
             problems=self.train_dataset.problems,
             group_size=rollout.n,
             fewest=2 if session.job.algorithm.is_grouped else 1,
@@ -157,6 +159,8 @@ class RatchetTrainer(PPOTrainerSync):
             rewarding=session.rewarding,
             last_step=session.job.spec.steps,
             has_greedy=session.job.algorithm.has_greedy,
+            has_steps=session.job.algorithm.has_steps,
+            has_turns=session.job.spec.environment is not None,
         )
         if session.job.algorithm.has_greedy:
             compute = trainer_base.compute_advantage_for_multi_trajectories

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -20,15 +21,16 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
-from ratchet_environments import Environment, Task, judge
+from ratchet_environments import Environment
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import Completion, FinishReason, Sampling, with_recovery
+from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
+from trainer_service.job.episodes import Played, Player, Reply
 from trainer_service.job.policy import RunPolicy
-from trainer_service.job.rewarding import Earned, Graded, Rewarding
+from trainer_service.job.rewarding import Earned, Rewarding
 from trainer_service.job.seeds import group_seed
-from trainer_service.job.tally import Tallied, Tally, Waits, repetition
+from trainer_service.job.tally import Tallied, Tally, Turns, Waits, repetition
 from trainer_service.job.verl.algorithms import BEFORE_LENGTH
 
 
@@ -44,12 +46,17 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A completion with what it earns. Log-probs are natural, one per token."""
+    """An episode with what it earns; of one answer, where the environment has one turn."""
 
-    tokens: Sequence[int]
-    log_probs: Sequence[float]
-    verdict: str
+    played: Played
     earned: Earned
+    rewards: Sequence[float]
+    """Of each answer, at its last token: they make earned.reward."""
+
+    @property
+    def turns(self) -> Turns:
+        turns = self.played.episode.turns
+        return Turns(len(turns), turns[0].grade.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,8 @@ class Rollouts:
     `temperature` of the step. Validations are sampled at the temperature, and scored by the weights of the reward, that
     there are at the `last_step` of the run. `tally` counts what training is given. A group of which fewer than `fewest`
     samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
-    more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
+    more, the greedy one, whose reward is the baseline of the others; without it they teach nothing. `has_steps`: each
+    answer of an episode is rewarded. `has_turns`: they are counted, since the environment has several.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
@@ -83,6 +91,7 @@ class Rollouts:
         put: Callable[[Problem], Prompt],
         tokenize: Callable[[Prompt], list[int]],
         detokenize: Callable[[Sequence[int]], str],
+        reply: Reply,
         problems: Sequence[Problem],
         group_size: int,
         fewest: int = 1,
@@ -92,19 +101,23 @@ class Rollouts:
         rewarding: Rewarding,
         last_step: int,
         has_greedy: bool = False,
+        has_steps: bool = False,
+        has_turns: bool = False,
     ) -> None:
         self._background = background
         self._policy = policy
-        self._environment = environment
+        self._detokenize = detokenize
+        self._player = Player(environment, self._complete, detokenize, reply, max_tokens)
         self._weights = weights
         self._put = put
         self._tokenize = tokenize
-        self._detokenize = detokenize
         self._problems = problems
         self._group_size = group_size
         self._fewest = fewest
         self._seed = seed
         self._has_greedy = has_greedy
+        self._has_steps = has_steps
+        self._has_turns = has_turns
         self._greedy: dict[str, float] = {}
         self._places: dict[str, int] = {}
         self._drawn: Counter[str] = Counter()
@@ -156,8 +169,8 @@ class Rollouts:
             {
                 "problem": problem,
                 "prompt": prompt,
-                "completion": self._detokenize(sample.tokens),
-                "verdict": sample.verdict,
+                "completion": self._detokenize(sample.played.tokens),
+                "verdict": sample.played.episode.turns[-1].grade.verdict,
                 "reward": sample.earned.reward,
             }
             for sample in group.samples
@@ -197,10 +210,7 @@ class Rollouts:
                 self._greedy[uid] = group.greedy
             if self._places[uid] == 0:
                 self._shown = (problem.id, group)
-            self.tally.add(
-                [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples],
-                group.waits,
-            )
+            self.tally.add([self._tallied(sample) for sample in group.samples], group.waits)
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
@@ -216,48 +226,49 @@ class Rollouts:
         began = time.monotonic()
         drawn = await asyncio.gather(*(self._complete(prompt, one) for one in wanted))
         sampled = time.monotonic()
-        completions = [completion for some in drawn for completion in some]
-        graded = await asyncio.gather(*(self._grade(problem, put, completion) for completion in completions))
-        earned = await self._earn(problem, [one for one in graded if one is not None], step)
-        waits = Waits(sampled - began, time.monotonic() - sampled)
-        by_place = iter(earned)
-        rewarded = [None if one is None else next(by_place) for one in graded]
-        baseline = rewarded.pop() if has_greedy else None
+        firsts = [
+            (completion, replace(one, n=1, seed=seed + completion.index))
+            for one, some in zip(wanted, drawn, strict=True)
+            for completion in some
+        ]
+        played = await asyncio.gather(*(self._play(problem, put, prompt, first, one) for first, one in firsts))
+        there = iter(await self._earn(problem, [one for one in played if one is not None], step))
+        samples = [None if one is None else next(there) for one in played]
+        baseline = samples.pop() if has_greedy else None
         if has_greedy and baseline is None:
             return Group(prompt, [])
-        samples = [
-            Sample(completion.token_ids, completion.log_probs, one.grade.verdict, what)
-            for completion, one, what in zip(completions, graded, rewarded, strict=False)  # all but the greedy one
-            if one is not None and what is not None
-        ]
-        return Group(prompt, samples, baseline.reward if baseline else 0.0, waits)
+        waits = Waits(sampled - began, time.monotonic() - sampled)
+        kept = [sample for sample in samples if sample is not None]
+        return Group(prompt, kept, baseline.earned.reward if baseline else 0.0, waits)
 
-    async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
-        """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
-        no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
-        if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
-            self.last_fault = (
-                f"{problem.id}: the engine broke a completion off after {len(completion.token_ids)} tokens"
-            )
-            return None
+    async def _play(
+        self, problem: Problem, put: Prompt, prompt: Sequence[int], first: Completion, sampling: Sampling
+    ) -> Played | None:
+        """None when the engine broke an answer off, the platform could not reach a verdict, or the problem's tests can
+        judge no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
         try:
-            answer = put.cut(self._detokenize(completion.token_ids))
-            grade = (await judge(self._environment, Task.of(problem), answer)).grade
-            return Graded(answer, grade, len(completion.token_ids))
+            return await self._player.play(problem, put, prompt, first, sampling)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
 
-    async def _earn(self, problem: Problem, graded: Sequence[Graded], step: int) -> Sequence[Earned | None]:
+    async def _earn(self, problem: Problem, played: Sequence[Played], step: int) -> Sequence[Sample | None]:
         """None for what could not be measured, be it the platform's fault or that of a reward of one's own."""
+        judged = [one.graded if self._has_steps else one.graded[-1:] for one in played]
         try:
-            earned = await self._rewarding.of_group(problem, graded, step)
+            of_all = iter(await self._rewarding.of_group(problem, [one for some in judged for one in some], step))
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
-            return [None] * len(graded)
-        if None in earned:
+            return [None] * len(played)
+        earned = [[next(of_all) for _ in some] for some in judged]
+        if any(None in some for some in earned):
             self.last_fault = f"{problem.id}: a reward must be a finite number"
-        return earned
+        return [_sample(*both) for both in zip(played, earned, strict=True)]
+
+    def _tallied(self, sample: Sample) -> Tallied:
+        played, grade = sample.played, sample.played.episode.turns[-1].grade
+        repeated = fmean(map(repetition, played.answers))
+        return Tallied(grade.verdict, sample.earned, repeated, sample.turns if self._has_turns else None)
 
     async def _complete(self, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
         """Completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
@@ -277,6 +288,17 @@ class Rollouts:
                 raise error
 
 
+def _sample(played: Played, earned: Sequence[Earned | None]) -> Sample | None:
+    """`earned`: of each answer, which is rewarded by what it gains over the one before, from 0; or of the last alone,
+    which has all. None where one is not known."""
+    known = [one for one in earned if one is not None]
+    if len(known) < len(earned):
+        return None
+    worth = [0.0, *(one.before_length for one in known[:-1]), known[-1].reward]
+    gains = [after - before for before, after in pairwise(worth)]
+    return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains)
+
+
 def _put(uid: str, group: Group, step: int, complete: bool) -> None:
     """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
 
@@ -290,8 +312,8 @@ def _put(uid: str, group: Group, step: int, complete: bool) -> None:
                 {
                     "status": "success",
                     "prompt_len": len(group.prompt),
-                    "response_len": len(sample.tokens),
-                    "seq_len": len(group.prompt) + len(sample.tokens),
+                    "response_len": len(sample.played.tokens),
+                    "seq_len": len(group.prompt) + len(sample.played.tokens),
                     "global_steps": step,
                     # The weights' version in verl's terms: those after the previous step.
                     "min_global_steps": step - 1,
@@ -308,11 +330,12 @@ def _fields(uid: str, group: Group) -> TensorDict:
     prompt = torch.tensor(group.prompt, dtype=torch.int64)
     rows = []
     for sample in group.samples:
-        tokens = torch.tensor(sample.tokens, dtype=torch.int64)
+        played = sample.played
+        tokens = torch.tensor(played.tokens, dtype=torch.int64)
         ids = torch.cat([prompt, tokens])
-        mask = torch.ones_like(tokens)
+        mask = torch.tensor(played.mask, dtype=torch.int64)
         scores = torch.zeros(len(tokens), dtype=torch.float32)
-        scores[-1] = sample.earned.reward
+        scores[list(played.ends)] = torch.tensor(sample.rewards, dtype=torch.float32)
         rows.append(
             {
                 "uid": uid,
@@ -322,12 +345,12 @@ def _fields(uid: str, group: Group) -> TensorDict:
                 "loss_mask": mask,
                 "input_ids": ids,
                 "position_ids": torch.arange(len(ids)),
-                "rollout_log_probs": torch.tensor(sample.log_probs, dtype=torch.float32),
+                "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
                 "rm_scores": scores,
                 "multi_modal_inputs": {},
                 # What dynamic sampling compares (job/verl/algorithms.py).
                 "extra_fields": {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}},
-                "num_turns": 2,
+                "num_turns": 2 * len(played.ends),
             }
         )
     return tu.list_of_dict_to_tensordict(rows)
