@@ -26,6 +26,7 @@ from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
+from trainer_service.job.curriculum import Evidence, Gathered
 from trainer_service.job.episodes import Played, Player, Reply
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.rewarding import Earned, Rewarding
@@ -73,7 +74,8 @@ class Group:
 class Rollouts:
     """Makes groups. `group_size` completions per training prompt are sampled with weights.policy_id, at the
     `temperature` of the step. Validations are sampled at the temperature, and scored by the weights of the reward, that
-    there are at the `last_step` of the run. `tally` counts what training is given. A group of which fewer than `fewest`
+    there are at the `last_step` of the run. `tally` counts what training is given, `evidence` has
+    what a curriculum goes by. A group of which fewer than `fewest`
     samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
     more, the greedy one, whose reward is the baseline of the others; without it they teach nothing. `has_steps`: each
     answer of an episode is rewarded. `has_turns`: they are counted, since the environment has several.
@@ -131,6 +133,7 @@ class Rollouts:
         self._ended = threading.Event()
         self._running: list[Future[None]] = []
         self.tally = Tally()
+        self.evidence = Gathered()
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
@@ -141,10 +144,10 @@ class Rollouts:
             self._running = []
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
-            self._places[str(uid)] = len(self._places)
+            place = self._places[str(uid)] = len(self._places)
             seed = group_seed(self._seed, "train", step, problem.id, self._drawn[problem.id])
             self._drawn[problem.id] += 1
-            self._running.append(self._background.start(self._publish(str(uid), problem, step, seed)))
+            self._running.append(self._background.start(self._publish(str(uid), place, int(index), step, seed)))
 
     def place_of(self, uid: str) -> int:
         """Of a prompt among those of the step, in the order in which verl drew them."""
@@ -201,16 +204,20 @@ class Rollouts:
 
         return self._background.wait(all_groups())
 
-    async def _publish(self, uid: str, problem: Problem, step: int, seed: int) -> None:
+    async def _publish(self, uid: str, place: int, index: int, step: int, seed: int) -> None:
         try:
-            group = await self._group(problem, self._group_size, step, seed, self._has_greedy)
+            group = await self._group(self._problems[index], self._group_size, step, seed, self._has_greedy)
             if len(group.samples) < self._fewest:
                 group = replace(group, samples=[])
             if self._has_greedy and group.samples:
                 self._greedy[uid] = group.greedy
-            if self._places[uid] == 0:
-                self._shown = (problem.id, group)
+            if place == 0:
+                self._shown = (self._problems[index].id, group)
             self.tally.add([self._tallied(sample) for sample in group.samples], group.waits)
+            if group.samples:
+                passed = [sample.played.episode.turns[-1].grade.passed for sample in group.samples]
+                rewards = [sample.earned.before_length for sample in group.samples]
+                self.evidence.add(place, Evidence.of(index, passed, rewards))
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
