@@ -50,13 +50,13 @@ def headers_of(answer: CompletionResponse | ResponseDelta, seconds: float) -> di
     """
     policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
     own_ms = max(0.0, seconds - answer.engine_time.total_seconds()) * 1e3
-    told = {
+    headers = {
         "x-ratchet-version": str(answer.version),
         "x-ratchet-policy-id": policy_id,
         "x-ratchet-overhead-ms": f"{own_ms:.2f}",
     }
     if answer.arm:
-        told["x-ratchet-arm"] = answer.arm
+        headers["x-ratchet-arm"] = answer.arm
     if isinstance(answer, CompletionResponse) and answer.is_cached:
-        told["x-ratchet-cache"] = "hit"
-    return told
+        headers["x-ratchet-cache"] = "hit"
+    return headers

@@ -166,13 +166,13 @@ class Mlflow:
             RUN_TAG: version.run_id,
             **{f"ratchet.{name}": f"{value:g}" for name, value in version.metrics.items()},
         }
-        asked = {
+        request = {
             "name": model,
             "source": version.uri if "://" in version.uri else f"ratchet://{model}/{version.number}",
             "tags": _pairs({key: value for key, value in tags.items() if value}),
             **({"run_id": version.key} if version.key else {}),
         }
-        return str((await self._post("model-versions/create", **asked))["model_version"]["version"])
+        return str((await self._post("model-versions/create", **request))["model_version"]["version"])
 
     # HTTP.
 

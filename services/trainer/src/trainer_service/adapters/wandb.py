@@ -60,14 +60,14 @@ class Wandb:
         )
         try:
             async with asyncio.timeout(self._timeout):
-                _, error = await process.communicate(document)
-        except TimeoutError as error_:
-            raise Unavailable(f"W&B did not take the run within {self._timeout:g} s") from error_
+                _, last_words = await process.communicate(document)
+        except TimeoutError as error:
+            raise Unavailable(f"W&B did not take the run within {self._timeout:g} s") from error
         finally:
             _kill(process.pid)
             await process.wait()
         if process.returncode:
-            lines = error.decode(errors="replace").strip().splitlines()
+            lines = last_words.decode(errors="replace").strip().splitlines()
             raise Unavailable(f"W&B does not take the run: {(lines or ['no reason known'])[-1][:300]}")
 
 
