@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,14 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
 from ratchet_environments import Episode, Outcome, Task
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
 from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.verl.driver.rollouts import Group, Rollouts, Weights
+from trainer_service.job.verl.driver.rollouts import Group, Prompted, Rollouts, Weights
 
 pytestmark = pytest.mark.verl
 
@@ -113,6 +114,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
         put: Prompt = Prompt(text="Return x.\n"),
         words: str = "",
         has_greedy: bool = False,
+        weights: Weights | None = None,
     ) -> Rollouts:
         return Rollouts(
             has_greedy=has_greedy,
@@ -120,7 +122,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
             background=background,
             policy=policy,
             environment=environment,
-            weights=Weights(push=push, policy_id="sha256:mine"),
+            weights=weights or Weights(push=push, policy_id="sha256:mine"),
             put=lambda problem: put,
             tokenize=lambda prompt: [7, 8],
             detokenize=lambda tokens: words or str(tokens[0]),
@@ -188,51 +190,68 @@ def test_samples_are_drawn_by_seeds_of_run_step_and_problem(build):
     assert len({*drawn[0], *drawn[2]}) == 6
 
 
-def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, bool]]:
-    """Samples of each group of a step, and whether it was complete."""
-    groups: dict[str, tuple[int, bool]] = {}
-
-    def put(uid: str, group: Group, step: int, complete: bool) -> None:
-        groups[uid] = (len(group.samples), complete)
-
-    monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
-    prompts = tu.get_tensordict({"uid": np.array(["b", "a"], dtype=object), "index": np.array([2, 0], dtype=object)})
-    tu.assign_non_tensor_data(prompts, "global_steps", 1)
+def generate(rollouts: Rollouts, step: int, *uids: str) -> None:
+    drawn = {"uid": np.array(uids, dtype=object), "index": np.array([2, 0][: len(uids)], dtype=object)}
+    prompts = tu.get_tensordict(drawn)
+    tu.assign_non_tensor_data(prompts, "global_steps", step)
     rollouts.generate_sequences(prompts)
+
+
+def until(rollouts: Rollouts, holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 5
-    while len(groups) < 2 and time.monotonic() < end:
+    while not holds() and time.monotonic() < end:
         rollouts.raise_failure()
         time.sleep(0.01)
+    assert holds()
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Prompted, Group, str, bool]]:
+    """What was put into the queue, by uid."""
+    groups: dict[str, tuple[Prompted, Group, str, bool]] = {}
+
+    def put(one: Prompted, group: Group, policy_id: str, complete: bool) -> None:
+        groups[one.uid] = (one, group, policy_id, complete)
+
+    monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
     return groups
 
 
-def test_a_lone_survivor_teaches_nothing(build, monkeypatch):
+def published(rollouts: Rollouts, put: dict[str, Any]) -> dict[str, tuple[int, bool]]:
+    """Samples of each group of a step, and whether it was complete."""
+    put.clear()
+    generate(rollouts, 1, "b", "a")
+    until(rollouts, lambda: len(put) == 2)
+    return {uid: (len(group.samples), complete) for uid, (_, group, _, complete) in put.items()}
+
+
+def test_a_lone_survivor_teaches_nothing(build, put):
     environment = Environment(faulty={"0", "1", "2"})
-    assert published(build(Policy(), environment, fewest=2), monkeypatch) == {"a": (0, False), "b": (0, False)}
-    assert published(build(Policy(), environment), monkeypatch) == {"a": (1, False), "b": (1, False)}
+    assert published(build(Policy(), environment, fewest=2), put) == {"a": (0, False), "b": (0, False)}
+    assert published(build(Policy(), environment), put) == {"a": (1, False), "b": (1, False)}
 
 
-def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
+def test_a_greedy_completion_is_the_baseline_and_no_sample(build, put):
     policy = Policy()
     rollouts = build(policy, Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), has_greedy=True)
-    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert published(rollouts, put) == {"a": (4, True), "b": (4, True)}
     assert [rollouts.greedy_of(uid) for uid in ("a", "b", "pad")] == [0.25, 0.25, 0.0]
-    assert rollouts.greedy_mean == 0.25
+    assert rollouts.made(1).greedy_mean == 0.25
     assert policy.temperatures == {2.0, 0.0}  # of step 1, and the greedy one's
-    assert rollouts.tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
+    assert rollouts.made(1).tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
 
 
 @pytest.mark.parametrize("options", [{"policy": Policy(broken={GREEDY})}, {"environment": Environment(faulty={"9"})}])
-def test_without_its_baseline_a_group_teaches_nothing(options, build, monkeypatch):
+def test_without_its_baseline_a_group_teaches_nothing(options, build, put):
     rollouts = build(**{"policy": Policy(), "environment": Environment()} | options, has_greedy=True)
-    assert published(rollouts, monkeypatch) == {"a": (0, False), "b": (0, False)}
+    assert published(rollouts, put) == {"a": (0, False), "b": (0, False)}
 
 
-def test_a_lost_sample_leaves_the_others_their_baseline(build, monkeypatch):
+def test_a_lost_sample_leaves_the_others_their_baseline(build, put):
     rollouts = build(
         Policy(), Environment(faulty={"1"}), measurer=Measurer({"9": 0.25, "2": None}), limit=0.0, has_greedy=True
     )
-    assert published(rollouts, monkeypatch) == {"a": (2, False), "b": (2, False)}
+    assert published(rollouts, put) == {"a": (2, False), "b": (2, False)}
     assert rollouts.greedy_of("a") == 0.25
 
 
@@ -242,9 +261,9 @@ def test_validations_are_sampled_as_at_the_end(build):
     assert policy.temperatures == {10.0}  # of step 9, the last
 
 
-def test_prompts_keep_the_order_in_which_they_were_drawn(build, monkeypatch):
+def test_prompts_keep_the_order_in_which_they_were_drawn(build, put):
     rollouts = build(Policy(), Environment())
-    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert published(rollouts, put) == {"a": (4, True), "b": (4, True)}
     assert [rollouts.place_of(uid) for uid in ("b", "a")] == [0, 1]
 
 
@@ -274,3 +293,52 @@ def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(build):
     assert policy.stops == {("\nprint(",)}
     assert environment.answers == ["7"] * 2
     assert [list(sample.tokens) for sample in group.samples] == [[0], [1]]
+
+
+def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(build, put):
+    weights = Weights(push=lambda: "", policy_id="sha256:mine")
+    rollouts = build(Policy(), Environment(), weights=weights)
+    generate(rollouts, 1, "a", "b")
+    generate(rollouts, 2, "c")  # while step 1 is learned from
+    rollouts.wait_drawn()
+    until(rollouts, lambda: len(put) == 3)
+    weights.policy_id, weights.step = "sha256:new", 1
+    assert {uid: (one.step, one.version, policy_id) for uid, (one, _, policy_id, _) in put.items()} == {
+        "a": (1, 0, "sha256:mine"),
+        "b": (1, 0, "sha256:mine"),
+        "c": (2, 0, "sha256:mine"),
+    }
+    generate(rollouts, 2, "d")  # more for the same step, as DAPO draws them
+    until(rollouts, lambda: "d" in put)
+    assert (put["d"][0].version, put["d"][2]) == (1, "sha256:new")
+
+
+def test_steps_that_are_made_at_a_time_are_counted_apart(build, put):
+    rollouts = build(Policy(), Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), has_greedy=True)
+    generate(rollouts, 1, "a", "b")
+    generate(rollouts, 2, "c")
+    until(rollouts, lambda: len(put) == 3)
+    assert [rollouts.place_of(uid) for uid in ("a", "b", "c")] == [0, 1, 0]
+    assert [rollouts.made(step).tally.take()["groups"] for step in (1, 2)] == [2, 1]
+    rollouts.forget(1)
+    assert [rollouts.greedy_of(uid) for uid in ("a", "c")] == [0.0, 0.25]
+    assert [rollouts.made(step).greedy_mean for step in (1, 2)] == [0.0, 0.25]
+    assert 0 < rollouts.made(2).seconds < 5
+
+
+def test_new_weights_wait_for_what_is_with_the_engine(build, put):
+    policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
+    rollouts = build(policy, Environment())
+    generate(rollouts, 1, "a")
+    with pytest.raises(FailedPrecondition, match="sha256:other"):
+        rollouts.wait_drawn()
+
+
+def test_weights_that_a_lost_engine_did_not_have_are_not_learned_from(build):
+    def push() -> str:
+        policy.weights, policy.error = "sha256:newer", None
+        return "sha256:newer"
+
+    policy = Policy(weights=None, error=NotFound("no policy"))
+    with pytest.raises(DataLoss, match="was lost with the weights sha256:mine, and was given sha256:newer"):
+        build(policy, Environment(), push).validate(PROBLEMS[:1], samples=2)

@@ -5,8 +5,10 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -17,8 +19,8 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
 from ratchet_environments import Environment, Task, judge
-from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import Completion, FinishReason, Sampling, with_recovery
+from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
+from ratchet_policies import Completion, FinishReason, Generation, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
@@ -33,8 +35,10 @@ class Weights:
     """The weights that rollout-service was last given."""
 
     push: Callable[[], str]
-    """Sends those of the trainer again, and returns their policy id."""
+    """Sends them again, and returns their policy id."""
     policy_id: str = ""
+    step: int = 0
+    """After which the trainer had them."""
     restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -58,10 +62,59 @@ class Group:
     """The reward of its greedy completion, where there is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Completions that are not judged yet."""
+
+    put: Prompt
+    prompt: Sequence[int]
+    completions: Sequence[Completion]
+    policy_id: str
+    """Of the weights that made them, as the engine says."""
+    has_greedy: bool
+    """The last one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """A training prompt."""
+
+    uid: str
+    problem: Problem
+    step: int
+    """That learns from it."""
+    version: int
+    """The step after which the trainer had the weights that answer it. Its samples are stale where that is not the one
+    before."""
+
+
+@dataclass(slots=True)  # mutable: written by the background loop, read by the main thread once its step learns from it
+class Made:
+    """What is made for a step."""
+
+    tally: Tally = field(default_factory=Tally)
+    greedy: dict[str, float] = field(default_factory=dict)
+    """The reward of the greedy completion of each prompt that has one, by its uid."""
+    places: dict[str, int] = field(default_factory=dict)
+    drawn: Counter[str] = field(default_factory=Counter)
+    drawing: list[Future[Drawn]] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    ended: float = 0.0
+    """When its last group was there; seconds, of the same clock."""
+
+    @property
+    def greedy_mean(self) -> float:
+        return fmean(self.greedy.values()) if self.greedy else 0.0
+
+    @property
+    def seconds(self) -> float:
+        return max(0.0, self.ended - self.began)
+
+
 class Rollouts:
     """Makes groups. `group_size` completions per training prompt are sampled with weights.policy_id, at the
     `temperature` of the step. Validations are sampled at the temperature, and scored by the weights of the reward, that
-    there are at the `last_step` of the run. `tally` counts what training is given. A group of which fewer than `fewest`
+    there are at the `last_step` of the run. A group of which fewer than `fewest`
     samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
     more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
 
@@ -100,42 +153,53 @@ class Rollouts:
         self._fewest = fewest
         self._seed = seed
         self._has_greedy = has_greedy
-        self._greedy: dict[str, float] = {}
-        self._places: dict[str, int] = {}
-        self._drawn: Counter[str] = Counter()
-        self._step = 0
+        self._made: dict[int, Made] = {}
+        self._steps: dict[str, int] = {}
         self._temperature = temperature
         self._sampling = Sampling(top_p=1.0, max_tokens=max_tokens, logprobs=True)
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
-        self.tally = Tally()
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = int(tu.get(prompts, "global_steps"))
-        if step != self._step:
-            self._step, self._places, self._drawn, self._greedy = step, {}, Counter(), {}
+        made = self._made.setdefault(step, Made())
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
-            self._places[str(uid)] = len(self._places)
-            seed = group_seed(self._seed, "train", step, problem.id, self._drawn[problem.id])
-            self._drawn[problem.id] += 1
-            self._background.start(self._publish(str(uid), problem, step, seed))
+            made.places[str(uid)] = len(made.places)
+            self._steps[str(uid)] = step
+            seed = group_seed(self._seed, "train", step, problem.id, made.drawn[problem.id])
+            made.drawn[problem.id] += 1
+            one = Prompted(str(uid), problem, step, version=self._weights.step)
+            drawing = self._background.start(
+                self._draw(problem, self._group_size, step, seed, self._weights.policy_id, self._has_greedy)
+            )
+            made.drawing.append(drawing)
+            self._background.start(self._publish(one, made, drawing))
+
+    def wait_drawn(self) -> None:
+        """Until no training prompt is with the engine, though completions may still be judged. Raises what ended it."""
+        for made in self._made.values():
+            for drawing in made.drawing:
+                drawing.result()
+
+    def made(self, step: int) -> Made:
+        return self._made.get(step) or Made()
+
+    def forget(self, step: int) -> None:
+        """What was made for this step and those before."""
+        self._made = {later: made for later, made in self._made.items() if later > step}
+        self._steps = {uid: later for uid, later in self._steps.items() if later > step}
 
     def place_of(self, uid: str) -> int:
-        """Of a prompt among those of the step, in the order in which verl drew them."""
-        return self._places[uid]
+        """Of a prompt among those of its step, in the order in which verl drew them."""
+        return self.made(self._steps[uid]).places[uid]
 
     def greedy_of(self, uid: str) -> float:
-        """The reward of the greedy completion of a prompt of the step; 0 for what is no prompt: verl's padding."""
-        return self._greedy.get(uid, 0.0)
-
-    @property
-    def greedy_mean(self) -> float:
-        """Of the prompts of the step that have one."""
-        return fmean(self._greedy.values()) if self._greedy else 0.0
+        """The reward of the greedy completion of a prompt; 0 for what is no prompt: verl's padding."""
+        return self.made(self._steps.get(uid, 0)).greedy.get(uid, 0.0)
 
     def raise_failure(self) -> None:
         if self._failure is not None:
@@ -144,51 +208,60 @@ class Rollouts:
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
 
+        async def one_group(problem: Problem, seed: int) -> Group:
+            policy_id, last = self._weights.policy_id, self._last_step
+            drawn = await self._draw(problem, samples, last, seed, policy_id, has_greedy=False)
+            return await self._judge(problem, drawn, last)
+
         async def all_groups() -> list[Group]:
             seeds = [group_seed(self._seed, "validate", step, problem.id) for problem in problems]
-            groups = (
-                self._group(problem, samples, self._last_step, seed)
-                for problem, seed in zip(problems, seeds, strict=True)
-            )
-            return await asyncio.gather(*groups)
+            return await asyncio.gather(*map(one_group, problems, seeds))
 
         return self._background.wait(all_groups())
 
-    async def _publish(self, uid: str, problem: Problem, step: int, seed: int) -> None:
+    async def _publish(self, one: Prompted, made: Made, drawing: Future[Drawn]) -> None:
         try:
-            group = await self._group(problem, self._group_size, step, seed, self._has_greedy)
+            drawn = await asyncio.wrap_future(drawing)
+            group = await self._judge(one.problem, drawn, one.step)
             if len(group.samples) < self._fewest:
                 group = replace(group, samples=[])
-            if self._has_greedy and group.samples:
-                self._greedy[uid] = group.greedy
-            self.tally.add(
+            if drawn.has_greedy and group.samples:
+                made.greedy[one.uid] = group.greedy
+            made.tally.add(
                 [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
             )
+            complete = len(group.samples) == self._group_size
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
-            await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
+            await asyncio.to_thread(_put, one, group, drawn.policy_id, complete)
+            made.ended = time.monotonic()
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
-    async def _group(self, problem: Problem, size: int, step: int, seed: int, has_greedy: bool = False) -> Group:
+    async def _draw(self, problem: Problem, size: int, step: int, seed: int, policy_id: str, has_greedy: bool) -> Drawn:
+        """Completions of `problem` as they are sampled at `step`, by the weights `policy_id`."""
         put = self._put(problem)
         prompt = self._tokenize(put)
         sampling = replace(self._sampling, n=size, seed=seed, stop=put.stop, temperature=self._temperature(step))
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if has_greedy else [sampling]
-        drawn = await asyncio.gather(*(self._complete(prompt, one) for one in wanted))
-        completions = [completion for some in drawn for completion in some]
-        graded = await asyncio.gather(*(self._grade(problem, put, completion) for completion in completions))
+        made = await asyncio.gather(*(self._complete(prompt, each, policy_id) for each in wanted))
+        completions = [completion for generation in made for completion in generation.completions]
+        return Drawn(put, prompt, completions, made[0].policy_id, has_greedy)
+
+    async def _judge(self, problem: Problem, drawn: Drawn, step: int) -> Group:
+        graded = await asyncio.gather(*(self._grade(problem, drawn.put, each) for each in drawn.completions))
         earned = await self._earn(problem, [one for one in graded if one is not None], step)
         by_place = iter(earned)
         rewarded = [None if one is None else next(by_place) for one in graded]
-        baseline = rewarded.pop() if has_greedy else None
-        if has_greedy and baseline is None:
-            return Group(prompt, [])
+        baseline = rewarded.pop() if drawn.has_greedy else None
+        if drawn.has_greedy and baseline is None:
+            return Group(drawn.prompt, [])
         samples = [
             Sample(completion.token_ids, completion.log_probs, one.grade.verdict, what)
-            for completion, one, what in zip(completions, graded, rewarded, strict=False)  # all but the greedy one
+            # all but the greedy one
+            for completion, one, what in zip(drawn.completions, graded, rewarded, strict=False)
             if one is not None and what is not None
         ]
-        return Group(prompt, samples, baseline.reward if baseline else 0.0)
+        return Group(drawn.prompt, samples, baseline.reward if baseline else 0.0)
 
     async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
         """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
@@ -217,49 +290,51 @@ class Rollouts:
             self.last_fault = f"{problem.id}: a reward must be a finite number"
         return earned
 
-    async def _complete(self, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
-        """Completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
-        generation = await with_recovery(
-            lambda: self._policy.generate(prompt, sampling, self._weights.policy_id), self._restore
+    async def _complete(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+        """Completions by the weights `policy_id`, which are sent once more if rollout-service has lost them."""
+        return await with_recovery(
+            lambda: self._policy.generate(prompt, sampling, policy_id), lambda error: self._restore(error, policy_id)
         )
-        return generation.completions
 
-    async def _restore(self, error: RatchetError) -> None:
-        """Pushes the trainer's weights again, unless another group just did. Raises `error` when the policy is there
-        with other weights: somebody else's, on which nothing may be trained."""
+    async def _restore(self, error: RatchetError, policy_id: str) -> None:
+        """Sends the weights again, unless another group just did. Raises `error` when the policy is there with other
+        weights than these, and DataLoss when others were sent: of such nothing may be learned."""
         async with self._weights.restoring:
             loaded = await self._policy.loaded_weights()
             if loaded is None:
-                self._weights.policy_id = await asyncio.to_thread(self._weights.push)
-            elif loaded != self._weights.policy_id:
+                sent = await asyncio.to_thread(self._weights.push)
+                if sent != policy_id:
+                    raise DataLoss(f"the engine was lost with the weights {policy_id}, and was given {sent}") from error
+            elif loaded != policy_id:
                 raise error
 
 
-def _put(uid: str, group: Group, step: int, complete: bool) -> None:
+def _put(one: Prompted, group: Group, policy_id: str, complete: bool) -> None:
     """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
 
     Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
     """
     if group.samples:
         tq.kv_batch_put(
-            keys=[f"{uid}_{session}_0" for session in range(len(group.samples))],
-            fields=_fields(uid, group),
+            keys=[f"{one.uid}_{session}_0" for session in range(len(group.samples))],
+            fields=_fields(one.uid, group),
             tags=[
                 {
                     "status": "success",
                     "prompt_len": len(group.prompt),
                     "response_len": len(sample.tokens),
                     "seq_len": len(group.prompt) + len(sample.tokens),
-                    "global_steps": step,
-                    # The weights' version in verl's terms: those after the previous step.
-                    "min_global_steps": step - 1,
-                    "max_global_steps": step - 1,
+                    "global_steps": one.step,
+                    # The weights' version in verl's terms.
+                    "min_global_steps": one.version,
+                    "max_global_steps": one.version,
+                    "policy_id": policy_id,
                 }
                 for sample in group.samples
             ],
             partition_id="train",
         )
-    tq.kv_put(key=uid, partition_id="train", tag={"status": "finished" if complete else "failure"})
+    tq.kv_put(key=one.uid, partition_id="train", tag={"status": "finished" if complete else "failure"})
 
 
 def _fields(uid: str, group: Group) -> TensorDict:
