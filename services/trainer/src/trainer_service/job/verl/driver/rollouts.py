@@ -100,7 +100,7 @@ class Made:
     drawing: list[Future[Drawn]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     ended: float = 0.0
-    """When its last group was there; seconds, of the same clock."""
+    """When its last group was judged; seconds, of the same clock."""
 
     @property
     def greedy_mean(self) -> float:
@@ -230,10 +230,10 @@ class Rollouts:
             made.tally.add(
                 [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
             )
+            made.ended = time.monotonic()
             complete = len(group.samples) == self._group_size
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, one, group, drawn.policy_id, complete)
-            made.ended = time.monotonic()
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
