@@ -48,7 +48,9 @@ class WeightSender(BaseRollout):
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
             whole, self._step = await asyncio.to_thread(Weights.of, tensors), global_steps or 0
-            self.last_sync = await self._push(whole, base=self._sent)
+            # Of float32 nearly all values change in a step: it has no changes that are worth to be found.
+            base = self._sent if self._job.dtype != "float32" else None
+            self.last_sync = await self._push(whole, base)
             self._sent = whole if self._job.keeps_sent else None
 
     async def send_again(self) -> None:
