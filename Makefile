@@ -4,7 +4,7 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench console-test \
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
         compose-test protos locks starter smollm2 clean
 
 help:  ## What can be made
@@ -56,13 +56,18 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 	  -c requirements-light.lock pytest pytest-asyncio pytest-timeout pluggy iniconfig
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/rollout/bin/python -m pytest services/rollout/tests/vllm services/rollout/tests/contract -m vllm -p no:ratchet
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p no:ratchet
-	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py
+	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py services/trainer/tests/integration/test_many_runs.py -n 0
 
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full
 
 chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
+
+tracking-test: setup  ## A real MLflow server and a real TensorBoard show a run, its files and its version: some ten minutes
+	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/mlflow
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/mlflow mlflow==3.17.2
+	$(LIGHT)/pytest tests/tracking -n 0
 
 soak: setup  ## An hour of mixed load on four services; half an hour of it while each part is killed and releases are under way; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
 	@$(SETUP) light sandbox-numpy

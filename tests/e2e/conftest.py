@@ -5,9 +5,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -23,13 +23,15 @@ class Platform:
     """A running platform, reached as a user reaches it."""
 
     home: Home
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside that of the tests, without what begins with RATCHET_."""
 
     def ratchet(self, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         """Runs the `ratchet` command against this platform."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
         return subprocess.run(
             [sys.executable, "-m", "ratchet_cli.main", *arguments],
-            env=environment | {"RATCHET_HOME": str(self.home.path), "COLUMNS": "200"},
+            env={**environment, **self.environment} | {"RATCHET_HOME": str(self.home.path), "COLUMNS": "200"},
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -57,11 +59,11 @@ def platform() -> Iterator[Platform]:
 
 
 @contextmanager
-def running() -> Iterator[Platform]:
+def running(environment: Mapping[str, str] = {}) -> Iterator[Platform]:
     """Up here, and down with nothing left of it at the end."""
     # A short path: Ray's sockets lie below it, and a socket's path may have 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="rat-"))
-    platform = Platform(Home(folder))
+    platform = Platform(Home(folder), environment)
     try:
         up = platform.ratchet("up", "--port-base", "0", "--timeout", "300", timeout=400)
         assert up.returncode == 0, up.stderr

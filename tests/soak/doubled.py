@@ -30,7 +30,7 @@ FOR_SERVING = node_pb2.PURPOSE_SERVING
 START_S = 400.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Doubled(Platform):
     url: str
     """Of the load balancer."""
@@ -65,7 +65,7 @@ def doubled() -> Iterator[Doubled]:
     services = _with_seconds(home, ports, plan(home, ports, External(), os.environ))
     with network() as net, _supervised(home, ports, services):
         balancer = net.cable(ports["gateway-http"], ports["gateway-2-http"])
-        platform = Doubled(home, f"http://{balancer.target}")
+        platform = Doubled(home, url=f"http://{balancer.target}")
         try:
             wait_until(platform.is_well, START_S)
             yield platform

@@ -23,7 +23,7 @@ class Patient:
         if answer == "right":
             return episode.end(answer, Outcome(Grade("PASSED", 1, 1)))
         if len(episode.turns) + 1 < self._turns:
-            return episode.go_on(answer, Message("user", "Wrong. Try again."))
+            return episode.go_on(answer, Grade("FAILED", 0, 1), Message("user", "Wrong. Try again."))
         return episode.end(answer, Outcome(Grade("FAILED", 0, 1)))
 
 

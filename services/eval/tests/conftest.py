@@ -17,7 +17,7 @@ from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task
-from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
+from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
@@ -100,6 +100,8 @@ class MemoryHost:
         self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
         self.texts: list[tuple[str, Sampling]] = []
         self.has_chat_template = True
+        self.room = 100
+        """Messages of a chat that it takes."""
         self.opened: Counter[str] = Counter()
         self.loaded: set[str] = set()
         self.hang = asyncio.Event()
@@ -149,6 +151,8 @@ class MemoryPolicy:
             host.texts.append((prompt.text, sampling))
             return Answer(f"{prompt.text} {sampling.seed}", 3)
         assert isinstance(prompt, ChatPrompt)
+        if len(prompt.messages) > host.room:
+            raise InvalidArgument("too long", [FieldViolation("prompt.chat", "the prompt has 9 tokens")])
         host.completions.append((prompt.messages, sampling))
         return Answer(f"{prompt.messages[-1].content} {sampling.seed}", 3)
 
@@ -179,7 +183,7 @@ class MemoryEnvironment:
         if episode.task.problem.id in self.can_judge_nothing:
             raise InvalidArgument("uses nothing of the program")
         if len(episode.turns) + 1 < self.turns:
-            return episode.go_on(answer, Message("user", "Look again."))
+            return episode.go_on(answer, Grade("FAILED", 0, 1), Message("user", "Look again."))
         while answer in self.hangs:
             await asyncio.sleep(0.01)
         self.judged.append(answer)
@@ -243,7 +247,7 @@ class World:
             self.store,
             self.problems,
             self.host,
-            self.environment,
+            lambda spec: self.environment,
             self.meter,
             clock,
             concurrency=4,

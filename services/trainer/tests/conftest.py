@@ -151,6 +151,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         registry=registry,
         rewards=rewards,
         folders=folders,
+        files=folders,
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS, {"median": MEDIAN}),
         policies=policies,

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from ratchet.common.v1 import environment_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands.options import environment
 from ratchet_cli.commands.runs import hyperparameters, thresholds
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
@@ -36,6 +38,14 @@ def test_thresholds_of_guards_are_given_by_their_names() -> None:
     assert (parsed.HasField("kl_limit"), parsed.length_drift) == (True, 3)
     with pytest.raises(CommandError, match=r"'kl' is no threshold of a guard\."):
         thresholds(["kl=1"])
+
+
+def test_an_environment_may_have_its_number_of_answers() -> None:
+    assert environment("") is None
+    assert environment("edits") == environment_pb2.EnvironmentSpec(name="edits")
+    assert environment("edits=5") == environment_pb2.EnvironmentSpec(name="edits", max_turns=5)
+    with pytest.raises(CommandError, match="'many' is no number of answers"):
+        environment("edits=many")
 
 
 @pytest.mark.usefixtures("address")
@@ -100,6 +110,22 @@ def test_runs_are_listed_and_deleted(ratchet: Any, gateway: ScriptedGateway) -> 
     assert sentence in lines[1]
     assert lines[2].split()[:4] == ["run_1", "?", "RUNNING", "1/2"]
     assert ratchet("runs", "delete", "run_1").stdout == "run_1 is deleted.\n"
+
+
+@pytest.mark.usefixtures("address")
+def test_a_queued_run_says_what_it_waits_for(ratchet: Any, gateway: ScriptedGateway) -> None:
+    waiting = run("QUEUED", waits_for="1 accelerator: 0 of 2 are free (run_0 is under way)")["run"]
+    waiting["spec"] = {**waiting.get("spec", {}), "priority": "PRIORITY_HIGH"}
+    leaving = run("RUNNING", step=1, preempted_by="run_9")["run"]
+    gateway.answers({"runs": [waiting, leaving]}, {"run": waiting}, {"checkpoints": []})
+    lines = ratchet("runs", "list").stdout.splitlines()
+    assert "high" in lines[1]
+    assert "waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in lines[1]
+    assert "normal" in lines[2]
+    assert "making room for run_9 after this step" in lines[2]
+    shown = ratchet("runs", "show", "run_1").stdout
+    assert "now             waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in shown
+    assert "priority        high" in shown
 
 
 @pytest.mark.usefixtures("address")

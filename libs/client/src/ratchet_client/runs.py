@@ -54,6 +54,17 @@ class Runs(Resource[S]):
         return listing(pb.ListStepsRequest(run_id=run_id), pb.ListStepsResponse, lambda reply: reply.steps)
 
     @listed
+    def files(self, run_id: str) -> Listing[pb.RunFile]:
+        """On record: the config that verl got, samples, traces; by name."""
+        return listing(pb.ListRunFilesRequest(run_id=run_id), pb.ListRunFilesResponse, lambda reply: reply.files)
+
+    @unary
+    def read_file(self, run_id: str, name: str, offset: int = 0) -> Call[pb.ReadRunFileResponse]:
+        """At most 1 MiB of one of them from `offset` on, and the size of all of it."""
+        request = pb.ReadRunFileRequest(run_id=run_id, name=name, offset=offset)
+        return call(request, pb.ReadRunFileResponse, lambda reply: reply)
+
+    @listed
     def checkpoints(self, run_id: str) -> Listing[pb.Checkpoint]:
         """First to last."""
         request = pb.ListCheckpointsRequest(run_id=run_id)

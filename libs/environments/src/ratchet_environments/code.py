@@ -1,6 +1,9 @@
 """Single-turn code: the policy answers with a program, and the problem's tests are the judge. Where a problem has none,
 the answer may be anything, and nothing of it is run: rewards judge it."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.episode import Episode, Outcome
@@ -10,6 +13,15 @@ from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import duration_from_proto
 from ratchet_rewards import UNTESTED, Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What an answer's program did."""
+
+    grade: Grade
+    results: Sequence[pb.TestResult] = ()
+    """Of the tests that it came to, in order."""
 
 
 class CodeEnvironment:
@@ -24,23 +36,27 @@ class CodeEnvironment:
         return Episode(task)
 
     async def step(self, episode: Episode, answer: str) -> Episode:
-        """The end of the episode. Raises Unavailable when the platform failed again and again, InvalidArgument for a
-        problem that the sandbox can't run, or whose tests can judge no program. An answer that it can't run, one that
-        is too long, is graded COMPILE_ERROR."""
-        task = episode.task
+        """The end of the episode. Raises what `run` raises."""
+        return episode.end(answer, Outcome((await self.run(episode.task, answer)).grade))
+
+    async def run(self, task: Task, answer: str) -> Ran:
+        """Raises Unavailable when the platform failed again and again, InvalidArgument for a problem that the sandbox
+        can't run, or whose tests can judge no program. An answer that it can't run, one that is too long, is graded
+        COMPILE_ERROR."""
         if not task.problem.tests:
-            return episode.end(answer, Outcome(Grade(UNTESTED, 0, 0)))
+            return Ran(Grade(UNTESTED, 0, 0))
         if task.problem.forgeable and not self._forgeable:
             raise InvalidArgument(
                 f"{task.problem.id}: its tests share the program's process: its rewards can be forged"
             )
         try:
-            grade = grade_of(await self._executor.execute(program_for(task, answer)))
+            execution = await self._executor.execute(program_for(task, answer))
+            return Ran(grade_of(execution), execution.results)
         except InvalidArgument as error:
             if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
                 raise
-            grade = Grade("COMPILE_ERROR", 0, len(task.problem.tests), error.message, task.problem.forgeable)
-        return episode.end(answer, Outcome(grade))
+            tests = len(task.problem.tests)
+            return Ran(Grade("COMPILE_ERROR", 0, tests, error.message, task.problem.forgeable))
 
 
 def grade_of(execution: pb.Execution) -> Grade:

@@ -9,9 +9,11 @@ from ratchet_rewards import Grade
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An answer of the policy, and what the environment replied. The last turn of an episode has no replies."""
+    """An answer of the policy, what it is worth by itself, and what the environment replied. The last turn of an
+    episode has no replies."""
 
     answer: str
+    grade: Grade
     replies: tuple[Message, ...] = ()
 
 
@@ -40,8 +42,13 @@ class Episode:
         """The policy's last; empty before the first."""
         return self.turns[-1].answer if self.turns else ""
 
-    def go_on(self, answer: str, *replies: Message) -> "Episode":
-        return replace(self, turns=(*self.turns, Turn(answer, replies)))
+    def go_on(self, answer: str, grade: Grade, *replies: Message) -> "Episode":
+        """`grade`: the outcome, should there be no room for another answer."""
+        return replace(self, turns=(*self.turns, Turn(answer, grade, replies)))
 
     def end(self, answer: str, outcome: Outcome) -> "Episode":
-        return replace(self, turns=(*self.turns, Turn(answer)), outcome=outcome)
+        return replace(self, turns=(*self.turns, Turn(answer, outcome.grade)), outcome=outcome)
+
+    def cut(self) -> "Episode":
+        """Ended as its last turn left it: there is no room for another answer. Asks for a turn."""
+        return replace(self, outcome=self.outcome or Outcome(self.turns[-1].grade))

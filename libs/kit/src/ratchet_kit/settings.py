@@ -21,6 +21,14 @@ SHARED = {
     "ray_address": "RAY_ADDRESS",
     "artifact_url": "ARTIFACT_URL",
     "sources": "RATCHET_SOURCES",
+    "mlflow_tracking_uri": "MLFLOW_TRACKING_URI",
+    "mlflow_tracking_username": "MLFLOW_TRACKING_USERNAME",
+    "mlflow_tracking_password": "MLFLOW_TRACKING_PASSWORD",
+    "mlflow_tracking_token": "MLFLOW_TRACKING_TOKEN",
+    "wandb_api_key": "WANDB_API_KEY",
+    "wandb_base_url": "WANDB_BASE_URL",
+    "wandb_entity": "WANDB_ENTITY",
+    "wandb_mode": "WANDB_MODE",
     "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
 }
 

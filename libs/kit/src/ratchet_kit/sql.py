@@ -135,7 +135,7 @@ class Database:
             wanted = None if limit is None else limit - len(found)
             async with self.reading() as connection:
                 result = await connection.execute(query if wanted is None else query.limit(wanted).offset(seen))
-                rows = _read_each(result, read, found)
+                rows = read_each(result, read, found)
             seen += rows
             if wanted is None or rows < wanted or len(found) == limit:
                 return found
@@ -235,7 +235,7 @@ def _insert(connection: AsyncConnection, table: Table, rows: Any) -> Any:
     return dialect.insert(table).values(rows)
 
 
-def _read_each(result: CursorResult[Any], read: Callable[[Row[Any]], R], found: list[R]) -> int:
+def read_each(result: CursorResult[Any], read: Callable[[Row[Any]], R], found: list[R]) -> int:
     """Adds what can be read to `found`. How many rows there were."""
     number = 0
     while True:

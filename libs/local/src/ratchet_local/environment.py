@@ -22,10 +22,15 @@ COMPUTING = (
     *("TORCH*", "PYTORCH_*", "RAY_*", "VLLM_*", "CC", "CXX", "LD_PRELOAD"),
 )
 """Of those that run models."""
+TRACKERS = (
+    *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    *("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
+)
+"""Where runs are shown."""
 _MORE: Mapping[str, Iterable[str]] = {
     "registry": STORES,
     "rollout": (*STORES, *COMPUTING),
-    "trainer": (*STORES, *COMPUTING),
+    "trainer": (*STORES, *COMPUTING, *TRACKERS),
 }
 
 

@@ -17,6 +17,7 @@ from eval_service.domain.statistics import CONFIDENCE, POWER
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import preference_pb2
+from ratchet_environments import convert as environments
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
@@ -72,6 +73,9 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         ),
         imported_samples=message.imported_samples,
         exclude_unsound=message.exclude_unsound,
+        environment=environments.spec_from_proto(message.environment).completed()
+        if message.HasField("environment")
+        else None,
     )
 
 
@@ -103,6 +107,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         ),
         imported_samples=spec.imported_samples,
         exclude_unsound=spec.exclude_unsound,
+        environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
     )
 
 

@@ -25,9 +25,10 @@ from eval_service.servicer import EvalServicer, PreferenceServicer
 from eval_service.settings import Settings
 from eval_service.worker import EvaluationWork, Leftovers
 from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc, preference_pb2, preference_pb2_grpc
-from ratchet_environments import Environment
+from ratchet_environments import Environment, EnvironmentSpec
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
+from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
 from ratchet_kit.places import Places
@@ -75,7 +76,7 @@ async def provision(
     problems: ProblemSource | None = None,
     models: ModelSource | None = None,
     host: PolicyHost | None = None,
-    environment: Environment | None = None,
+    environments: Callable[[EnvironmentSpec | None], Environment] | None = None,
     meter: Meter | None = None,
     clock: Clock | None = None,
     timing: Timing | None = None,
@@ -99,7 +100,8 @@ async def provision(
             host = EnginePolicyHost(await stack.enter_async_context(fleet), settings.load_timeout)
         sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
         executor = await stack.enter_async_context(Executor(sandbox))
-        environment = environment or CodeEnvironment(executor, forgeable=True)
+        code = CodeEnvironment(executor, forgeable=True)
+        environments = environments or (lambda spec: environment_of(spec, code))
         problems = problems or LibraryProblems(places, executor)
 
         redis = streams.connect(settings.redis_url)
@@ -111,7 +113,7 @@ async def provision(
             store,
             problems,
             host,
-            environment,
+            environments,
             meter,
             clock,
             settings.concurrency,

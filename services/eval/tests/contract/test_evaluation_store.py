@@ -268,7 +268,7 @@ async def test_a_sample_is_drawn_once_and_judged_once(store: EvaluationStore) ->
 async def test_the_last_answer_of_an_episode_is_kept(store: EvaluationStore) -> None:
     await add(store)
     await store.add_samples("eval_1", [drawn("a")])
-    last = drawn("a").judged(judgement("PASSED"), "the last word")
+    last = drawn("a").replied("the last word", 5, truncated=True).judged(judgement("PASSED"))
     await store.judge_samples("eval_1", [last])
     assert await store.sample_page("eval_1", 9, None) == [last]
 

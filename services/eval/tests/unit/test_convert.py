@@ -5,8 +5,9 @@ import pytest
 from eval_service import convert
 from eval_service.domain.comparison import Comparisons, Plan, Question, SetComparison
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
-from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef
 from ratchet_kit.statistics import Comparison, Estimate, comparison_from_proto
@@ -21,6 +22,15 @@ def test_what_is_not_set_has_the_defaults_of_the_proto() -> None:
     assert convert.spec_from_proto(message) == EvaluationSpec(champion, basics, 1, (1,), 1.0, 512, 0)
     message.temperature = 0
     assert convert.spec_from_proto(message).temperature == 0
+
+
+def test_an_environment_has_its_turns() -> None:
+    message = pb.EvaluationSpec(
+        model=model_pb2.ModelRef(model="starter"),
+        problems=problem_pb2.ProblemSetRef(name="basics"),
+        environment=environment_pb2.EnvironmentSpec(name="edits"),
+    )
+    assert convert.spec_from_proto(message).environment == EnvironmentSpec("edits", 3)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from eval_service.domain.evaluation import Evaluation, References
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import (
     DeadlineExceeded,
     FailedPrecondition,
@@ -155,14 +156,31 @@ async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
     assert len(world.host.completions) == 2 * len(await world.store.sample_keys(evaluation.id)) == 24
     chats = [messages for messages, _ in world.host.completions if len(messages) == 3]
     assert len(chats) == 12
-    seed = evaluation.seed_of("p00", 0)
+    seed, later = evaluation.seed_of("p00", 0), evaluation.seed_of("p00", 0, turn=1)
     assert (
         Message("user", "Solve 0."),
         Message("assistant", f"Solve 0. {seed}"),
         Message("user", "Look again."),
     ) in chats
     [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
-    assert first.completion == f"Look again. {seed}"
+    assert (first.completion, first.tokens) == (f"Look again. {later}", 6)
+    world.environment.turns = 1
+    await world.measurer.run(await claimed(world), "me")
+    assert len(world.host.completions) == 24 + 12, "nobody who asks for a first answer is given a last one"
+
+
+async def test_an_episode_without_room_ends_as_its_last_answer_left_it(world: Any) -> None:
+    world.environment.turns, world.host.room = 3, 2
+    evaluation = await claimed(world)
+    assert (await world.measurer.run(evaluation, "me")).pass_at_k[0].estimate.value == 0
+    assert len(world.host.completions) == 12
+
+
+async def test_a_chat_with_replies_needs_a_chat_template(world: Any) -> None:
+    world.host.has_chat_template = False
+    evaluation = await claimed(world, replace(SPEC, environment=EnvironmentSpec("edits")))
+    with pytest.raises(InvalidArgument, match="the prompts are texts"):
+        await world.measurer.run(evaluation, "me")
 
 
 SUITE = (SuiteEntry(ProblemSetRef("basics"), 0.75), SuiteEntry(ProblemSetRef("more"), 0.25))

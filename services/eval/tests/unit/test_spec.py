@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 
@@ -76,3 +77,14 @@ def test_digests_and_versions_are_not_the_callers_to_say() -> None:
 
 def test_of_many_k_few_are_looked_at() -> None:
     assert len(fields_of(k=(1,) * 100_000)) <= 1024
+
+
+def test_an_environment_is_for_chats_that_a_model_answers() -> None:
+    edits = EnvironmentSpec("edits")
+    EvaluationSpec(STARTER, (BASICS,), environment=edits)
+    assert fields_of(environment=EnvironmentSpec("edit", 1)) == [
+        "spec.environment.name",
+        "spec.environment.max_turns",
+    ]
+    assert fields_of(environment=edits, prompting=Prompting(form=Form.COMPLETION)) == ["spec.environment"]
+    assert fields_of(model=None, environment=edits, imported_samples=5) == ["spec.environment"]

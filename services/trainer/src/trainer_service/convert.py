@@ -11,6 +11,7 @@ from google.protobuf.descriptor import EnumDescriptor
 from ratchet.common.v1 import priority_pb2, problem_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_environments import convert as environments
 from ratchet_kit import refs
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
@@ -21,6 +22,7 @@ from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.plugins import Plugin
+from trainer_service.domain.ports import RunFile
 from trainer_service.domain.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -62,8 +64,11 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         ),
         pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
+        profile_steps=tuple(message.profile_steps),
+        experiment=message.experiment,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
+        environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
     )
 
 
@@ -109,7 +114,10 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         ],
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
+        environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         max_tokens=spec.max_tokens,
+        profile_steps=spec.profile_steps,
+        experiment=spec.experiment,
     )
 
 
@@ -153,6 +161,9 @@ def run_to_proto(run: Run) -> pb.Run:
         resumes=run.resumes,
         resume_actor=run.resume_actor,
         tokens=run.tokens,
+        waits_for=run.waits_for,
+        preempted_by=run.preempted_by,
+        preemptions=run.preemptions,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[
@@ -233,6 +244,11 @@ def runs_to_proto(page: Page[Run]) -> pb.ListRunsResponse:
 
 def steps_to_proto(page: Page[Step]) -> pb.ListStepsResponse:
     return pb.ListStepsResponse(steps=page.map(step_to_proto).items, next_page_token=page.next_page_token)
+
+
+def files_to_proto(page: Page[RunFile]) -> pb.ListRunFilesResponse:
+    files = [pb.RunFile(name=one.name, size_bytes=one.size_bytes) for one in page.items]
+    return pb.ListRunFilesResponse(files=files, next_page_token=page.next_page_token)
 
 
 def checkpoints_to_proto(page: Page[Checkpoint]) -> pb.ListCheckpointsResponse:

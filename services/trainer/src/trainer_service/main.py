@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,16 +27,19 @@ from ratchet_policies.fleet import Fleet
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
+from trainer_service.adapters.mlflow import Credentials, Mlflow
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.adapters.ray_head import Cluster, LocalRay, RayHeadOptions
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.adapters.registry import GrpcModelRegistry, GrpcRewardRegistry
+from trainer_service.adapters.registry import GrpcCatalogue, GrpcModelRegistry, GrpcRewardRegistry
 from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
+from trainer_service.adapters.wandb import Wandb
 from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.leftovers import Leftovers
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.mirror import ModelMirror
 from trainer_service.domain.ports import (
     Events,
     JobRunner,
@@ -47,12 +50,15 @@ from trainer_service.domain.ports import (
     PolicyHost,
     ProblemSets,
     RewardRegistry,
+    RunFiles,
     RunStore,
 )
 from trainer_service.domain.references import References
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import Runs
+from trainer_service.domain.scheduler import Scheduler, Sharing
+from trainer_service.domain.tracking import Tracker, Tracking
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
@@ -72,12 +78,15 @@ class Ports:
     registry: ModelRegistry
     rewards: RewardRegistry
     folders: ModelFolders
+    files: RunFiles
     problems: ProblemSets
     plugins: Plugins
     policies: PolicyHost
     events: Events
     meter: Meter
     clock: Clock
+    trackers: Sequence[Tracker] = ()
+    mirror: ModelMirror | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ class Service:
     runs: Runs
     reports: Reports
     driver: Driver
+    scheduler: Scheduler
     worker: Worker[Claim]
     background: Sequence[Background]
 
@@ -105,17 +115,33 @@ async def provision(
     ports: Ports | None = None,
     deadlines: Deadlines | None = None,
     timing: Timing | None = None,
+    sharing: Sharing | None = None,
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with AsyncExitStack() as stack:
         if ports is None:
             ports = await stack.enter_async_context(real_ports(settings))
-        yield _compose(settings, ports, deadlines, timing)
+        yield _compose(settings, ports, deadlines, timing, sharing)
 
 
-def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timing: Timing | None) -> Service:
+def _compose(
+    settings: Settings,
+    ports: Ports,
+    deadlines: Deadlines | None,
+    timing: Timing | None,
+    sharing: Sharing | None,
+) -> Service:
     updates = RunUpdates()
+    scheduler = Scheduler(
+        store=ports.store,
+        queue=ports.queue,
+        jobs=ports.jobs,
+        policies=ports.policies,
+        updates=updates,
+        clock=ports.clock,
+        sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
+    )
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
@@ -125,6 +151,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         policies=ports.policies,
         events=ports.events,
         updates=updates,
+        scheduler=scheduler,
         clock=ports.clock,
         code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
         deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
@@ -133,7 +160,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         ports.queue,
         RunWork(ports.store, driver),
         ports.clock,
-        slots=settings.concurrency,
+        slots=settings.concurrency + 1,  # one to see whose turn it is not, and to register what has trained
         leased=True,
         timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
     )
@@ -148,24 +175,42 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
             queue=ports.queue,
             jobs=ports.jobs,
             folders=ports.folders,
+            files=ports.files,
             policies=ports.policies,
             rewards=ports.rewards,
             references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
             limits=_limits(settings),
             events=ports.events,
             updates=updates,
+            scheduler=scheduler,
             clock=ports.clock,
         ),
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         driver=driver,
+        scheduler=scheduler,
         worker=worker,
         background=(
             worker.run,
+            scheduler.run,
             partial(_count, ports, settings.reconcile_interval),
+            *_tracking(ports, settings.tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),
     )
+
+
+def _tracking(ports: Ports, interval: timedelta) -> Iterator[Background]:
+    """Each by itself: one that hangs holds up no other."""
+    tracking = Tracking(ports.store, ports.files, ports.clock)
+
+    async def repeat(work: Callable[[], Awaitable[None]], name: str, stop: asyncio.Event) -> None:
+        await every(interval, stop, work, name=name)
+
+    for tracker in ports.trackers:
+        yield partial(repeat, partial(tracking.send, tracker), f"track in {tracker.name}")
+    if ports.mirror is not None:
+        yield partial(repeat, ports.mirror.look, "mirror models")
 
 
 def _logs(runs_folder: Path) -> Iterator[Path]:
@@ -197,23 +242,60 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         stack.push_async_callback(jobs.close)
         plugins = InstalledPlugins(settings.allowed_plugins)
         places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
+        store = SqlRunStore(database)
+        folders = FsspecModelFolders(
+            settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
+        )
+        trackers, mirror = list[Tracker](), None
+        if "mlflow" in settings.trackers:
+            mlflow = _mlflow(settings)
+            stack.push_async_callback(mlflow.close)
+            trackers.append(mlflow)
+            mirror = ModelMirror(GrpcCatalogue(registry_channel), mlflow, store, mlflow.name)
+        if "tensorboard" in settings.trackers:
+            from trainer_service.adapters.tensorboard import TensorBoard  # beside verl, where jobs' packages are
+
+            trackers.append(TensorBoard(settings.tensorboard_url))
+        if "wandb" in settings.trackers:
+            trackers.append(Wandb(_wandb_environment(settings), str(settings.runs_folder / "wandb")))
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
         yield Ports(
-            store=SqlRunStore(database),
+            store=store,
             queue=StreamQueue(stream),
             jobs=jobs,
             registry=GrpcModelRegistry(registry_channel),
             rewards=GrpcRewardRegistry(registry_channel),
-            folders=FsspecModelFolders(
-                settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
-            ),
+            folders=folders,
+            files=folders,
             problems=LibraryProblemSets(places, plugins),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),
             clock=SystemClock(),
+            trackers=trackers,
+            mirror=mirror,
         )
+
+
+def _mlflow(settings: Settings) -> Mlflow:
+    credentials = Credentials(
+        settings.mlflow_tracking_username,
+        settings.mlflow_tracking_password.get_secret_value(),
+        settings.mlflow_tracking_token.get_secret_value(),
+    )
+    return Mlflow(settings.mlflow_tracking_uri, credentials)
+
+
+def _wandb_environment(settings: Settings) -> dict[str, str]:
+    """Also what was set under this service's own names (RATCHET_TRAINER_WANDB_API_KEY)."""
+    values = {
+        "WANDB_API_KEY": settings.wandb_api_key.get_secret_value(),
+        "WANDB_BASE_URL": settings.wandb_base_url,
+        "WANDB_ENTITY": settings.wandb_entity,
+        "WANDB_MODE": settings.wandb_mode,
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def _ray(settings: Settings) -> LocalRay | RemoteRay:
@@ -240,6 +322,7 @@ def _limits(settings: Settings) -> Limits:
         devices=(settings.device,) if own else (settings.device, other),
         accelerators=settings.accelerators if own else None,
         memory_bytes=settings.memory_bytes,
+        trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,
     )
 

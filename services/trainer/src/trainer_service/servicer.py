@@ -56,6 +56,14 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         page = await self._runs.checkpoints(RunId(request.run_id), request.page_size, request.page_token)
         return convert.checkpoints_to_proto(page)
 
+    async def ListRunFiles(self, request: pb.ListRunFilesRequest, context: Context) -> pb.ListRunFilesResponse:
+        page = await self._runs.files(RunId(request.run_id), request.page_size, request.page_token)
+        return convert.files_to_proto(page)
+
+    async def ReadRunFile(self, request: pb.ReadRunFileRequest, context: Context) -> pb.ReadRunFileResponse:
+        data, size = await self._runs.read(RunId(request.run_id), request.name, request.offset)
+        return pb.ReadRunFileResponse(data=data, size_bytes=size)
+
 
 class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     """ratchet.trainer.v1.JobReportService over `Reports`."""
@@ -72,8 +80,8 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportHeartbeat(
         self, request: job_report_pb2.ReportHeartbeatRequest, context: Context
     ) -> job_report_pb2.ReportHeartbeatResponse:
-        await self._reports.heartbeat(RunId(request.run_id), request.attempt)
-        return job_report_pb2.ReportHeartbeatResponse()
+        reply = await self._reports.heartbeat(RunId(request.run_id), request.attempt)
+        return job_report_pb2.ReportHeartbeatResponse(preempted=reply.preempted)
 
     async def ReportPhase(
         self, request: job_report_pb2.ReportPhaseRequest, context: Context

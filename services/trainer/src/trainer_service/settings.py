@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
@@ -37,7 +37,10 @@ class Settings(ServiceSettings):
     """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
-    """Runs at once. verl keeps one TransferQueue per Ray cluster: more than one run needs more than one cluster."""
+    """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
+    has, memory, and the places of the rollout service may allow fewer (docs/training.md, "Many runs")."""
+    worth_preempting: timedelta = timedelta(minutes=2)
+    """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
     reconcile_interval: timedelta = timedelta(seconds=15)
@@ -58,6 +61,23 @@ class Settings(ServiceSettings):
     plugins: str = ""
     """Packages, or names of plug-ins, whose code runs may bring into their jobs; several, separated by commas. It runs
     there with the rights of the platform. Empty: none (docs/plugins.md)."""
+
+    mlflow_tracking_uri: str = ""
+    """MLFLOW_TRACKING_URI: the tracking server that runs with the logger "mlflow" are sent to, and versions are
+    mirrored in (docs/tracking.md). Empty: such runs are written to a file in their folder, by verl."""
+    mlflow_tracking_username: str = ""
+    mlflow_tracking_password: SecretStr = SecretStr("")
+    mlflow_tracking_token: SecretStr = SecretStr("")
+    tensorboard_url: str = ""
+    """Folder or fsspec URL that TensorBoard reads, for runs with the logger "tensorboard". Empty: in their own."""
+    wandb_api_key: SecretStr = SecretStr("")
+    """WANDB_API_KEY: runs with the logger "wandb" are sent to W&B. Empty: they are written to their folder."""
+    wandb_base_url: str = ""
+    wandb_entity: str = ""
+    wandb_mode: str = ""
+    """WANDB_MODE: "offline" and "disabled" are as without a key."""
+    tracking_interval: timedelta = timedelta(seconds=5)
+    """Between two looks at what trackers have not had."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None
@@ -90,6 +110,15 @@ class Settings(ServiceSettings):
             raise ValueError(f"RAY_ADDRESS must be the URL of the cluster's dashboard (http://host:8265), not {value}")
         return value.rstrip("/") if value else value
 
+    @field_validator("mlflow_tracking_uri")
+    @classmethod
+    def _is_server(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError(
+                f"MLFLOW_TRACKING_URI must be the URL of a server (http://host:5000), not {value}: unset it"
+            )
+        return value
+
     @field_validator("runs_folder")
     @classmethod
     def _is_absolute(cls, value: Path) -> Path:
@@ -100,6 +129,16 @@ class Settings(ServiceSettings):
     @property
     def allowed_plugins(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.plugins.split(",") if name.strip())
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The loggers that runs are sent to by this service."""
+        by_name = {
+            "mlflow": bool(self.mlflow_tracking_uri),
+            "tensorboard": bool(self.tensorboard_url),
+            "wandb": bool(self.wandb_api_key.get_secret_value()) and self.wandb_mode not in ("offline", "disabled"),
+        }
+        return tuple(name for name, is_set in by_name.items() if is_set)
 
     @property
     def exports_uri(self) -> str:

@@ -7,7 +7,7 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.work import Priority, Waiting
 from trainer_service.domain.driver import Driver
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import RunId
+from trainer_service.domain.run import RunId, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,6 @@ class RunWork:
         await self._driver.give_up(claim.id, error)
 
     async def waiting(self) -> Sequence[Waiting]:
-        runs = await self._store.unfinished()
+        """Those that have begun. The scheduler queues the others, when it is their turn."""
+        runs = [run for run in await self._store.unfinished() if run.state is not State.QUEUED]
         return [Waiting(run.id, run.create_time, Priority(run.spec.priority)) for run in runs]

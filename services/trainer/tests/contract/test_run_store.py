@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -73,6 +73,50 @@ async def test_a_run_comes_back_as_it_was(store: RunStore, make_run: Any) -> Non
     assert (cancelled.actor, cancelled.cancel_actor) == ("key_1", "key_2")
     with pytest.raises(NotFound):
         await store.get(RunId("run_0"))
+
+
+async def test_all_unfinished_runs_are_arranged_at_once(store: RunStore, make_run: Any) -> None:
+    for number in (1, 2, 3):
+        await store.create(make_run(number), Request.of(f"r{number}"))
+    await store.change(RunId("run_2"), lambda run: run.cancel(NOW))
+    seen: list[Run] = []
+
+    def start_the_oldest(runs: Sequence[Run]) -> list[Run]:
+        seen.extend(runs)
+        return [run.start(NOW, "here") for run in runs[:1]]
+
+    changed = await store.arrange(start_the_oldest)
+    assert [run.id for run in seen] == ["run_1", "run_3"]
+    assert changed == [await store.get(RunId("run_1"))]
+    assert (changed[0].state, changed[0].attempt) == (State.STARTING, 1)
+
+    def fail(runs: Sequence[Run]) -> list[Run]:
+        raise FailedPrecondition("no")
+
+    with pytest.raises(FailedPrecondition):
+        await store.arrange(fail)
+
+
+async def test_a_place_is_given_once_whoever_gives_it(store: RunStore, make_run: Any) -> None:
+    for number in range(1, 7):
+        await store.create(make_run(number), Request.of(f"r{number}"))
+
+    def start_one_of_two(runs: Sequence[Run]) -> list[Run]:
+        started = sum(run.state is State.STARTING for run in runs)
+        queued = [run for run in runs if run.state is State.QUEUED]
+        return [run.start(NOW, "here") for run in queued[:1]] if started < 2 else []
+
+    await asyncio.gather(*(store.arrange(start_one_of_two) for _ in range(8)))
+    assert (await store.counts())[State.STARTING] == 2
+
+
+async def test_who_made_room_for_whom_is_kept(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    marked = await store.change(run.id, lambda run: run.preempt(1, "run_9", NOW))
+    assert await store.get(run.id) == marked
+    queued = await store.change(run.id, lambda run: run.again(1, NOW))
+    assert await store.get(run.id) == queued
+    assert (queued.state, queued.preempted_by, queued.preemptions) == (State.QUEUED, "run_9", 1)
 
 
 async def test_a_request_makes_one_run(store: RunStore, make_run: Any) -> None:
@@ -232,6 +276,7 @@ async def test_a_run_of_another_version_of_the_service_hides_no_other(database_u
             await connection.execute(update(runs).where(runs.c.id == "run_2").values(spec='{"unheard": "of"}'))
         assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
         assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_1"]
+        assert [run.id for run in await store.arrange(lambda runs: runs)] == ["run_1", "run_3"]
 
 
 @pytest.mark.integration
@@ -244,3 +289,17 @@ async def test_a_step_that_cannot_be_read_hides_no_other(database_url: str, make
         async with database.writing() as connection:
             await connection.execute(update(steps).where(steps.c.number == 1).values(metrics="no JSON"))
         assert [one.number for one in await store.steps(run.id, 2, 0)] == [2, 3]
+
+
+async def test_runs_are_tracked_until_every_tracker_has_all(store: RunStore, make_run: Any) -> None:
+    tracks = (Track("mlflow"), Track("tensorboard", step=2, key="k", seen="1 running", fault="away"))
+    run = replace(make_run(1), tracks=tracks)
+    await store.create(run, Request.of("r1"))
+    await store.create(make_run(2), Request.of("r2"))
+    (found,) = await store.tracked()
+    assert (found.id, found.tracks) == (run.id, tracks)
+    done = tuple(replace(track, is_done=True) for track in tracks)
+    await store.change(run.id, lambda run: replace(run, tracks=done[:1] + tracks[1:]))
+    assert len(await store.tracked()) == 1
+    await store.change(run.id, lambda run: replace(run, tracks=done))
+    assert await store.tracked() == []

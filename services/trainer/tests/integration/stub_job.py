@@ -2,7 +2,7 @@
 through JobReportService as the real one does, writes a checkpoint of the base at each, and dies when it should.
 
 The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" has it report an
-error, "slow" takes a second per step.
+error, "slow" takes a second per step. Between steps it says that it lives, and makes room when it is told to.
 """
 
 import asyncio
@@ -53,9 +53,8 @@ async def main() -> int:
                 failure = failure_pb2.Failure(message="the stub should fail")
                 await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run, failure=failure))
                 return 1
-            step = trainer_pb2.Step(
-                number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}"
-            )
+            metrics = {"reward_mean": number / spec.steps, "time_step_s": 1.0}
+            step = trainer_pb2.Step(number=number, metrics=metrics, policy_id=f"sha256:{number}")
             step.create_time.GetCurrentTime()
             reply = await send(reports.ReportStep, pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
             if reply.cancelled:
@@ -67,6 +66,8 @@ async def main() -> int:
             )
             checkpoint.validation_score = 0.5 if number % 2 else 0.25
             await send(reports.ReportCheckpoint, pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
+            if (await send(reports.ReportHeartbeat, pb.ReportHeartbeatRequest(**of_run))).preempted:
+                return 0
         await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run))
     return 0
 

@@ -5,14 +5,14 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.common.v1 import model_pb2, priority_pb2, problem_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
@@ -71,14 +71,16 @@ class Service:
                 stdout=out,
                 stderr=out,
             )
-        await wait_healthy(self.target, timedelta(seconds=60))
+        await wait_healthy(self.target, timedelta(minutes=3))
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self._process is not None
         self._process.send_signal(number)
         return await asyncio.wait_for(self._process.wait(), 60)
 
-    def request(self, what: str, steps: int = 4) -> pb.CreateRunRequest:
+    def request(
+        self, what: str, steps: int = 4, priority: priority_pb2.Priority.ValueType = priority_pb2.PRIORITY_NORMAL
+    ) -> pb.CreateRunRequest:
         return pb.CreateRunRequest(
             spec=pb.RunSpec(
                 display_name=what,
@@ -87,6 +89,7 @@ class Service:
                 problems=problem_pb2.ProblemSetRef(name="basics"),
                 steps=steps,
                 output_model="coder",
+                priority=priority,
             )
         )
 
@@ -124,6 +127,7 @@ async def service(
         "REDIS_URL": redis_url,
         "DATABASE_URL": f"sqlite:///{tmp_path / 'trainer.db'}",
         "RATCHET_TRAINER_PORT": str(port),
+        "RATCHET_TRAINER_METRICS_PORT": "0",
         "RATCHET_TRAINER_RAY_PORT": str(free_block(9)),
         "RATCHET_TRAINER_RUNS_FOLDER": str(tmp_path / "runs"),
         "RATCHET_TRAINER_JOB_PYTHON": str(python),
@@ -169,6 +173,13 @@ async def is_over(stub: trainer_pb2_grpc.TrainerServiceStub, id: str) -> pb.Run:
         async for update in stub.WatchRun(pb.WatchRunRequest(id=id)):
             last = update
     return last.run
+
+
+async def until(stub: trainer_pb2_grpc.TrainerServiceStub, id: str, holds: Callable[[pb.Run], bool]) -> pb.Run:
+    async with asyncio.timeout(300):
+        while not holds(run := (await stub.GetRun(pb.GetRunRequest(id=id))).run):
+            await asyncio.sleep(0.1)
+        return run
 
 
 async def is_at(stub: trainer_pb2_grpc.TrainerServiceStub, id: str, step: int) -> None:
@@ -219,6 +230,21 @@ async def test_jobs_run_and_die_and_are_cancelled(service: Service, registry: tu
         assert not done.HasField("failure")
         with pytest.raises(FailedPrecondition), rpc_errors():
             await stub.ResumeRun(pb.ResumeRunRequest(id=failed.id))
+
+        # A run of low priority makes room for one of high priority after a step, and goes on where it was.
+        low = (await stub.CreateRun(service.request("slow", 500, priority_pb2.PRIORITY_LOW))).run
+        await is_at(stub, low.id, 1)
+        high = (await stub.CreateRun(service.request("urgent", 4, priority_pb2.PRIORITY_HIGH))).run
+        waiting = await until(stub, high.id, lambda run: bool(run.waits_for))
+        assert waiting.waits_for.startswith(f"the one place for runs ({low.id} is under way)")
+        stopped = await until(stub, low.id, lambda run: run.state == pb.Run.STATE_QUEUED)
+        assert (stopped.attempt, stopped.preempted_by, stopped.preemptions) == (1, high.id, 1)
+        assert (await is_over(stub, high.id)).attempt == 1
+        again = await until(stub, low.id, lambda run: run.step > stopped.step)
+        assert (again.state, again.attempt, again.step) == (pb.Run.STATE_RUNNING, 2, stopped.step + 1)
+        steps = (await stub.ListSteps(pb.ListStepsRequest(run_id=low.id))).steps
+        assert [step.number for step in steps if step.attempt == 1] == [*range(1, stopped.step + 1)]
+        await stub.CancelRun(pb.CancelRunRequest(id=low.id))
 
         # A cancelled job is stopped.
         slow = (await stub.CreateRun(service.request("slow", steps=500))).run

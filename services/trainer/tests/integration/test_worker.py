@@ -19,7 +19,8 @@ from ratchet_kit.worker import Timing, Worker
 from trainer_service.adapters.memory import MemoryJobs
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.run import Run, RunId, State, Step
-from trainer_service.main import provision
+from trainer_service.domain.scheduler import Sharing
+from trainer_service.main import Service, provision
 from trainer_service.settings import Settings
 
 pytestmark = pytest.mark.integration
@@ -38,12 +39,20 @@ def queue(make_queue: Callable[..., StreamQueue]) -> StreamQueue:
 
 
 @pytest.fixture
-async def worker(trainer: Any, queue: StreamQueue) -> AsyncIterator[Worker[Any]]:
-    """The service's own, over the real queue."""
+async def service(trainer: Any, queue: StreamQueue) -> AsyncIterator[Service]:
+    """Over the real queue."""
     timing = Timing(beat=LEASE / 4, reconcile=timedelta(seconds=0.1), block=timedelta(seconds=0.2))
     ports = replace(trainer.ports, queue=queue)
-    async with provision(Settings(), ports=ports, deadlines=trainer.deadlines, timing=timing) as service:
-        yield service.worker
+    sharing = Sharing(interval=timedelta(seconds=0.05))
+    async with provision(
+        Settings(), ports=ports, deadlines=trainer.deadlines, timing=timing, sharing=sharing
+    ) as service:
+        yield service
+
+
+@pytest.fixture
+def worker(service: Service) -> Worker[Any]:
+    return service.worker
 
 
 @pytest.fixture
@@ -149,12 +158,12 @@ async def test_a_worker_that_stops_lets_its_run_go_with_its_job(
 
 
 async def test_one_run_at_a_time_by_priority(
-    trainer: Any, queue: StreamQueue, worker: Worker[Any], make_spec: Any
+    trainer: Any, queue: StreamQueue, service: Service, make_spec: Any
 ) -> None:
-    runs = [await trainer.create("", make_spec(steps=1)) for _ in range(3)]
-    for run, priority in zip(runs, (Priority.LOW, Priority.NORMAL, Priority.HIGH), strict=True):
-        await queue.publish(run.id, priority)
-    async with working(worker.run):
+    runs = [await trainer.create("", make_spec(steps=1, priority=priority)) for priority in ("low", "normal", "high")]
+    for run in runs:
+        await queue.publish(run.id)  # the first comes first, and leaves its turn to the last
+    async with working(service.worker.run, service.scheduler.run):
         for run in reversed(runs):
             await is_submitted_last(trainer, run)
             await trainer.reports.started(run.id, 1)
@@ -171,6 +180,8 @@ async def is_submitted_last(trainer: Any, run: Run) -> None:
 async def test_what_is_on_the_queue_is_not_put_back(
     trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run
 ) -> None:
+    assert await worker.reconcile() == [], "the scheduler queues it, when it is its turn"
+    await trainer.store.change(run.id, lambda run: run.start(trainer.clock.now(), "here"))
     assert await worker.reconcile() == [run.id]
     assert await worker.reconcile() == []
     await trainer.runs.cancel(run.id)

@@ -27,6 +27,7 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
         self.heartbeats = 0
         self.away = False
         self.cancelled = False
+        self.preempted = False
         self.phases: list[str] = []
 
     async def ReportHeartbeat(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportHeartbeatResponse:
@@ -34,7 +35,7 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
         if self.away:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is away")
         await self._fence(request, context)
-        return pb.ReportHeartbeatResponse()
+        return pb.ReportHeartbeatResponse(preempted=self.preempted)
 
     async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportStepResponse:
         await self._fence(request, context)
@@ -142,3 +143,13 @@ def test_phases_are_reported_in_their_order_and_the_last_is_the_present_one(
     wait_for(background, lambda: "PHASE_VALIDATING" in service.phases)
     time.sleep(0.15)
     assert service.phases == ["PHASE_GENERATING", "PHASE_VALIDATING"]
+
+
+def test_a_heartbeat_says_whether_the_job_makes_room(build: Any, service: Service, background: Background):
+    reporter = build(2)
+    service.preempted = True
+    beating = background.start(reporter.beat(Mock()))
+    wait_for(background, lambda: reporter.preempted)
+    service.preempted = False  # the other run was cancelled
+    wait_for(background, lambda: not reporter.preempted)
+    beating.cancel()

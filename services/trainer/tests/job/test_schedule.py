@@ -37,3 +37,12 @@ def test_tokens_that_last_longer_than_the_steps_end_nothing() -> None:
     schedule = Schedule(steps=2, validate_every=None, checkpoint_every=None, max_tokens=250)
     assert not any(schedule.spend(step, 100) for step in (1, 2))
     assert schedule.is_validated(2)
+
+
+def test_the_last_step_before_a_job_makes_room_is_saved_and_not_validated() -> None:
+    schedule = Schedule(steps=10, validate_every=4, checkpoint_every=None)
+    schedule.leave(6)
+    assert [step for step in STEPS if schedule.is_saved(step)] == [4, 6, 8, 10]
+    assert not schedule.is_validated(6)
+    schedule.leave(10)
+    assert schedule.leaves_at == 6, "at its last step a run ends as it is to end"

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import problem_pb2
+from ratchet.common.v1 import environment_pb2, problem_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -49,6 +50,15 @@ def test_a_guard_that_is_turned_off_is_no_open_choice() -> None:
     message = pb.RunSpec(thresholds=pb.Thresholds(kl_limit=0.0))
     assert convert.spec_from_proto(message, Faults()).thresholds == Thresholds(kl_limit=0.0)
     assert convert.spec_from_proto(pb.RunSpec(), Faults()).thresholds == Thresholds()
+
+
+def test_an_environment_crosses_both_ways(make_complete_spec: Any) -> None:
+    message = pb.RunSpec(environment=environment_pb2.EnvironmentSpec(name="edits"))
+    assert convert.spec_from_proto(message, Faults()).environment == EnvironmentSpec("edits")
+    assert convert.spec_from_proto(pb.RunSpec(), Faults()).environment is None
+    complete = make_complete_spec(environment=EnvironmentSpec("edits", 4))
+    again = convert.spec_from_proto(convert.spec_to_proto(complete), Faults())
+    assert again.environment == EnvironmentSpec("edits", 4)
 
 
 def test_what_is_not_known_is_kept_to_be_named() -> None:

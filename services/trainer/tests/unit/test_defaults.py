@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AliasRef, Location, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
@@ -14,6 +15,7 @@ from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resource
 
 LIMITS = Limits(accelerators=4)
 TESTS_PASSED = Reward(components=(Component("tests_passed"),), combination="weighted_sum")
+TESTS_FRACTION = Reward(components=(Component("tests_fraction"),), combination="weighted_sum")
 STARTER = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300)
 
 
@@ -31,7 +33,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     assert chosen | {"micro_batch_size"} == ALGORITHMS[name].applicable
     assert completed.resources == Resources(1, ranks, "cpu")
     assert (completed.loggers, completed.priority) == (("console",), "normal")
-    assert completed.reward == (Reward() if name == "sft" else TESTS_PASSED)
+    assert completed.reward == {"sft": Reward(), "dapo_steps": TESTS_FRACTION}.get(name, TESTS_PASSED)
     assert complete(completed, Found(STARTER), LIMITS) == completed
 
 
@@ -108,3 +110,14 @@ def test_what_is_wrong_or_not_found_is_left_for_validation(hyperparameters: Hype
     assert (completed.base, completed.problems, completed.resources.nodes) == (None, ProblemSetRef("nothing"), -1)
     assert completed.hyperparameters.mini_batch_size == max(completed.hyperparameters.batch_size or 0, 1)
     assert complete(make_spec(algorithm="magic"), Found(), LIMITS).hyperparameters == Hyperparameters()
+
+
+def test_an_environment_has_its_turns(make_spec: Any) -> None:
+    assert complete(make_spec(), Found(STARTER), LIMITS).environment is None
+    asked = make_spec(environment=EnvironmentSpec("edits"))
+    assert complete(asked, Found(STARTER), LIMITS).environment == EnvironmentSpec("edits", 3)
+
+
+def test_steps_are_rewarded_as_the_spec_says(make_spec: Any) -> None:
+    asked = make_spec(algorithm="dapo_steps", reward=Reward("tests_passed"))
+    assert complete(asked, Found(STARTER), LIMITS).reward.components == (Component("tests_passed"),)

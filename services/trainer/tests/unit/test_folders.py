@@ -15,7 +15,7 @@ from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FetchedModel, FoundModel
+from trainer_service.domain.ports import FetchedModel, FoundModel, RunFile
 from trainer_service.domain.run import RunId
 
 
@@ -204,3 +204,19 @@ async def test_a_chat_template_is_found_where_transformers_looks(
     (model / file).parent.mkdir(exist_ok=True)
     (model / file).write_text(text)
     assert (await folders.inspect(str(model))).has_chat_template == has
+
+
+async def test_a_record_is_files_and_no_links(folders: FsspecModelFolders, tmp_path: Path) -> None:
+    run = RunId("run_1")
+    assert await folders.files(run) == []
+    record = tmp_path / "runs/run_1/record"
+    (record / "config").mkdir(parents=True)
+    (record / "config/attempt-1.yaml").write_text("a: 1")
+    (record / "config/attempt-2.yaml.part").write_text("a")
+    (tmp_path / "secret").write_text("s")
+    (record / "link").symlink_to(tmp_path / "secret")
+    (record / "folder").symlink_to(tmp_path)
+    assert await folders.files(run) == [RunFile("config/attempt-1.yaml", 4)]
+    assert await folders.read(run, "config/attempt-1.yaml", 1, 2) == b": "
+    with pytest.raises(NotFound):
+        await folders.read(run, "gone", 0, 1)

@@ -27,7 +27,7 @@ async def test_a_run_that_another_replica_ends_leaves_the_metrics(trainer: Train
     settings = Settings(code_version="v1", reconcile_interval=timedelta(milliseconds=5))
     stop = asyncio.Event()
     async with provision(settings, ports=ports) as replica, asyncio.TaskGroup() as tasks:
-        _, count, *_ = replica.background
+        _, _, count, *_ = replica.background
         tasks.create_task(count(stop))
         await until(lambda: series(run) == [0, 0, 0])
         await trainer.runs.cancel(run.id)

@@ -14,10 +14,22 @@ from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
+from trainer_service.domain.room import Node
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import JobConfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def listed() -> dict[str, Any]:
+    """As Ray 2.60 lists its nodes, without what nobody reads."""
+    has = {"CPU": 16.0, "GPU": 8.0, "memory": 1e11, "node:10.0.0.1": 1.0}
+    nodes = [
+        {"node_id": "a", "state": "ALIVE", "is_head_node": True, "resources_total": {"CPU": 4.0, "memory": 1e10}},
+        {"node_id": "b", "state": "ALIVE", "is_head_node": False, "resources_total": has},
+        {"node_id": "c", "state": "DEAD", "is_head_node": False, "resources_total": {}},
+    ]
+    return {"result": True, "msg": "", "data": {"result": {"total": 3, "result": nodes}}}
 
 
 @dataclass
@@ -26,6 +38,7 @@ class RayApi:
     requests: list[httpx.Request] = field(default_factory=list)
     down: bool = False
     token: str = "secret"
+    nodes: httpx.Response = field(default_factory=lambda: httpx.Response(200, json=listed()))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
@@ -33,6 +46,8 @@ class RayApi:
             raise httpx.ConnectError("refused")
         if request.headers["Authorization"] != f"Bearer {self.token}":
             return httpx.Response(401, text="Unauthorized: Missing authentication token")
+        if request.url.path == "/api/v0/nodes":
+            return self.nodes
         name = request.url.path.removeprefix("/api/jobs/").removesuffix("/stop")
         if request.method == "POST" and not name:
             body = json.loads(request.content)
@@ -126,6 +141,14 @@ async def test_a_job_that_ended_is_quoted(ray: RayApi, jobs: RayJobs, run: Run, 
     assert (await jobs.status(run.id, 1)).message == "it ended with exit code 1, after the line 'MemoryError'"
 
 
+async def test_a_cluster_has_what_its_living_nodes_have(ray: RayApi, jobs: RayJobs) -> None:
+    assert await jobs.nodes() == [Node(4, 0), Node(16, 8)]
+    for answer in (httpx.Response(404, text="Not Found"), httpx.Response(200, json={"result": False, "data": None})):
+        ray.nodes = answer
+        with pytest.raises(Unavailable, match="does not say which nodes it has"):
+            await jobs.nodes()
+
+
 async def test_jobs_are_where_their_cluster_is(jobs: RayJobs) -> None:
     assert jobs.place == "http://ray:8265"
 
@@ -154,3 +177,12 @@ async def test_a_cluster_that_does_not_answer_is_unavailable(ray: RayApi, jobs: 
     for call in (jobs.submit(run, BASE), jobs.status(run.id, 1), jobs.stop(run.id, 1)):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await call
+
+
+async def test_verl_does_not_write_what_the_service_sends(ray: RayApi, jobs: RayJobs, make_complete_spec: Any) -> None:
+    spec = make_complete_spec(loggers=("console", "mlflow", "tensorboard"))
+    run = Run.create(RunId("run_1"), spec, NOW, trackers=["mlflow"]).start(NOW)
+    await jobs.submit(run, BASE)
+    body = json.loads(next(one for one in ray.requests if one.method == "POST").content)
+    job = JobConfig.from_env(body["runtime_env"]["env_vars"])
+    assert job.spec.loggers == ("console", "tensorboard")

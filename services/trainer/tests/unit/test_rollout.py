@@ -2,7 +2,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet_kit.errors import Unavailable
-from ratchet_policies import Policy, PolicyState
+from ratchet_policies import Policy, PolicyState, Purpose
+from ratchet_policies.node import Engine as Loaded
+from ratchet_policies.node import Node, NodeState
 from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.domain.run import RunId
 
@@ -12,6 +14,11 @@ class Engine:
     names: list[str]
     down: bool = False
     unloaded: list[str] = field(default_factory=list)
+
+    on: tuple[Node, ...] = ()
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self.on
 
     async def all(self) -> list[Policy]:
         if self.down:
@@ -34,3 +41,12 @@ async def test_what_an_attempt_and_those_before_left_is_unloaded() -> None:
 
 async def test_a_service_that_is_away_is_no_error() -> None:
     assert await release(Engine(["run-run_1-1"], down=True), 2) == []
+
+
+def test_places_are_those_that_runs_have_and_those_that_are_free_for_them() -> None:
+    training = Loaded("run-run_1-1", PolicyState.READY, purpose=Purpose.TRAINING)
+    serving = Loaded("starter@1", PolicyState.READY, purpose=Purpose.SERVING)
+    busy = Node("a:1", engines=(training, serving), free={Purpose.TRAINING: 2, Purpose.SERVING: 1})
+    away = Node("b:1", NodeState.AWAY, free={Purpose.TRAINING: 4})
+    assert RolloutPolicyHost(Engine([], on=(busy, away))).places() == 3
+    assert RolloutPolicyHost(Engine([], on=(away,))).places() is None

@@ -40,6 +40,10 @@ def test_a_run_goes_from_queued_to_succeeded(queued: Run) -> None:
 
 def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
     run = queued.start(NOW).begin(1, NOW).again(1, NOW)
+    assert (run.state, run.attempt) == (State.QUEUED, 1)
+    with pytest.raises(FailedPrecondition, match="run_1 is QUEUED"):
+        run.beat(1, NOW)
+    run = run.start(NOW)
     assert (run.state, run.attempt) == (State.STARTING, 2)
     for report in (
         lambda: run.begin(1, NOW),
@@ -98,7 +102,8 @@ def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
     assert (run.phase, run.phase_time) == (Phase.SUBMITTING, NOW)
     run = run.enter(1, Phase.LOADING_MODEL, NOW).enter(1, Phase.LOADING_MODEL, LATER)
     assert (run.phase, run.phase_time, run.update_time) == (Phase.LOADING_MODEL, NOW, LATER)
-    assert run.again(1, LATER).phase is Phase.SUBMITTING
+    assert run.again(1, LATER).phase is None
+    assert run.again(1, LATER).start(LATER).phase is Phase.SUBMITTING
     with pytest.raises(FailedPrecondition, match="attempt 2 is stale"):
         run.enter(2, Phase.UPDATING, NOW)
     trained = replace(run.begin(1, NOW), step=2).trained(1, LATER)
@@ -110,7 +115,7 @@ def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
 
 @pytest.mark.parametrize("end", [lambda run: run.cancel(NOW, "key_1"), lambda run: run.fail(FAILURE, NOW)])
 def test_a_run_that_failed_or_was_cancelled_is_taken_up(queued: Run, end: Callable[[Run], Run]) -> None:
-    over = end(queued.start(NOW).begin(1, NOW).progress(step(1), None, NOW).again(1, NOW))
+    over = end(queued.start(NOW).begin(1, NOW).progress(step(1), None, NOW).again(1, NOW).start(NOW))
     run = over.resume(LATER, "key_2")
     assert (run.state, run.failure, run.end_time, run.cancel_actor) == (State.QUEUED, None, None, "")
     assert (run.step, run.attempt, run.resumes, run.resume_actor) == (1, 2, 1, "key_2")
@@ -137,7 +142,7 @@ def test_a_heartbeat_is_no_change(queued: Run) -> None:
     run = queued.start(NOW)
     beaten = run.beat(1, LATER)
     assert (beaten, beaten.heartbeat_time, beaten.update_time) == (run, LATER, NOW)
-    assert beaten.again(1, LATER).heartbeat_time is None
+    assert beaten.again(1, LATER).start(LATER).heartbeat_time is None
 
 
 def test_a_run_under_way_cannot_be_deleted(queued: Run) -> None:
@@ -152,7 +157,7 @@ def test_faults_count_once_for_each_attempt_that_met_them(queued: Run) -> None:
     run = queued.start(NOW).begin(1, NOW).progress(step(1, faults=3), None, NOW)
     run = run.progress(step(1, faults=3), step(1, faults=3), NOW)  # the report was sent again
     assert run.platform_faults == 3
-    run = run.again(1, NOW).begin(2, NOW).progress(step(1, attempt=2, faults=1), step(1, faults=3), NOW)
+    run = run.again(1, NOW).start(NOW).begin(2, NOW).progress(step(1, attempt=2, faults=1), step(1, faults=3), NOW)
     assert run.platform_faults == 4
 
 
@@ -169,7 +174,7 @@ def test_a_run_ends_where_its_tokens_are_spent_whatever_steps_are_left(make_spec
     run = run.progress(Step(1, {"tokens_total": 100.0}, "sha256:p", NOW, 1), None, NOW)
     assert (run.tokens, run.has_all_steps) == (100, False)
     assert run.trained(1, NOW).state is State.FAILED
-    again = run.again(1, NOW).begin(2, NOW)  # the same step once more, of the next attempt
+    again = run.again(1, NOW).start(NOW).begin(2, NOW)  # the same step once more, of the next attempt
     again = again.progress(Step(1, {"tokens_total": 100.0}, "sha256:p", NOW, 2), Step(1, {}, "sha256:p", NOW, 1), NOW)
     again = again.progress(Step(2, {"tokens_total": 200.0}, "sha256:p", NOW, 2), None, NOW)
     assert (again.tokens, again.has_all_steps) == (200, True)

@@ -11,7 +11,7 @@ from ratchet_kit.names import AliasRef, VersionRef
 from ratchet_rewards import Component, Reward, digest
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Phase, State, Step
-from trainer_service.domain.runs import Progress
+from trainer_service.domain.runs import READ_BYTES, Progress
 from trainer_service.domain.spec import ProblemSetRef
 
 
@@ -293,3 +293,22 @@ async def test_what_is_only_validated_uses_no_reward(trainer: Any, make_spec: An
     trainer.rewards.programs["brevity"] = [PROGRAM]
     run = await trainer.runs.create("", make_spec(reward=Reward("brevity")), Faults(), validate_only=True)
     assert (run.spec.reward.components[0].version, trainer.rewards.used) == (1, [])
+
+
+async def test_the_record_of_a_run_is_listed_and_read_in_parts(trainer: Any, run: Any) -> None:
+    trainer.folders.records[run.id] = {"b": b"x" * (READ_BYTES + 1), "a": b""}
+    page = await trainer.runs.files(run.id, 1, "")
+    assert [one.name for one in page.items] == ["a"]
+    assert [one.name for one in (await trainer.runs.files(run.id, 5, page.next_page_token)).items] == ["b"]
+    data, size = await trainer.runs.read(run.id, "b", 0)
+    assert (len(data), size) == (READ_BYTES, READ_BYTES + 1)
+    assert await trainer.runs.read(run.id, "b", READ_BYTES) == (b"x", READ_BYTES + 1)
+    assert await trainer.runs.read(run.id, "b", -5) == (data, size)
+    for name in ("c", "../a", ""):
+        with pytest.raises(NotFound):
+            await trainer.runs.read(run.id, name, 0)
+
+
+async def test_no_tracker_shows_a_run_where_the_operator_has_set_none(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec(loggers=("mlflow", "console")))
+    assert run.tracks == ()

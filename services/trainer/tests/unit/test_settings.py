@@ -53,3 +53,19 @@ def test_a_run_may_take_half_of_a_machine_unless_it_is_said() -> None:
     assert Settings(memory_gib=6).memory_bytes == 6 << 30
     assert Settings(device="cuda").memory_bytes is None
     assert Settings(ray_address="http://head:8265").memory_bytes is None
+
+
+def test_trackers_are_those_that_the_operator_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().trackers == ()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "s3cret")
+    monkeypatch.setenv("WANDB_API_KEY", "k3y")
+    settings = Settings(tensorboard_url="/boards")
+    assert settings.trackers == ("mlflow", "tensorboard", "wandb")
+    assert settings.mlflow_tracking_token.get_secret_value() == "s3cret"
+    assert "s3cret" not in repr(settings)
+    assert "k3y" not in repr(settings)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert Settings().trackers == ("mlflow",)
+    with pytest.raises(ValidationError, match="must be the URL of a server"):
+        Settings(mlflow_tracking_uri="sqlite:///mlflow.db")

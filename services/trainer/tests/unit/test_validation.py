@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_rewards import Component, Reward
@@ -339,3 +340,43 @@ def test_the_reward_of_dpo_is_what_its_validation_measures(make_spec: Any) -> No
 def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
     spec = make_spec(algorithm="dpo", verl_overrides=("trainer.balance_batch=true", "engine.param_offload=true"))
     assert set(named(spec)) == {"spec.verl_overrides[0]"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"profile_steps": (0,)}, "spec.profile_steps[0]"),
+        ({"profile_steps": (1, 5)}, "spec.profile_steps[1]"),
+        ({"profile_steps": tuple(range(1, 12)), "steps": 20}, "spec.profile_steps"),
+        ({"profile_steps": (1,), "algorithm": "sft"}, "spec.profile_steps"),
+        ({"experiment": "../up"}, "spec.experiment"),
+        ({"experiment": "a/b"}, "spec.experiment"),
+    ],
+)
+def test_what_is_traced_and_where_it_is_shown_is_checked(changes: Any, field: str, make_spec: Any) -> None:
+    assert field in named(make_spec(**changes))
+
+
+def test_steps_may_be_traced_and_an_experiment_has_a_name(make_spec: Any) -> None:
+    assert not {"spec.profile_steps", "spec.experiment"} & set(
+        named(make_spec(profile_steps=(2, 3), experiment="a b-1"))
+    )
+
+
+def test_an_environment_is_one_that_there_is_and_needs_a_chat(make_spec: Any) -> None:
+    edits = EnvironmentSpec("edits")
+    for algorithm in ("grpo", "dapo_steps", "remax", "dpo"):
+        assert named(make_spec(algorithm=algorithm, environment=edits)) == {}
+    wrong = named(make_spec(environment=EnvironmentSpec("edit", 17)))
+    assert set(wrong) == {"spec.environment.name", "spec.environment.max_turns"}
+    assert set(named(make_spec(environment=edits, prompt_form="completion"))) == {"spec.environment"}
+    assert set(named(make_spec(algorithm="sft", environment=edits))) == {"spec.environment"}
+
+
+def test_gains_are_of_a_reward_that_each_answer_has_by_itself(make_spec: Any) -> None:
+    gdpo = named(make_spec(algorithm="dapo_steps", reward=Reward("tests_fraction", combination="gdpo")))
+    assert "DAPO_STEPS rewards what a reward gains" in gdpo["spec.reward.combination"]
+    alone = named(make_spec(algorithm="dapo_steps", hyperparameters=Hyperparameters(group_size=1)))
+    assert set(alone) == {"spec.hyperparameters.group_size"}
+    advantage = Plugin(PluginKind.ADVANTAGE, "own")
+    assert "critic" in named(make_spec(algorithm="dapo_steps", plugins=(advantage,)))["spec.plugins[0].kind"]

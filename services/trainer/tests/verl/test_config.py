@@ -86,6 +86,7 @@ def test_every_algorithm_that_generates_has_a_row() -> None:
         ("dr_grpo", "grpo"),
         ("gspo", "grpo"),
         ("cispo", "grpo"),
+        ("dapo_steps", "gae"),
     ],
 )
 def test_each_algorithm_has_its_estimator(
@@ -93,8 +94,8 @@ def test_each_algorithm_has_its_estimator(
 ) -> None:
     config = settings(rl_overrides(make_job(make_complete_spec(algorithm=algorithm)), None))
     assert config["algorithm.adv_estimator"] == estimator
-    assert ("critic.optim.lr" in config) == (algorithm == "ppo")
-    assert ("algorithm.filter_groups.enable" in config) == (algorithm == "dapo")
+    assert ("critic.optim.lr" in config) == (algorithm in ("ppo", "dapo_steps"))
+    assert ("algorithm.filter_groups.enable" in config) == (algorithm in ("dapo", "dapo_steps"))
 
 
 def test_a_reference_policy_is_kept_only_for_a_kl_penalty(make_job: Any, make_complete_spec: Any) -> None:
@@ -246,3 +247,10 @@ def test_long_prompts_are_left_out_unless_they_are_refused(
     job = make_job(make_complete_spec(refuse_long_prompts=refused))
     for overrides in (rl_overrides(job, None), sft_overrides(job, None)):
         assert settings(overrides)["data.filter_overlong_prompts"] == str(not refused)
+
+
+def test_traced_steps_reach_verl(make_job: Any, make_complete_spec: Any) -> None:
+    made = settings(rl_overrides(make_job(make_complete_spec(profile_steps=(3, 2))), None))
+    assert made["global_profiler.steps"] == "[2, 3]"
+    assert made["global_profiler.save_path"].endswith("/record/profile'")
+    assert not any("profiler" in name for name in settings(rl_overrides(make_job(make_complete_spec()), None)))

@@ -115,6 +115,34 @@ def test_remax_subtracts_the_reward_of_the_greedy_completion(configure: Any) -> 
     assert torch.allclose(found, over_tokens([0.75, -0.25, 0.0, -0.5]))
 
 
+def test_steps_are_gains_by_gae_over_the_policys_own_tokens(configure: Any) -> None:
+    """delta_t = r_t + gamma V_t' - V_t and A_t = delta_t + gamma lambda A_t' (arXiv:1506.02438, equation 16), where t'
+    is the next token of the policy, whatever the environment said between; whitened over all of them."""
+    gamma, lam = 0.9, 0.8
+    config = configure("dapo_steps", gamma=gamma, gae_lambda=lam)
+    masks = torch.tensor([[1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    rewards = torch.tensor([[0, 0.25, 0, 0, 0.5], [0.5, 0, -0.5, 0, 1], [0, 0, 0.75, 0, 0], [0, 0, 0, 0, 0.1]])
+    torch.manual_seed(3)
+    values = torch.rand(4, 5)
+    data = DataProto.from_single_dict({"response_mask": masks, "token_level_rewards": rewards, "values": values})
+    data.non_tensor_batch["uid"] = np.array(GROUPS, dtype=object)
+    found = advantages(config, data)
+
+    expected = torch.zeros(4, 5)
+    for row in range(4):
+        next_value = next_advantage = 0.0
+        for place in reversed([place for place in range(5) if masks[row, place]]):
+            delta = float(rewards[row, place]) + gamma * next_value - float(values[row, place])
+            next_advantage = delta + gamma * lam * next_advantage
+            next_value = float(values[row, place])
+            expected[row, place] = next_advantage
+    own = masks.bool()
+    mean, deviation = expected[own].mean(), expected[own].std()
+    assert torch.allclose(found[own], (expected[own] - mean) / deviation, atol=1e-4)
+    assert config.algorithm.filter_groups.enable
+    assert config.critic.optim.lr == 1e-3
+
+
 def test_a_penalty_in_the_reward_is_taken_off_each_token(configure: Any) -> None:
     """r_t - beta (log pi(a_t) - log pi_base(a_t)), in what ReMax sums up from each token to the end."""
     config, data = configure("remax", kl_coefficient=0.1, kl_in_reward=True), samples()
@@ -215,7 +243,7 @@ def test_dr_grpo_divides_the_sum_over_tokens_by_a_constant(configure: Any) -> No
     assert_is(update, configure("dr_grpo"), objective)
 
 
-@pytest.mark.parametrize("algorithm", ["dapo", "grpo", "remax"])
+@pytest.mark.parametrize("algorithm", ["dapo", "grpo", "remax", "dapo_steps"])
 def test_dapo_counts_every_token_the_same(algorithm: str, configure: Any) -> None:
     """1 / sum_i |o_i| sum_i sum_t min(...) (arXiv:2503.14476, equation 8), with a higher upper clip."""
     update = Update()

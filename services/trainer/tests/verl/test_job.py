@@ -17,6 +17,7 @@ import grpc
 import pytest
 
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
@@ -251,6 +252,34 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
     async with world.running(world.job(spec, name="whole")) as job:
         await reports.until(job, lambda now: now.ending is not None)
     assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # two jobs
+@pytest.mark.parametrize("algorithm", ["grpo", "dapo_steps"])
+async def test_episodes_of_several_answers(algorithm: str, world: World, run_spec: Any) -> None:
+    """What is learned from are the tokens that were sampled, at their places: else the engine and the trainer would
+    disagree about them."""
+    spec, reports = run_spec(algorithm=algorithm, steps=3, environment=EnvironmentSpec("edits")), world.reports
+    spec = replace(spec, hyperparameters=replace(spec.hyperparameters, max_response_tokens=192))
+    async with world.running(world.job(spec)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    assert sorted(reports.steps) == [1, 2, 3]
+    for step in reports.steps.values():
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+        assert step.metrics["logprob_diff_max"] < 0.05
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert 0 <= step.metrics["first_answers_passed"] <= step.metrics["verdict_passed"] + 0.5
+        assert step.metrics["response_tokens_max"] <= 192
+    assert reports.faults == 0
+    assert 1 < reports.steps[3].metrics["validation_turns_mean"] <= 3
+    assert all(policy_id.of_folder(Path(one.uri)) == one.policy_id for one in reports.checkpoints.values())
+    made, scores = reports.policy_ids(), reports.scores()
+    reports.forget()
+    async with world.running(world.job(spec, name="again")) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    if algorithm == "grpo":  # dynamic sampling draws as many prompts as end first
+        assert (reports.policy_ids(), reports.scores()) == (made, scores)
 
 
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from trainer_service.job.verl.passes import passes
+from trainer_service.job.verl.passes import parted, passes, shared_rows
 
 
 def test_like_lengths_go_together_and_no_pass_is_over_its_tokens() -> None:
@@ -21,3 +21,21 @@ def test_every_rank_makes_as_many_passes_as_the_one_with_the_most(at_least: int,
     assert len(groups) == made
     assert sorted(index for group in groups for index in group) == [0, 1, 2, 3]
     assert all(groups)
+
+
+def test_completions_of_a_prompt_share_a_row_that_has_room() -> None:
+    prompts = ["a", "b", "a", "a", "b", "a"]
+    rows = shared_rows(prompts, [10] * 6, [5, 5, 5, 5, 5, 5], tokens=25, width=1000)
+    assert rows == [[0, 2, 3], [1, 4], [5]]
+
+
+def test_completions_that_cost_more_together_do_not_share() -> None:
+    """Long completions of a short prompt: attention between them is more than the prompt is worth."""
+    assert shared_rows(["a", "a"], [10, 10], [500, 500], tokens=10_000, width=64) == [[0], [1]]
+    assert shared_rows(["a", "a"], [300, 300], [500, 500], tokens=10_000, width=576) == [[0, 1]]
+
+
+def test_rows_are_parted_until_each_rank_has_as_many() -> None:
+    assert parted([[0, 1, 2, 3], [4]], 3) == [[0, 1], [2, 3], [4]]
+    assert parted([[0, 1], [2]], 2) == [[0, 1], [2]]
+    assert parted([[0], [1]], 5) == [[0], [1]]

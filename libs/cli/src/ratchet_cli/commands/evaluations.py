@@ -49,6 +49,7 @@ def evaluate(
     exclude_unsound: Annotated[
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
+    environment: options.EnvironmentOption = "",
     every: Annotated[
         str, typer.Option(help="Measure once in each period (30m, 6h, 1d), until interrupted.", metavar="PERIOD")
     ] = "",
@@ -74,6 +75,7 @@ def evaluate(
             seed=seed,
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             exclude_unsound=exclude_unsound,
+            environment=options.environment(environment),
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from ratchet.common.v1 import priority_pb2
+from ratchet.common.v1 import environment_pb2, priority_pb2
 from ratchet_cli.terminal.errors import CommandError
 
 T = TypeVar("T")
@@ -25,6 +25,19 @@ PortBase = Annotated[int, typer.Option(help="First port of the block that is use
 TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default: the one that `ratchet up` started.")]
 
 CallerOption = Annotated[str, typer.Option(help="Whose batches they are; default: those made from this address.")]
+
+
+EnvironmentOption = Annotated[
+    str, typer.Option(help="edits: several answers, each after what failed of the last; edits=N: N at most.")
+]
+
+
+def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
+    """Of NAME or NAME=TURNS; None for an empty text. Raises CommandError."""
+    name, equals, turns = text.partition("=")
+    if equals and not turns.isdigit():
+        raise CommandError(f"--environment {text}: '{turns}' is no number of answers.", code=2)
+    return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
 
 
 def one_of(text: str, choices: Mapping[str, T], option: str) -> T:

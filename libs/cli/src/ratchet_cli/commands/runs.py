@@ -11,15 +11,16 @@ from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import runtimes
-from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
+from ratchet_cli.commands import options, runtimes
+from ratchet_cli.commands.options import PRIORITIES, DetachFlag, EnvironmentOption, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
 from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
+from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import version_name
+from ratchet_cli.views.names import environment_name, version_name
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_kit.names import Location
@@ -76,7 +77,9 @@ def train(
     hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
     guard: Annotated[list[str], typer.Option(help="Threshold of a guard as key=value, 0: none; repeat for more.")] = [],  # noqa: B006
     verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value; repeat for more.")] = [],  # noqa: B006
-    logger: Annotated[list[str], typer.Option(help="verl logger: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
+    logger: Annotated[list[str], typer.Option(help="What shows it: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
+    experiment: Annotated[str, typer.Option(help="MLflow's experiment, W&B's project; default: ratchet.")] = "",
+    profile_steps: Annotated[str, typer.Option(help="Steps whose work is traced, such as 2,3 (RL).")] = "",
     forgeable_rewards: Annotated[
         bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")
     ] = False,
@@ -85,6 +88,7 @@ def train(
     ] = False,
     plugin: Annotated[list[str], typer.Option(help=f"Your own {', '.join(PLUGINS)}: KIND=NAME; repeat for more.")] = [],  # noqa: B006
     form: Annotated[str, typer.Option(help="chat or completion; default: chat where the base has a template.")] = "",
+    environment: EnvironmentOption = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -119,6 +123,8 @@ def train(
             hyperparameters=hyperparameters(hyper),
             thresholds=thresholds(guard),
             loggers=logger,
+            experiment=experiment,
+            profile_steps=_numbers(profile_steps),
             output_model=output or ("" if isinstance(base, Location) else base.model),
             priority=one_of(priority, PRIORITIES, "--priority"),
             verl_overrides=verl,
@@ -126,8 +132,16 @@ def train(
             refuse_long_prompts=refuse_long_prompts,
             plugins=plugins(plugin),
             prompt_form=one_of(form, FORMS, "--form"),
+            environment=options.environment(environment),
         )
     _start(spec, detach, as_json)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as error:
+        raise CommandError(f"--profile-steps {text}: these are numbers of steps, such as 2,3.", code=2) from error
 
 
 def _require_no_others(context: typer.Context) -> None:
@@ -222,7 +236,8 @@ def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
                 "algorithm": lambda run: algorithms.get(run.spec.algorithm, "?"),
                 "state": state_name,
                 "step": lambda run: f"{run.step}/{run.spec.steps}",
-                "result": lambda run: version_name(run.version) or run.failure.message or "-",
+                "priority": view.priority,
+                "result": lambda run: version_name(run.version) or run.failure.message or view.waits(run) or "-",
                 "created": lambda run: ago(run.create_time),
             },
             breakable=("result",),
@@ -243,9 +258,11 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("prompts", view.form(run.spec.prompt_form)),
+        ("environment", environment_name(run.spec.environment)),
         ("reward", view.reward(run.spec.reward) or "-"),
         ("tokens", view.tokens(run)),
-        ("attempt", run.attempt),
+        ("attempt", f"{run.attempt}" + (f", pre-empted {run.preemptions} times" if run.preemptions else "")),
+        ("priority", view.priority(run)),
         ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
@@ -254,6 +271,49 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
     fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
+
+
+@app.command("config")
+def show_config(
+    id: Id, attempt: Annotated[int, typer.Option(help="Of this attempt; default: the last.", min=0)] = 0
+) -> None:
+    """The config that verl got, as YAML."""
+    with Client() as client:
+        say(record.config(client, id, attempt))
+
+
+@app.command("files")
+def list_files(id: Id, limit: Limit = 500, as_json: JsonFlag = False) -> None:
+    """What a run has on record: configs, samples, traces of profiled steps."""
+    with Client() as client:
+        columns = {"name": lambda one: one.name, "bytes": lambda one: one.size_bytes}
+        print_list(client.runs.files(id), limit, as_json, columns)
+
+
+@app.command("download")
+def download_files(
+    id: Id,
+    names: Annotated[list[str], typer.Argument(help="Names of files, or the begin of some, such as profile/.")],
+    out: Annotated[Path, typer.Option(help="Folder for them.")] = Path(),
+) -> None:
+    """Files of the record, into a folder. Traces open in ui.perfetto.dev or chrome://tracing."""
+    with Client() as client:
+        for path in record.download(client, id, names, out):
+            say(str(path))
+
+
+@app.command("report")
+def report_run(id: Id, out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("run.html")) -> None:
+    """A run as one HTML page: curves, time and memory of steps, notices, spec, verl's config, samples."""
+    from ratchet_cli.reports import training  # matplotlib: only for this command
+
+    with Client() as client:
+        made = training.gather(client, id)
+    try:
+        training.write(made, out)
+    except OSError as error:
+        raise CommandError(f"The report cannot be written: {error}.") from error
+    say(str(out))
 
 
 @app.command("watch")

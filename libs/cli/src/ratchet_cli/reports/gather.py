@@ -20,7 +20,7 @@ from ratchet_cli.reports.document import (
     Spread,
 )
 from ratchet_cli.terminal.output import state_name
-from ratchet_cli.views.names import model_name
+from ratchet_cli.views.names import environment_name, model_name
 from ratchet_client import ApiError, Client
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 
@@ -197,6 +197,7 @@ def _settings(spec: pb.EvaluationSpec) -> dict[str, str]:
     if spec.imported_samples:
         return {name: str(value) for name, value in shown.items()} | {"imported": str(spec.imported_samples)}
     shown |= {"temperature": f"{spec.temperature:g}", "max tokens": spec.max_tokens, "seed": spec.seed, "form": form}
+    shown["environment"] = environment_name(spec.environment) if spec.HasField("environment") else ""
     shown["shots"] = spec.prompting.shots if spec.prompting.HasField("shots") else ""
     return {name: str(value) for name, value in shown.items() if value != ""}
 

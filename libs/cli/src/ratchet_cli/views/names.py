@@ -1,6 +1,6 @@
 """References as people write them."""
 
-from ratchet.common.v1 import model_pb2
+from ratchet.common.v1 import environment_pb2, model_pb2
 
 
 def version_name(ref: model_pb2.VersionRef) -> str:
@@ -17,3 +17,8 @@ def model_name(ref: model_pb2.ModelRef) -> str:
             return f"{ref.alias.model}:{ref.alias.alias}"
         case _:
             return ref.model or ref.uri
+
+
+def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:
+    """ "edits, 3 answers at most"; of an empty one, "one answer"."""
+    return f"{spec.name}, {spec.max_turns} answers at most" if spec.name else "one answer"

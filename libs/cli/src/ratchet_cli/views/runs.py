@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.table import Table
 
+from ratchet.common.v1 import priority_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Pace, duration, following
@@ -77,10 +78,23 @@ def activity(run: pb.Run) -> str:
     """What a run does now, in words; empty when it has ended."""
     match run.state:
         case pb.Run.STATE_QUEUED:
-            return "waiting for a worker of the trainer"
+            return f"waiting for {run.waits_for or 'a worker of the trainer'}"
+        case pb.Run.STATE_RUNNING if run.preempted_by:
+            return f"making room for {run.preempted_by} after this step"
         case pb.Run.STATE_STARTING | pb.Run.STATE_RUNNING:
             return PHASES.get(run.phase, "starting" if run.state == pb.Run.STATE_STARTING else "training")
     return ""
+
+
+def priority(run: pb.Run) -> str:
+    return (
+        priority_pb2.Priority.Name(run.spec.priority or priority_pb2.PRIORITY_NORMAL).removeprefix("PRIORITY_").lower()
+    )
+
+
+def waits(run: pb.Run) -> str:
+    """What a queued run waits for, or for which run one makes room; empty for any other."""
+    return activity(run) if run.waits_for or (run.preempted_by and run.state == pb.Run.STATE_RUNNING) else ""
 
 
 def memory(run: pb.Run) -> str:

@@ -103,7 +103,9 @@ class MemoryEvaluationStore:
         for sample in samples:
             present = self._samples[id].get(sample.key)
             if present and not present.judgement and sample.judgement:
-                self._samples[id][sample.key] = present.judged(sample.judgement, sample.completion)
+                changed = ("completion", "request", "tokens", "truncated", "judgement")
+                changes = {name: getattr(sample, name) for name in changed}
+                self._samples[id][sample.key] = replace(present, **changes)
 
     async def sample_keys(self, id: str) -> frozenset[SampleKey]:
         return frozenset(self._samples[id])

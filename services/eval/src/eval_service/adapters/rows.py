@@ -11,6 +11,7 @@ from eval_service.domain.evaluation import Evaluation, Pace, References, Resolve
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import hold_of, hold_row
@@ -90,9 +91,6 @@ def sample_row(evaluation_id: str, sample: Sample) -> dict[str, Any]:
         **asdict(sample.key),
         "policy_id": sample.policy_id,
         "is_program": sample.is_program,
-        "request": sample.request or None,
-        "tokens": sample.tokens,
-        "truncated": sample.truncated,
         "generation_seconds": _seconds(sample.generation_time),
         **judgement_row(sample),
     }
@@ -103,6 +101,9 @@ def judgement_row(sample: Sample) -> dict[str, Any]:
     judgement = sample.judgement or Judgement("", 0, 0)
     return {
         "completion": storable(sample.completion),
+        "request": sample.request or None,
+        "tokens": sample.tokens,
+        "truncated": sample.truncated,
         "verdict": judgement.verdict,
         "tests_passed": judgement.tests_passed,
         "tests_total": judgement.tests_total,
@@ -165,6 +166,7 @@ def _spec_from_json(spec: Mapping[str, Any]) -> EvaluationSpec:
             "suite": tuple(_entry(entry) for entry in spec["suite"]),
             "k": tuple(spec["k"]),
             "prompting": _prompting(spec.get("prompting") or {}),
+            "environment": EnvironmentSpec(**spec["environment"]) if spec.get("environment") else None,
         }
     )
 

@@ -106,6 +106,7 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
         ("problems", theirs.digests, ours.digests),
         ("weights", _weights(theirs), _weights(ours)),
         ("prompting", theirs.prompting, ours.prompting),
+        ("environment", theirs.environment, ours.environment),
         ("temperature", theirs.temperature, ours.temperature),
         ("max_tokens", theirs.max_tokens, ours.max_tokens),
     ):

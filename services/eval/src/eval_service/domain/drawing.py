@@ -9,10 +9,13 @@ from eval_service.domain.ports import Answer, LoadedPolicy, Put
 from eval_service.domain.sample import Sample, SampleKey, request_of
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
-from ratchet_environments import Task
+from ratchet_environments import Episode, Task
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import Clock
 from ratchet_policies import LOST, ChatPrompt, Prompt, Sampling, TextPrompt
-from ratchet_problems import Message
+
+TOO_LONG = "prompt.chat"
+"""What rollout-service names where a chat has no room in the model."""
 
 
 class Lost(Exception):
@@ -81,10 +84,15 @@ class Drawing:
             generation_time=taken,
         )
 
-    async def reply(self, key: SampleKey, messages: tuple[Message, ...]) -> str:
-        """A later answer of the same episode."""
+    async def reply(self, key: SampleKey, episode: Episode) -> Answer | None:
+        """The next answer of the sample's episode; None where the model has no room for one."""
         async with self._slots:
-            return (await self._complete(ChatPrompt(messages), self._sampling(key))).text
+            try:
+                return await self._complete(ChatPrompt(episode.messages), self._sampling(key, turn=len(episode.turns)))
+            except InvalidArgument as error:
+                if [fault.field for fault in error.violations] != [TOO_LONG]:
+                    raise
+                return None
 
     async def _complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         async def attempt() -> Answer:
@@ -100,6 +108,6 @@ class Drawing:
         problem = self._sets.problems[key.problem]
         return self._sets.set_of(key.problem).put(problem, prompting.form or Form.CHAT, prompting.shots)
 
-    def _sampling(self, key: SampleKey, stop: tuple[str, ...] = ()) -> Sampling:
-        spec, seed = self._evaluation.spec, self._evaluation.seed_of(key.problem_id, key.index)
+    def _sampling(self, key: SampleKey, stop: tuple[str, ...] = (), turn: int = 0) -> Sampling:
+        spec, seed = self._evaluation.spec, self._evaluation.seed_of(key.problem_id, key.index, turn)
         return Sampling(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed, stop=stop)

@@ -179,9 +179,11 @@ class Evaluation:
             return None
         return now + (now - self.pace.time) / (judged - self.pace.samples) * max(0, total - judged)
 
-    def seed_of(self, problem_id: str, index: int) -> int:
-        """The seed of one sample, 32 bits: the same when the evaluation is resumed, or made again."""
-        digest = hashlib.sha256(f"{self.spec.seed}:{problem_id}:{index}".encode()).digest()
+    def seed_of(self, problem_id: str, index: int, turn: int = 0) -> int:
+        """The seed of one sample, 32 bits: the same when the evaluation is resumed, or made again. `turn`: of a later
+        answer of its episode."""
+        later = f":{turn}" if turn else ""
+        digest = hashlib.sha256(f"{self.spec.seed}:{problem_id}:{index}{later}".encode()).digest()
         return int.from_bytes(digest[:4])
 
     @property

@@ -49,10 +49,15 @@ class Judging:
         while episode.outcome is None:
             if drawing is None:
                 raise FailedPrecondition(f"one answer to {task.problem.id} does not end its episode")
-            episode = await self._environment.step(episode, await drawing.reply(sample.key, episode.messages))
+            answer = await drawing.reply(sample.key, episode)
+            if answer is None:
+                episode = episode.cut()
+                break
+            sample = sample.replied(answer.text, answer.tokens, answer.truncated)
+            episode = await self._environment.step(episode, answer.text)
+        assert episode.outcome is not None
         judgement = judgement_of(episode.outcome.grade, task, episode.answer)
-        last = episode.answer if len(episode.turns) > 1 else ""
-        await self._judged.add(sample.judged(judgement, last))
+        await self._judged.add(sample.judged(judgement))
         self._meter.sampled(judgement.verdict)
         self._patience.made()
 

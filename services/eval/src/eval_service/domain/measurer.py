@@ -16,7 +16,7 @@ from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
-from ratchet_environments import Environment
+from ratchet_environments import Environment, EnvironmentSpec
 from ratchet_kit.errors import DeadlineExceeded, InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -35,7 +35,7 @@ class Measurer:
         store: EvaluationStore,
         problems: ProblemSource,
         host: PolicyHost,
-        environment: Environment,
+        environments: Callable[[EnvironmentSpec | None], Environment],
         meter: Meter,
         clock: Clock,
         concurrency: int = 48,
@@ -44,13 +44,14 @@ class Measurer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         moment: float = 0.05,
     ) -> None:
-        """`concurrency`: samples that are drawn together, so that the engine has batches to decode. `judging`: samples
-        that are judged together; where as many wait for their judgement, drawing waits. `moment`: seconds in which
-        samples go to the store together."""
+        """`environments`: what judges, by a spec; without one, an answer by itself. `concurrency`: samples
+        that are drawn together, so that the engine has batches to decode. `judging`: samples that are judged together;
+        where as many wait for their judgement, drawing waits. `moment`: seconds in which samples go to the store
+        together."""
         self._store = store
         self._problems = problems
         self._host = host
-        self._environment = environment
+        self._environments = environments
         self._meter = meter
         self._clock = clock
         self._concurrency = concurrency
@@ -72,8 +73,9 @@ class Measurer:
         patience.made()
         evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
         await self._store.add_problems(evaluation.id, sets.facts())
-        environment = PatientEnvironment(self._environment, patience)
-        judging = Judging(evaluation.id, sets, self._store, environment, self._meter, self._moment)
+        environment = PatientEnvironment(self._environments(None), patience)
+        played = PatientEnvironment(self._environments(evaluation.spec.environment), patience)
+        judging = Judging(evaluation.id, sets, self._store, played, self._meter, self._moment)
         if evaluation.spec.imported_samples:
             faults = await self._judge_added(evaluation, owner, sets, judging, environment)
             await self._leave_out_unsolved(evaluation, sets, faults)

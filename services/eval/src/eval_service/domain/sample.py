@@ -78,6 +78,7 @@ class Judgement:
 class Sample:
     key: SampleKey
     completion: str
+    """Of an episode its last answer."""
     policy_id: str = ""
     """The weights that made it; empty where it was imported."""
     is_program: bool = False
@@ -85,16 +86,20 @@ class Sample:
     request: str = ""
     """What asks for the same completion again: see `request_of`. Empty where it was imported."""
     tokens: int = 0
-    """New ones; 0 where it was imported."""
+    """New ones, of all answers of an episode; 0 where it was imported."""
     truncated: bool = False
     """It was cut off at max_tokens."""
     generation_time: timedelta | None = None
     judgement: Judgement | None = None
     """None until it was judged."""
 
-    def judged(self, judgement: Judgement, completion: str = "") -> "Sample":
-        """`completion`: the last answer of an episode that had several."""
-        return replace(self, judgement=judgement, completion=completion or self.completion)
+    def replied(self, completion: str, tokens: int, truncated: bool) -> "Sample":
+        """With a later answer of its episode in the place of the one before. Nobody who asks for the first one is given
+        it."""
+        return replace(self, completion=completion, tokens=self.tokens + tokens, truncated=truncated, request="")
+
+    def judged(self, judgement: Judgement) -> "Sample":
+        return replace(self, judgement=judgement)
 
     def without_texts(self) -> "Sample":
         """What stays when it is old."""

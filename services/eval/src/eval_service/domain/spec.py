@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel
 
@@ -72,6 +73,8 @@ class EvaluationSpec:
     """So many samples are added by the caller, and none is generated; 0: they are generated."""
     exclude_unsound: bool = False
     """Leave problems out whose own reference fails here, instead of ending the evaluation."""
+    environment: EnvironmentSpec | None = None
+    """None: one answer. Else a sample is an episode, and `max_tokens` are of each of its answers."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -94,7 +97,16 @@ class EvaluationSpec:
                 spec.add(field, "must be 1 at temperature 0: greedy samples are all the same")
         if self.prompting.shots is not None:
             spec.bounds("prompting.shots", self.prompting.shots, at_least=0, at_most=MAX_SHOTS)
+        self._check_environment(spec)
         faults.raise_if_any("the evaluation cannot be made")
+
+    def _check_environment(self, spec: Faults) -> None:
+        if self.environment is None:
+            return
+        self.environment.check(spec.under("environment"))
+        spec.unless(not self.imported_samples, "environment", "must be left out where samples are imported")
+        chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
+        spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
 
     def _check_sets(self, spec: Faults) -> None:
         if not spec.unless(len(self.suite) <= MAX_SETS, "suite", f"must have at most {MAX_SETS} sets"):

@@ -1,11 +1,13 @@
 """ModelFolders in local folders, and in object stores such as s3://bucket/prefix."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FetchedModel, FoundModel
+from trainer_service.domain.ports import FetchedModel, FoundModel, RunFile
 from trainer_service.domain.run import RunId
+from trainer_service.job.record import PART, RECORD
 
 _BASE = "base"
 _MAX_CONFIG_BYTES = 16 << 20
@@ -62,6 +65,30 @@ class FsspecModelFolders:
             roots.append(self._exports.child(id))
         if any(uri.startswith(f"{root.uri}/") and ".." not in uri for root in roots):
             await asyncio.to_thread(Folder(uri).delete)
+
+    async def files(self, id: RunId) -> Sequence[RunFile]:
+        return await asyncio.to_thread(lambda: [RunFile(name, size) for name, size in sorted(self._record(id))])
+
+    async def read(self, id: RunId, name: str, offset: int, limit: int) -> bytes:
+        def read() -> bytes:
+            try:
+                with (self._runs_folder / id / RECORD / name).open("rb") as file:
+                    file.seek(offset)
+                    return file.read(limit)
+            except FileNotFoundError as error:
+                raise NotFound(f"run {id} has no file {name!r} any more") from error
+
+        return await asyncio.to_thread(read)
+
+    def _record(self, id: RunId) -> Iterator[tuple[str, int]]:
+        """Links are none of it: a job's code may have made them."""
+        root = self._runs_folder / id / RECORD
+        for folder, _, names in os.walk(root):
+            for path in (Path(folder) / name for name in names if not name.endswith(PART)):
+                with contextlib.suppress(FileNotFoundError):
+                    found = path.lstat()
+                    if stat.S_ISREG(found.st_mode):
+                        yield path.relative_to(root).as_posix(), found.st_size
 
     async def free_bytes(self) -> int:
         return await asyncio.to_thread(storage.free_bytes, self._runs_folder)

@@ -19,9 +19,11 @@ from trainer_service.domain.ports import (
     JobStatus,
     Lineage,
     RegisteredVersion,
+    RunFile,
     VersionState,
 )
 from trainer_service.domain.recipes import Recipe
+from trainer_service.domain.room import Node
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -56,6 +58,10 @@ class MemoryRunStore:
     async def unfinished(self) -> Sequence[Run]:
         return [self._runs[id] for id in sorted(self._runs) if not self._runs[id].state.is_final]
 
+    async def tracked(self) -> Sequence[Run]:
+        found = [run for run in self._runs.values() if any(not track.is_done for track in run.tracks)]
+        return sorted(found, key=lambda run: run.id)
+
     async def counts(self) -> Mapping[State, int]:
         return Counter(run.state for run in self._runs.values())
 
@@ -68,6 +74,11 @@ class MemoryRunStore:
     async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
         self._runs[id] = change(await self.get(id))
         return self._runs[id]
+
+    async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
+        changed = change(await self.unfinished())
+        self._runs |= {run.id: run for run in changed}
+        return changed
 
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
         of_run = self._steps.setdefault(id, {})
@@ -109,10 +120,15 @@ class MemoryJobs:
 
     def __init__(self) -> None:
         self.place = "here"
+        self.has = [Node(cpus=32, accelerators=4)]
         self.submitted: list[tuple[RunId, int]] = []
         self.stopped: list[tuple[RunId, int]] = []
         self.down = False
         self._status: dict[tuple[RunId, int], JobStatus] = {}
+
+    async def nodes(self) -> Sequence[Node]:
+        self._reach()
+        return self.has
 
     async def submit(self, run: Run, base: FetchedModel) -> None:
         self._reach()
@@ -126,15 +142,18 @@ class MemoryJobs:
 
     async def stop(self, id: RunId, attempt: int) -> None:
         self._reach()
-        if (id, attempt) in self._status:
+        status = self._status.get((id, attempt))
+        if status and status.state is not JobState.ENDED:
             self.stopped.append((id, attempt))
             self.end(id, attempt, "stopped")
 
     def wait(self, id: RunId, attempt: int) -> None:
         self._status[id, attempt] = JobStatus(JobState.WAITING)
 
-    def end(self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False) -> None:
-        self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory)
+    def end(
+        self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False, no_room: bool = False
+    ) -> None:
+        self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory, no_room)
 
     def forget(self) -> None:
         self._status.clear()
@@ -205,6 +224,7 @@ class MemoryFolders:
         self.checkpoints: set[RunId] = set()
         self.removed_exports: list[str] = []
         self.free = 1 << 40
+        self.records: dict[RunId, dict[str, bytes]] = {}
 
     async def tidy(self, id: RunId) -> None:
         self.tidied.append(id)
@@ -215,6 +235,12 @@ class MemoryFolders:
 
     async def remove_export(self, id: RunId, uri: str) -> None:
         self.removed_exports.append(uri)
+
+    async def files(self, id: RunId) -> Sequence[RunFile]:
+        return [RunFile(name, len(data)) for name, data in sorted(self.records.get(id, {}).items())]
+
+    async def read(self, id: RunId, name: str, offset: int, limit: int) -> bytes:
+        return self.records[id][name][offset : offset + limit]
 
     async def free_bytes(self) -> int:
         return self.free
@@ -261,7 +287,11 @@ class MemoryPlugins:
 
 class MemoryPolicies:
     def __init__(self) -> None:
+        self.has: int | None = None
         self.released: list[tuple[RunId, int]] = []
+
+    def places(self) -> int | None:
+        return self.has
 
     async def release(self, id: RunId, attempt: int) -> None:
         self.released.append((id, attempt))

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.ports import LOOPBACK, is_free
 from ratchet_kit.process import ProcessGroup
+from trainer_service.domain.room import Node
 
 log = get_logger(__name__)
 
@@ -35,6 +36,8 @@ _PORTS = {
 _GRACE = timedelta(seconds=3)
 """Ray has nothing to save, and takes long to end by itself."""
 _POLL = 0.2
+SECRETS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY")
+"""Of trackers, which this service alone speaks to: no job gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,10 @@ class LocalRay:
             f"http://{LOOPBACK}:{options.port + _PORTS['--dashboard-port']}",
             {"Authorization": f"Bearer {self._token}"},
         )
+
+    def nodes(self) -> Sequence[Node]:
+        """What the head is given when it starts."""
+        return (Node(self._options.cpus, self._options.accelerators),)
 
     def running(self) -> Cluster | None:
         """None while there is no head: then there is no job either."""
@@ -139,7 +146,8 @@ class LocalRay:
 
     def _environment(self) -> dict[str, str]:
         """Inherited by whatever Ray starts, jobs and their workers included."""
-        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        kept_out = ("RAY_ADDRESS", *SECRETS)
+        inherited = {name: value for name, value in os.environ.items() if name not in kept_out}
         return {
             **inherited,
             **self._options.environment,

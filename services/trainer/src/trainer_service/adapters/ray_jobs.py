@@ -7,8 +7,8 @@ and would load Ray into the service.
 import asyncio
 import shlex
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,8 +20,9 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_words
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
+from trainer_service.domain.room import Node
 from trainer_service.domain.run import Run, RunId
-from trainer_service.job.config import OUT_OF_MEMORY, Dtype, JobConfig
+from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
@@ -33,6 +34,10 @@ class Ray(Protocol):
     @property
     def place(self) -> str:
         """Its name, under which it knows its jobs."""
+        ...
+
+    def nodes(self) -> Sequence[Node] | None:
+        """What the cluster has for jobs; None where the cluster has to be asked."""
         ...
 
     def running(self) -> Cluster | None:
@@ -53,6 +58,9 @@ class RemoteRay:
     @property
     def place(self) -> str:
         return self.cluster.address
+
+    def nodes(self) -> None:
+        return None
 
     def running(self) -> Cluster | None:
         return self.cluster
@@ -95,6 +103,18 @@ class RayJobs:
     def place(self) -> str:
         return self._ray.place
 
+    async def nodes(self) -> Sequence[Node]:
+        if (known := self._ray.nodes()) is not None:
+            return known
+        cluster = await self._ray.ensure()
+        reply = await self._call(cluster, "GET", "/api/v0/nodes?detail=true&limit=10000")
+        try:
+            listed = reply.raise_for_status().json()["data"]["result"]["result"]
+            alive = [node.get("resources_total") or {} for node in listed if node["state"] == "ALIVE"]
+        except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
+            raise Unavailable(f"Ray does not say which nodes it has: {_first_line(reply.text)}") from error
+        return [Node(float(has.get("CPU", 0)), float(has.get("GPU", 0))) for has in alive]
+
     async def submit(self, run: Run, base: FetchedModel) -> None:
         cluster = await self._ray.ensure()
         name = _name(run.id, run.attempt)
@@ -126,6 +146,7 @@ class RayJobs:
             JobState.ENDED,
             _reason(details) + (f", after the line {last!r}" if last else ""),
             out_of_memory=details.get("driver_exit_code") == OUT_OF_MEMORY,
+            no_room=details.get("driver_exit_code") == NO_ROOM,
         )
 
     async def stop(self, id: RunId, attempt: int) -> None:
@@ -173,7 +194,8 @@ class RayJobs:
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
-            spec=run.spec,
+            # What this service sends to trackers, verl need not write.
+            spec=replace(run.spec, loggers=tuple(name for name in run.spec.loggers if not run.track(name))),
             base_path=str(base.path),
             base_uri=base.uri,
             work_dir=options.runs_folder / run.id,

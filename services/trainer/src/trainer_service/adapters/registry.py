@@ -1,6 +1,6 @@
 """ModelRegistry and RewardRegistry by registry-service."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import grpc
@@ -12,9 +12,11 @@ from ratchet_kit.errors import Aborted, DeadlineExceeded, NotFound, ResourceExha
 from ratchet_kit.grpc_errors import failure_from_proto, rpc_errors
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
+from trainer_service.domain.mirror import MirroredModel, MirroredVersion, MirroredVersions
 from trainer_service.domain.ports import FoundModel, Lineage, RegisteredVersion, VersionState
 from trainer_service.domain.run import RunId
 
+PAGE = 500
 _STATES = {
     pb.Version.STATE_PENDING: VersionState.PENDING,
     pb.Version.STATE_READY: VersionState.READY,
@@ -52,6 +54,40 @@ class GrpcModelRegistry:
             version = (await self._stub.CreateVersion(request)).version
         failure = failure_from_proto(version.failure) if version.HasField("failure") else None
         return RegisteredVersion(refs.version_from_proto(version.ref), _STATES[version.state], failure)
+
+
+class GrpcCatalogue:
+    """Catalogue by registry-service."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
+
+    async def models(self) -> Sequence[MirroredModel]:
+        found, token = list[pb.Model](), ""
+        while True:
+            with _errors():
+                page = await self._stub.ListModels(pb.ListModelsRequest(page_size=PAGE, page_token=token))
+            found += page.models
+            if not (token := page.next_page_token):
+                break
+        return [MirroredModel(one.name, one.description, dict(one.aliases), one.latest_version) for one in found]
+
+    async def versions(self, model: str) -> MirroredVersions:
+        found, token = list[pb.Version](), ""
+        while True:
+            request = pb.ListVersionsRequest(model=model, page_size=PAGE, page_token=token)
+            with _errors():
+                page = await self._stub.ListVersions(request)
+            found += page.versions
+            if not (token := page.next_page_token):
+                break
+        ready = [
+            MirroredVersion(one.ref.number, one.artifact_uri, one.policy_id, one.lineage.run_id)
+            for one in found
+            if one.state == pb.Version.STATE_READY
+        ]
+        settled = all(one.state != pb.Version.STATE_PENDING for one in found)
+        return MirroredVersions(sorted(ready, key=lambda one: one.number), settled)
 
 
 class GrpcRewardRegistry:

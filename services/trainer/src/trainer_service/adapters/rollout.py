@@ -1,19 +1,37 @@
 """PolicyHost by rollout-service."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import policy_name
-from ratchet_policies import PolicyEngine, unload
+from ratchet_policies import PolicyEngine, Purpose, unload
+from ratchet_policies.node import Node, NodeState
 from trainer_service.domain.run import RunId
 
 log = get_logger(__name__)
 
 
+class Engines(PolicyEngine, Protocol):
+    """Says what nodes there are, too."""
+
+    def nodes(self) -> Sequence[Node]: ...
+
+
 class RolloutPolicyHost:
     """Jobs load their policy as `policy_name(run_id, attempt)`."""
 
-    def __init__(self, engine: PolicyEngine) -> None:
+    def __init__(self, engine: Engines) -> None:
         self._engine = engine
+
+    def places(self) -> int | None:
+        """By the nodes' last answers."""
+        serving = [node for node in self._engine.nodes() if node.state is NodeState.SERVING]
+        if not serving:
+            return None
+        held = sum(engine.purpose is Purpose.TRAINING for node in serving for engine in node.engines)
+        return held + sum(node.free.get(Purpose.TRAINING, 0) for node in serving)
 
     async def release(self, id: RunId, attempt: int) -> None:
         over = {policy_name(id, number) for number in range(1, attempt + 1)}

@@ -10,12 +10,13 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Estimate
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
 _FORECAST = TypeAdapter(Forecast | None)
 _NOTICES = TypeAdapter(tuple[Notice, ...])
+_TRACKS = TypeAdapter(tuple[Track, ...])
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -47,6 +48,10 @@ def run_row(run: Run) -> dict[str, Any]:
         "resumes": run.resumes,
         "resume_actor": run.resume_actor,
         "tokens": run.tokens,
+        "tracks": _TRACKS.dump_json(run.tracks).decode(),
+        "is_tracked": any(not track.is_done for track in run.tracks),
+        "preempted_by": run.preempted_by,
+        "preemptions": run.preemptions,
         "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
@@ -79,7 +84,10 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         resumes=row.resumes,
         resume_actor=row.resume_actor,
         tokens=row.tokens,
+        preempted_by=row.preempted_by,
+        preemptions=row.preemptions,
         notices=_NOTICES.validate_json(row.notices),
+        tracks=_TRACKS.validate_json(row.tracks),
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database, upsert
+from ratchet_kit.sql import Database, read_each, upsert
 from trainer_service.adapters.rows import checkpoint_row, run_row, step_row, to_checkpoint, to_run, to_step
 from trainer_service.adapters.tables import checkpoints, runs, steps
 from trainer_service.domain.checkpoint import Checkpoint
@@ -17,6 +17,7 @@ from trainer_service.domain.run import UNFINISHED, Run, RunId, State, Step
 
 _BEST = and_(checkpoints.c.run_id == runs.c.id, checkpoints.c.step == runs.c.best_step)
 _BEST_LABEL = "best_{}_"
+_IS_UNFINISHED = runs.c.state.in_([state.value for state in UNFINISHED])
 _COLUMNS = [column.label(_BEST_LABEL.format(column.name)) for column in checkpoints.c]
 
 
@@ -47,8 +48,10 @@ class SqlRunStore:
         return await self._database.readable(query, _to_run, limit)
 
     async def unfinished(self) -> Sequence[Run]:
-        query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
-        return await self._database.readable(query, _to_run)
+        return await self._database.readable(_runs().where(_IS_UNFINISHED).order_by(runs.c.id), _to_run)
+
+    async def tracked(self) -> Sequence[Run]:
+        return await self._database.readable(_runs().where(runs.c.is_tracked).order_by(runs.c.id), _to_run)
 
     async def counts(self) -> Mapping[State, int]:
         query = select(runs.c.state, func.count().label("runs")).group_by(runs.c.state)
@@ -62,6 +65,13 @@ class SqlRunStore:
     async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
         async with self._database.writing() as connection:
             return await _store(connection, change(await _locked(connection, id)))
+
+    async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
+        async with self._database.writing() as connection:
+            await connection.execute(select(runs.c.id).where(_IS_UNFINISHED).order_by(runs.c.id).with_for_update())
+            found: list[Run] = []
+            read_each(await connection.execute(_runs().where(_IS_UNFINISHED).order_by(runs.c.id)), _to_run, found)
+            return [await _store(connection, run) for run in change(found)]
 
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
         async with self._database.writing() as connection:

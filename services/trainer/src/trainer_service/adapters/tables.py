@@ -1,6 +1,6 @@
 """The tables of trainer-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
 
 from ratchet_kit.sql import UtcDateTime, request_columns
 
@@ -40,6 +40,10 @@ runs = Table(
     Column("resumes", Integer, nullable=False),
     Column("resume_actor", String(64), nullable=False),
     Column("tokens", BigInteger, nullable=False),
+    Column("tracks", Text, nullable=False),
+    Column("is_tracked", Boolean, nullable=False, index=True),  # a tracker has not had all of it
+    Column("preempted_by", String(64), nullable=False),
+    Column("preemptions", Integer, nullable=False),
 )
 
 steps = Table(

@@ -2,14 +2,14 @@
 
 Sources of the numbers: DAPO's clip range and token-mean loss, arXiv:2503.14476 (section 3.1); PPO's clip range,
 arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as is usual with verifiable rewards
-(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the
-paper's, whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1).
-ReMax draws one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr.
-GRPO is GRPO without two divisors, arXiv:2503.20783 (section 3). DPO's beta, arXiv:2305.18290 (appendix B), and
-its learning rate, arXiv:2310.16944 (section 4.1). GSPO's clip range and four updates a step,
-arXiv:2507.18071 (section 5.1). CISPO has no lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no
-number for the upper one. Learning rates: verl's examples for models of billions of parameters; for models of
-millions, measured on the starter policy.
+(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). DAPO's punishment of length (equation 13) is half of the paper's,
+whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1). ReMax draws
+one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr. GRPO is GRPO
+without two divisors, arXiv:2503.20783 (section 3). DPO's beta, arXiv:2305.18290 (appendix B), and its learning rate,
+arXiv:2310.16944 (section 4.1). GSPO's clip range and four updates a step, arXiv:2507.18071 (section 5.1). CISPO has no
+lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no number for the upper one. DAPO by steps is DAPO
+but for its baseline, a critic with PPO's numbers. Learning rates: verl's examples for models of billions of parameters;
+for models of millions, measured on the starter policy.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -29,7 +29,8 @@ class Algorithm:
     small: Hyperparameters
     """What a small base takes instead: its learning rates."""
     is_grouped: bool = False
-    """The baseline is the rest of the group: a group of one has none."""
+    """Completions of a prompt are compared, be it that the rest of them is the baseline, or that groups of one reward
+    are replaced: a group of one teaches nothing."""
     has_critic: bool = False
     takes_examples: bool = False
     """It learns from the problems' references: nothing is generated, graded or rewarded."""
@@ -39,6 +40,9 @@ class Algorithm:
     """The baseline is the reward of one more completion of each prompt, the greedy one."""
     has_own_loss: bool = False
     """It is what it is by its loss: no other takes its place."""
+    has_steps: bool = False
+    """Each answer of an episode is rewarded, by what the reward gains with it: shaping by a potential, which leaves
+    the best policy what it is (Ng, Harada and Russell, ICML 1999, theorem 1)."""
     divides_by_deviation: bool = False
     """Of the rewards of a group."""
     updates: int = 1
@@ -127,6 +131,14 @@ _ROWS = (
         has_own_loss=True,
         divides_by_deviation=True,
         updates=4,
+    ),
+    Algorithm(
+        "dapo_steps",
+        replace(_RL, clip_high=0.28, overlong_penalty=0.5, critic_learning_rate=1e-5),
+        replace(_SMALL_RL, critic_learning_rate=1e-3),
+        is_grouped=True,
+        has_critic=True,
+        has_steps=True,
     ),
     Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),
 )

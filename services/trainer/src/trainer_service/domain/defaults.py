@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import ratchet_rewards
 from ratchet_kit.work import Priority
+from ratchet_rewards import Reward
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.footprint import LEAST_TOKENS, fitting
 from trainer_service.domain.forecast import training
@@ -47,14 +48,22 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
         if algorithm
         else spec.hyperparameters,
-        reward=spec.reward
-        if algorithm and algorithm.takes_examples
-        else ratchet_rewards.completed(spec.reward, found.rewards),
+        reward=_reward(spec.reward, algorithm, found),
         loggers=spec.loggers or LOGGERS,
         plugins=pinned(spec.plugins, found.plugins),
         prompt_form=spec.prompt_form or (found.pairs.form if found.pairs else "") or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
+        environment=spec.environment.completed() if spec.environment else None,
     )
+
+
+def _reward(reward: Reward, algorithm: Algorithm | None, found: Found) -> Reward:
+    """Of steps, that which grows with each test."""
+    if algorithm and algorithm.takes_examples:
+        return reward
+    if algorithm and algorithm.has_steps and not (reward.name or reward.components):
+        reward = replace(reward, name="tests_fraction")
+    return ratchet_rewards.completed(reward, found.rewards)
 
 
 def _form_of(base: FoundModel | None) -> PromptForm:

@@ -39,6 +39,7 @@ from trainer_service.domain.pulse import Pulse
 from trainer_service.domain.registration import Registration
 from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
+from trainer_service.domain.scheduler import Scheduler
 
 log = get_logger(__name__)
 
@@ -84,6 +85,7 @@ class Driver:
         policies: PolicyHost,
         events: Events,
         updates: RunUpdates,
+        scheduler: Scheduler,
         clock: Clock,
         code_version: str,
         deadlines: Deadlines = Deadlines(),
@@ -96,11 +98,13 @@ class Driver:
         self._policies = policies
         self._events = events
         self._updates = updates
+        self._scheduler = scheduler
         self._clock = clock
         self._deadlines = deadlines
 
     async def drive(self, id: RunId) -> None:
-        """Returns when the run is over and has no job left.
+        """Returns when the run is over and has no job left, and when it waits for its turn: the scheduler then puts it
+        back on the queue.
 
         What may pass (a cluster, registry or database that is away, a disk that is full) is tried again for as long as
         it takes; the run can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver.
@@ -120,6 +124,10 @@ class Driver:
                         if (await self._store.get(id)).state.is_final:
                             return
                         continue  # it was resumed meanwhile
+                    if run.state is State.QUEUED:
+                        if not await self._start(run):
+                            return
+                        continue
                     await self._advance(run, pulse)
                     waiting_since = None
                     continue
@@ -154,12 +162,7 @@ class Driver:
         await self._fail(id, Failure.of(error))
 
     async def _advance(self, run: Run, pulse: Pulse) -> None:
-        """One step towards the end."""
-        if run.state is State.QUEUED:
-            await self._stop_job(run)  # of the attempt before, where it was resumed
-            started = await self._store.change(run.id, lambda now: now.start(self._clock.now(), self._jobs.place))
-            await self._submit(started)
-            return
+        """One step of a run that has begun towards its end."""
         if run.trained_time:
             await self._finish(run)
             return
@@ -175,6 +178,15 @@ class Driver:
             await self._restart(run, replace(job, message=SILENT) if job.state is JobState.ACTIVE else job)
         else:
             await self._updates.wait(run.id, self._deadlines.poll)
+
+    async def _start(self, run: Run) -> bool:
+        """Begins the next attempt. False when it is not the run's turn."""
+        await self._stop_job(run)  # of the attempt before, where it was resumed
+        started = await self._scheduler.start(run.id)
+        if started is None:
+            return False
+        await self._submit(started)
+        return True
 
     async def _submit(self, run: Run) -> None:
         """Tries until the job is submitted or the run has changed.
@@ -205,20 +217,26 @@ class Driver:
             return  # its last report came in between
         await self._stop_job(run)
         reason = job.message
-        log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
+        if fresh.preempted_by:
+            log.info("run.made_room", attempt=run.attempt, step=fresh.step, preempted_by=fresh.preempted_by)
+        else:
+            log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
         if job.out_of_memory and fresh.is_leanest:
             await self.give_up(run.id, ResourceExhausted(_ran_out(fresh)))
             return
-        if fresh.futile_attempts >= self._deadlines.max_attempts:
+        excuse = f"attempt {run.attempt} found no room on the cluster for its ranks" if job.no_room else ""
+        is_counted = not excuse and not fresh.preempted_by
+        if is_counted and fresh.futile_attempts >= self._deadlines.max_attempts:
             times = f"{fresh.futile_attempts} times" if fresh.futile_attempts > 1 else "once"
             died = f"the job died {times}, the last at step {fresh.step}: {reason or 'no reason known'}"
             await self.give_up(run.id, Internal(died))
             return
-        again = Run.leaner if job.out_of_memory else Run.again
-        next_attempt = await self._store.change(
-            run.id, lambda now: again(now, run.attempt, self._clock.now(), self._jobs.place)
-        )
-        await self._submit(next_attempt)
+
+        def again(now: Run) -> Run:
+            at = self._clock.now()
+            return now.leaner(run.attempt, at) if job.out_of_memory else now.again(run.attempt, at, excuse)
+
+        await self._changed(await self._store.change(run.id, again))
 
     async def _finish(self, run: Run) -> None:
         """Registers the best checkpoint where the spec wants that, without waiting for the registry's copy of it."""

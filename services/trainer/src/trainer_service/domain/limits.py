@@ -10,6 +10,8 @@ class Limits:
     accelerators: int | None = 2
     """How many the service's own Ray has; None where a cluster decides."""
     loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
+    trackers: tuple[str, ...] = ()
+    """Of the loggers, those that this service sends runs to (domain/tracking.py); verl writes for the others."""
     memory_bytes: int | None = None
     """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
     activation_bytes: int = 4

@@ -15,6 +15,7 @@ from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.plugins import Installed
 from trainer_service.domain.recipes import Recipe
+from trainer_service.domain.room import Node
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -46,6 +47,10 @@ class RunStore(Protocol):
         """All runs in a state that is not final, the oldest first."""
         ...
 
+    async def tracked(self) -> Sequence[Run]:
+        """Runs that a tracker has not had all of, the oldest first."""
+        ...
+
     async def counts(self) -> Mapping[State, int]:
         """How many runs are in each state."""
         ...
@@ -59,6 +64,11 @@ class RunStore(Protocol):
 
         Raises NotFound, and whatever `change` raises: then nothing is stored.
         """
+        ...
+
+    async def arrange(self, change: Callable[[Sequence[Run]], Sequence[Run]]) -> Sequence[Run]:
+        """Stores those that `change` makes of all unfinished runs, the oldest first, which no one else changes
+        meanwhile; returns them."""
         ...
 
     async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
@@ -104,6 +114,8 @@ class JobStatus:
     message: str = ""
     """The reason that it ended, as far as that is known."""
     out_of_memory: bool = False
+    no_room: bool = False
+    """The cluster had no room for its ranks after all: others took it, or a node was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,10 @@ class JobRunner(Protocol):
     @property
     def place(self) -> str:
         """Where it submits jobs: what it says of a job that was submitted at another place means nothing."""
+        ...
+
+    async def nodes(self) -> Sequence[Node]:
+        """What it has for jobs. Raises Unavailable when the cluster cannot be reached."""
         ...
 
     async def submit(self, run: Run, base: FetchedModel) -> None:
@@ -265,6 +281,25 @@ class ModelFolders(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RunFile:
+    name: str
+    """A path below the run's record, with slashes."""
+    size_bytes: int
+
+
+class RunFiles(Protocol):
+    """What jobs put on record for people to read (job/record.py)."""
+
+    async def files(self, id: RunId) -> Sequence[RunFile]:
+        """By name; none where there is no record."""
+        ...
+
+    async def read(self, id: RunId, name: str, offset: int, limit: int) -> bytes:
+        """Bytes of a file that `files` named. Raises NotFound."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class FoundSet:
     """A set of problems that a run can use."""
 
@@ -315,6 +350,10 @@ class Plugins(Protocol):
 
 class PolicyHost(Protocol):
     """Where the jobs of a run load their policies."""
+
+    def places(self) -> int | None:
+        """How many policies of runs it may hold at a time, those that are loaded included. None: not known now."""
+        ...
 
     async def release(self, id: RunId, attempt: int) -> None:
         """Unloads what the run's attempts up to this one left loaded. Best effort: raises nothing."""

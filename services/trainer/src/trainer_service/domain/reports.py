@@ -20,6 +20,14 @@ class StepReply:
     """The run was cancelled, or a guard has stopped it: the job stops."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    """The answer to a heartbeat."""
+
+    preempted: bool
+    """The job is to save and end after the step under way. A later answer may take that back."""
+
+
 class Reports:
     """Every method is idempotent. Raises NotFound; FailedPrecondition for a stale attempt or a run that is over."""
 
@@ -32,9 +40,10 @@ class Reports:
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
 
-    async def heartbeat(self, id: RunId, attempt: int) -> None:
+    async def heartbeat(self, id: RunId, attempt: int) -> HeartbeatReply:
         """Announces nothing: the run has not changed."""
-        await self._store.change(id, lambda run: run.beat(attempt, self._clock.now()))
+        run = await self._store.change(id, lambda run: run.beat(attempt, self._clock.now()))
+        return HeartbeatReply(preempted=bool(run.preempted_by))
 
     async def phase(self, id: RunId, attempt: int, phase: Phase) -> None:
         await self._store.change(id, lambda run: run.enter(attempt, phase, self._clock.now()))

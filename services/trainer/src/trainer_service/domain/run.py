@@ -1,7 +1,7 @@
 """A training run and what may become of it.
 
 QUEUED -> STARTING -> RUNNING -> SUCCEEDED      any of the first three -> FAILED, CANCELLED
-              ^__________|  again: the job died, the next attempt goes on from its last checkpoint
+  ^__________|__________|  again: the job died, or made room; the next attempt goes on from its last checkpoint
 FAILED, CANCELLED -> QUEUED  resume: somebody wants it taken up where it was
 """
 
@@ -91,6 +91,23 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Track:
+    """How far a tracker has come with a run."""
+
+    tracker: str
+    step: int = 0
+    """The last that it has had."""
+    key: str = ""
+    """What it calls the run."""
+    seen: str = ""
+    """Attempt and state of the run when it was last told of it."""
+    is_done: bool = False
+    """It has all of a run that is over, or was given up."""
+    fault: str = ""
+    """Why it did not take the last that it was sent; noticed on the run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     id: RunId
     spec: RunSpec
@@ -134,6 +151,23 @@ class Run:
     """The oldest first."""
     tokens: int = 0
     """Of prompts and responses that its steps have trained on."""
+    tracks: tuple[Track, ...] = field(default=(), compare=False)
+    """Of the trackers that are to show it; no change of the run."""
+    preempted_by: str = ""
+    """The run of higher priority that it makes room for: while its job goes on, after the step under way; then until
+    its next attempt."""
+    preemptions: int = 0
+    """Attempts that ended so."""
+    waits_for: str = ""
+    """Of one that is QUEUED, in words, as this process sees it (`Turns`): it is not stored."""
+
+    def track(self, tracker: str) -> Track | None:
+        return next((one for one in self.tracks if one.tracker == tracker), None)
+
+    def tracked(self, track: Track) -> "Run":
+        """The tracker has come so far. A run that was resumed meanwhile goes on."""
+        others = tuple(one for one in self.tracks if one.tracker != track.tracker)
+        return replace(self, tracks=(*others, replace(track, is_done=track.is_done and self.state.is_final)))
 
     @property
     def futile_attempts(self) -> int:
@@ -142,16 +176,46 @@ class Run:
 
     @classmethod
     def create(
-        cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "", forecast: Forecast | None = None
+        cls,
+        id: RunId,
+        spec: RunSpec,
+        now: datetime,
+        actor: str = "",
+        forecast: Forecast | None = None,
+        trackers: Sequence[str] = (),
     ) -> "Run":
+        """`trackers`: those that are to show it."""
         return cls(
-            id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, forecast=forecast
+            id=id,
+            spec=spec,
+            state=State.QUEUED,
+            create_time=now,
+            update_time=now,
+            actor=actor,
+            forecast=forecast,
+            tracks=tuple(Track(tracker) for tracker in trackers),
         )
 
     def start(self, now: datetime, place: str = "") -> "Run":
-        """A job of the run is about to be submitted at `place`: the first, or the first since it was resumed."""
+        """It is its turn: the job of its next attempt is about to be submitted at `place`."""
         self._require("start", State.QUEUED)
-        return _next_attempt(replace(self, start_time=self.start_time or now), now, place)
+        started = replace(
+            self,
+            state=State.STARTING,
+            attempt=self.attempt + 1,
+            place=place,
+            preempted_by="",
+            heartbeat_time=None,
+            start_time=self.start_time or now,
+            update_time=now,
+        )
+        return _in_phase(started, Phase.SUBMITTING, now)
+
+    def preempt(self, attempt: int, by: str, now: datetime) -> "Run":
+        """Its job is to end after the step under way, and make room for the run `by`; empty: it goes on after all."""
+        self._require_attempt(attempt)
+        self._require("make room", State.RUNNING)
+        return replace(self, preempted_by=by, update_time=now)
 
     def begin(self, attempt: int, now: datetime) -> "Run":
         """The job of this attempt is up. Reported twice, it changes nothing."""
@@ -218,21 +282,26 @@ class Run:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
         return self.fail(failure, now)
 
-    def again(self, attempt: int, now: datetime, place: str = "") -> "Run":
-        """The job of `attempt` is gone before its end: the next one is about to be submitted at `place`."""
+    def again(self, attempt: int, now: datetime, excuse: str = "") -> "Run":
+        """The job of `attempt` is gone before its end: it is queued for the next one. `excuse`: why that attempt is not
+        counted as one that brought it no further, where it is not."""
         self._require_attempt(attempt)
         self._require("start again", *_STARTED)
         if self.trained_time:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
-        return _next_attempt(self, now, place)
+        queued = replace(self, state=State.QUEUED, phase=None, phase_time=None, update_time=now)
+        if self.preempted_by:
+            queued = replace(queued, preemptions=self.preemptions + 1)
+            excuse = f"pre-empted by {self.preempted_by}: it goes on at its last checkpoint when there is room again"
+        return replace(queued, fruitful_attempt=attempt).noticed(excuse, now) if excuse else queued
 
-    def leaner(self, attempt: int, now: datetime, place: str = "") -> "Run":
+    def leaner(self, attempt: int, now: datetime) -> "Run":
         """The job of `attempt` ran out of memory: the next one makes half as many tokens a pass, and no activation is
         kept. Only once: see `passes`."""
         before = self.passes
-        started = replace(self.again(attempt, now, place), out_of_memory=self.out_of_memory + 1)
-        after = started.passes
-        return started.noticed(
+        queued = replace(self.again(attempt, now), out_of_memory=self.out_of_memory + 1)
+        after = queued.passes
+        return queued.noticed(
             f"attempt {attempt} ran out of memory with passes of {before.tokens} tokens: the next makes passes of"
             f" {after.tokens}, and activations a second time",
             now,
@@ -297,9 +366,11 @@ class Run:
             end_time=None,
             update_time=now,
             cancel_actor="",
+            preempted_by="",
             fruitful_attempt=self.attempt,
             resumes=self.resumes + 1,
             resume_actor=actor,
+            tracks=tuple(replace(track, is_done=False) for track in self.tracks),
         )
 
     def check_deletable(self) -> None:
@@ -317,13 +388,6 @@ class Run:
 
 def _ended(run: Run, state: State, now: datetime) -> Run:
     return replace(run, state=state, phase=None, phase_time=None, end_time=now, update_time=now)
-
-
-def _next_attempt(run: Run, now: datetime, place: str) -> Run:
-    started = replace(
-        run, state=State.STARTING, attempt=run.attempt + 1, place=place, heartbeat_time=None, update_time=now
-    )
-    return _in_phase(started, Phase.SUBMITTING, now)
 
 
 def _in_phase(run: Run, phase: Phase, now: datetime) -> Run:

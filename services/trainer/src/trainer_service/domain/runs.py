@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import ratchet_rewards
 from ratchet_kit import pages
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
@@ -24,16 +24,20 @@ from trainer_service.domain.ports import (
     ModelFolders,
     PolicyHost,
     RewardRegistry,
+    RunFile,
+    RunFiles,
     RunStore,
 )
 from trainer_service.domain.references import References
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
+from trainer_service.domain.scheduler import Scheduler
 from trainer_service.domain.spec import RunSpec
 
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
 """Steps that one message of WatchRun holds at most."""
+READ_BYTES = 1 << 20
 COPIES = 8
 """Of a float32 base that a run's folder holds while it saves, at least: the last checkpoint and the new one, each with
 the weights and two moments of Adam, and two exports."""
@@ -54,24 +58,28 @@ class Runs:
         queue: Queue,
         jobs: JobRunner,
         folders: ModelFolders,
+        files: RunFiles,
         policies: PolicyHost,
         rewards: RewardRegistry,
         references: References,
         limits: Limits,
         events: Events,
         updates: RunUpdates,
+        scheduler: Scheduler,
         clock: Clock,
     ) -> None:
         self._store = store
         self._queue = queue
         self._jobs = jobs
         self._folders = folders
+        self._files = files
         self._policies = policies
         self._rewards = rewards
         self._references = references
         self._limits = limits
         self._events = events
         self._updates = updates
+        self._scheduler = scheduler
         self._clock = clock
 
     async def create(
@@ -99,7 +107,8 @@ class Runs:
         faults.raise_if_any("the run cannot be made")
         forecast = forecast_of(completed, found.base, self._limits)
         await self._require_space(found.base)
-        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast)
+        trackers = [logger for logger in completed.loggers if logger in self._limits.trackers]
+        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast, trackers)
         if validate_only:
             return replace(run, id=RunId(""))
         for ref in filter(None, map(ratchet_rewards.ref_of, completed.reward.components)):
@@ -120,13 +129,13 @@ class Runs:
 
     async def get(self, id: RunId) -> Run:
         """Raises NotFound."""
-        return await self._store.get(id)
+        return self._scheduler.seen(await self._store.get(id))
 
     async def page(self, size: int, token: str, state: State | None) -> Page[Run]:
         """The newest first. Raises InvalidArgument for a bad size or token."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Run]:
-            return await self._store.page(limit, after, state)
+            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, state)]
 
         return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
 
@@ -188,6 +197,24 @@ class Runs:
 
         return await pages.fetch_page(fetch, lambda checkpoint: checkpoint.step, int, size, token)
 
+    async def files(self, id: RunId, size: int, token: str) -> Page[RunFile]:
+        """By name. Raises NotFound, InvalidArgument."""
+        await self._store.get(id)
+        found = await self._files.files(id)
+
+        async def fetch(limit: int, after: str | None) -> Sequence[RunFile]:
+            return [one for one in found if after is None or one.name > after][:limit]
+
+        return await pages.fetch_page(fetch, lambda one: one.name, str, size, token)
+
+    async def read(self, id: RunId, name: str, offset: int) -> tuple[bytes, int]:
+        """At most READ_BYTES of a file from `offset` on, and the size of all of it. Raises NotFound."""
+        await self._store.get(id)
+        known = next((one for one in await self._files.files(id) if one.name == name), None)
+        if known is None:
+            raise NotFound(f"run {id} has no file {name!r}: ratchet runs files {id}")
+        return await self._files.read(id, name, max(offset, 0), READ_BYTES), known.size_bytes
+
     async def watch(self, id: RunId, after_step: int) -> AsyncGenerator[Progress, None]:
         """The run as it is, then again at each change, until it is over. Raises NotFound.
 
@@ -195,7 +222,7 @@ class Runs:
         """
         seen: Run | None = None
         while True:
-            run = await self._store.get(id)
+            run = await self.get(id)
             steps = await self._store.steps(id, WATCH_STEPS, after_step)
             if run != seen or steps:
                 yield Progress(run, steps)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
 from trainer_service.domain.plugins import Plugin
@@ -185,8 +186,14 @@ class RunSpec:
     plugins: tuple[Plugin, ...] = ()
     pairs: ProblemSetRef | None = None
     """The file of pairs that DPO learns from."""
+    profile_steps: tuple[int, ...] = ()
+    """Of RL: those of which the training ranks' work is traced."""
+    experiment: str = ""
+    """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
+    environment: EnvironmentSpec | None = None
+    """What judges answers, in training and in validation; None: single-turn code."""
 
     @property
     def learned(self) -> ProblemSetRef:

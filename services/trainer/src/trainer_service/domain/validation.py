@@ -1,5 +1,6 @@
 """What is wrong with a complete spec: every fault, each with the path of its field in the spec."""
 
+import re
 from dataclasses import asdict
 
 import ratchet_rewards
@@ -45,6 +46,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "max_response_tokens": {"at_least": 1},
 }
 
+_EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+MAX_PROFILED = 10
 NAMED = 5
 """Problems at fault that an error names."""
 _SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
@@ -64,6 +67,10 @@ _FACTORS = ("gradient_spike", "loss_rise", "length_drift")
 def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     """Adds every fault of a spec that `defaults.complete` has made."""
     faults.length("display_name", spec.display_name, 200)
+    if spec.experiment:
+        fits = _EXPERIMENT.fullmatch(spec.experiment)
+        faults.unless(bool(fits), "experiment", "must be letters, digits, and any of ._ -, 100 at most")
+    _check_profile(spec, faults)
     faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
     faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
     for name, every in (
@@ -94,6 +101,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     else:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
     _check_pairs(spec, algorithm, faults)
+    _check_environment(spec, algorithm, faults)
     if not algorithm.is_online:
         faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
     else:
@@ -112,6 +120,15 @@ def _check_pairs(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
         faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
     else:
         faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
+
+
+def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    if spec.environment is None:
+        return
+    if faults.unless(not algorithm.takes_examples, "environment", "must be absent: SFT answers nothing"):
+        spec.environment.check(faults.under("environment"))
+        chat = "must be absent: its replies are messages of a chat, and the prompts are texts"
+        faults.unless(spec.prompt_form != PromptForm.COMPLETION, "environment", chat)
 
 
 def _check_forgeable(found: Found, faults: Faults) -> None:
@@ -135,6 +152,8 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
     if reward.combination == Combination.GDPO:
         group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
         faults.unless(algorithm.is_grouped, "combination", group)
+        gains = f"must not be gdpo: {algorithm.name.upper()} rewards what a reward gains, and it has none by itself"
+        faults.unless(not algorithm.has_steps, "combination", gains)
         deviation = "must not be gdpo, which divides by deviations: DR_GRPO is GRPO without that"
         faults.unless(algorithm.name != "dr_grpo", "combination", deviation)
     for place, component in enumerate(reward.components):
@@ -198,6 +217,17 @@ def _check_choices(spec: RunSpec, found: Found, limits: Limits, faults: Faults) 
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
+
+
+def _check_profile(spec: RunSpec, faults: Faults) -> None:
+    if not spec.profile_steps:
+        return
+    algorithm = ALGORITHMS.get(spec.algorithm)
+    online = algorithm is None or algorithm.is_online
+    faults.unless(online, "profile_steps", f"must be absent: steps of {spec.algorithm.upper()} are not traced")
+    faults.length("profile_steps", spec.profile_steps, MAX_PROFILED)
+    for index, step in enumerate(spec.profile_steps[:MAX_PROFILED]):
+        faults.bounds(f"profile_steps[{index}]", step, at_least=1, at_most=max(spec.steps, 1))
 
 
 def _check_form(spec: RunSpec, found: Found, faults: Faults) -> None:

@@ -1,9 +1,9 @@
 """`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
-Exit status: 0 when the run has all its steps, or was cancelled or taken over; 1 when it failed for a reason that every
-attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too little; 75 (EX_TEMPFAIL)
-for any other: a process or a service that was lost, a full disk. Then, as when it is killed itself, it has reported
-nothing, and the service starts the next attempt.
+Exit status: 0 when the run has all its steps, was cancelled or taken over, or makes room for another; 1 when it failed
+for a reason that every attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too
+little, 76 (NO_ROOM) when the cluster was; 75 (EX_TEMPFAIL) for any other: a process or a service that was lost, a full
+disk. Where it has reported no end, the service starts the next attempt.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import grpc
 
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
+from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
@@ -25,7 +26,7 @@ from trainer_service.domain.plugins import PluginKind
 from trainer_service.job.background import Background
 from trainer_service.job.called import Called
 from trainer_service.job.checkpoints import Checkpoints
-from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
+from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy, rollouts
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.rewarding import Overlong, Rewarding
@@ -76,7 +77,11 @@ def main() -> int:
             failure = engine.failure_of(error)
             if memory_was_short := engine.ran_out_of_memory(error):
                 failure = replace(failure, message=f"out of memory: {failure.message}")
-            if memory_was_short or not engine.is_final(error, session.reporter.has_stepped):
+            if engine.found_no_room(error):
+                log.error("job.lost", reason=failure.message)
+                return NO_ROOM
+            passes = memory_was_short or engine.lost_a_node()
+            if passes or not engine.is_final(error, session.reporter.has_stepped):
                 log.exception("job.failed")
                 log.error("job.lost", reason=failure.message)  # the last line, which the service reads
                 return OUT_OF_MEMORY if memory_was_short else LOST
@@ -122,7 +127,9 @@ async def _open(
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
-        environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
+        environment=environment_of(
+            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards)
+        ),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),

@@ -15,6 +15,8 @@ from trainer_service.domain.spec import Passes, RunSpec
 ENV = "RATCHET_JOB"
 OUT_OF_MEMORY = 77
 """The exit status of a job for which memory was too little."""
+NO_ROOM = 76
+"""Of one that found no room for its ranks on the cluster."""
 
 Dtype = Literal["float32", "bfloat16"]
 FaultShare = Annotated[float, Field(ge=0, lt=1)]

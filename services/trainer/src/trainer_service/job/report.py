@@ -41,6 +41,10 @@ class Superseded(Stopped):
     """A newer attempt has taken over, or the run has ended: nothing of it is this job's any more."""
 
 
+class Preempted(Stopped):
+    """It has saved, and makes room for a run of higher priority."""
+
+
 class Reporter:
     """Sends the reports of one attempt, in order, each until it is received. Called from the main thread.
 
@@ -61,6 +65,8 @@ class Reporter:
         self._over = False
         self.has_stepped = False
         """Whether the attempt has done a step."""
+        self.preempted = False
+        """Whether it is to save and end after the step under way, by the last answer to a heartbeat."""
 
     def started(self) -> None:
         self._send(self._stub.ReportStarted, pb.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
@@ -73,7 +79,8 @@ class Reporter:
             with surviving("heartbeat"):
                 try:
                     with rpc_errors():
-                        await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
+                        reply = await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
+                    self.preempted = reply.preempted
                 except (FailedPrecondition, NotFound) as error:
                     if not self._over:  # else the job knows it, and is ending
                         stop(error.message)

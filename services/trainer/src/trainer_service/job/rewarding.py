@@ -43,7 +43,7 @@ class Graded:
     answer: str
     grade: Grade
     tokens: int = 0
-    """Of the policy."""
+    """Whose number is punished; 0: none is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ class Schedule:
     """None: no end by them."""
     tokens: int = 0
     """Of prompts and responses, trained on so far."""
+    leaves_at: int | None = None
+    """The step after which the job makes room for another run."""
 
     @classmethod
     def of(cls, spec: RunSpec, tokens: int = 0) -> "Schedule":
@@ -39,9 +41,14 @@ class Schedule:
         """The last step always is."""
         return step >= self.steps or _is_due(step, self.validate_every)
 
+    def leave(self, step: int) -> None:
+        """The job ends after this step, which is under way, unless that is the last one anyhow."""
+        if step < self.steps:
+            self.leaves_at = step
+
     def is_saved(self, step: int) -> bool:
         """A validated step always is: its model may be the best."""
-        return self.is_validated(step) or _is_due(step, self.checkpoint_every)
+        return self.is_validated(step) or _is_due(step, self.checkpoint_every) or step == self.leaves_at
 
 
 def _is_due(step: int, every: int | None) -> bool:

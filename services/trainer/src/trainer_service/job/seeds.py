@@ -9,5 +9,13 @@ def group_seed(run_seed: int, purpose: str, step: int, problem_id: str, time: in
     `purpose`: what the completions are for, so that validation and training draw different ones. `time`: how often the
     problem was drawn in the step before.
     """
-    digest = hashlib.sha256(f"{run_seed}:{purpose}:{step}:{time}:{problem_id}".encode()).digest()
-    return int.from_bytes(digest[:6], "big")
+    return _seed(f"{run_seed}:{purpose}:{step}:{time}:{problem_id}")
+
+
+def turn_seed(seed: int, turn: int) -> int:
+    """48 bits, for a later answer of the episode whose first one was drawn with `seed`. `turn`: from 1."""
+    return _seed(f"{seed}:{turn}")
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

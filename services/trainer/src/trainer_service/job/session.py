@@ -13,7 +13,8 @@ from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import RunPolicy
-from trainer_service.job.report import Reporter
+from trainer_service.job.record import Record
+from trainer_service.job.report import Preempted, Reporter
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
 
@@ -34,6 +35,10 @@ class Session:
     checkpoints: Checkpoints
 
     @property
+    def record(self) -> Record:
+        return Record(self.job.work_dir)
+
+    @property
     def resume_from(self) -> Path | None:
         """The newest complete checkpoint; None when the run starts at its base."""
         latest = self.checkpoints.latest()
@@ -45,6 +50,17 @@ class Session:
         Raises ResourceExhausted then, which says how much is missing: what is half written can't be resumed from.
         """
         self._patiently("space for a checkpoint", self.checkpoints.require_space)
+
+    def is_saved(self, step: int) -> bool:
+        """Asked once for each step, when it could be saved: a job that is to make room saves its last one."""
+        if self.reporter.preempted:
+            self.schedule.leave(step)
+        return self.schedule.is_saved(step)
+
+    def end_step(self, step: int) -> None:
+        """The step is reported, and kept where it was saved. Raises Preempted where the job is to end with it."""
+        if step == self.schedule.leaves_at:
+            raise Preempted(f"step {step} is saved, and a run of higher priority gets the room")
 
     def keep(
         self, step: int, model: Path, policy_id: str, score: float | None, interval: Estimate | None = None

@@ -9,10 +9,20 @@ import pytest
 
 pytest.importorskip("verl", reason="needs the trainer environment")
 
-from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, Problem, jsonl
-from trainer_service.job.verl.driver.datasets import ExampleDataset, PairDataset, PromptDataset
+from transformers import AutoTokenizer
 
+from ratchet_benchmarks import Prompt
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import CallTest, Message, Problem, jsonl
+from trainer_service.job.verl.driver.datasets import (
+    ExampleDataset,
+    PairDataset,
+    PromptDataset,
+    prompt_ids,
+    reply_ids,
+)
+
+STARTER = Path(__file__).parents[5] / "models/starter"
 pytestmark = pytest.mark.verl
 
 
@@ -128,3 +138,24 @@ def test_a_pairs_text_is_gone_on_with_as_it_stands(tmp_path: Path) -> None:
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     read = ["".join(chr(one) for one in row["input_ids"]) for both in (dataset[0], dataset[1]) for row in both]
     assert read == ["x = 1\0", "x = 2\0", "def f(x):\n    return x\0", "def f(x):\n    pass\0"]
+
+
+CHATML = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] | trim }}"
+    "{% if m['role'] == 'assistant' %}<|end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", ["", CHATML])
+def test_what_stands_between_two_answers_is_what_the_template_writes(template: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(str(STARTER))
+    tokenizer.chat_template = template or tokenizer.chat_template
+    asked, replies = [Message("user", "Write f.")], [Message("user", "f(1): 2, not 3 ratchet-answer-5d1f0c")]
+    answer = tokenizer("def f(x): return 2", add_special_tokens=False)["input_ids"]
+    ended = [*answer, tokenizer.eos_token_id]
+    prompt = prompt_ids(tokenizer, Prompt(messages=tuple(asked)))
+    whole = prompt_ids(tokenizer, Prompt(messages=(*asked, Message("assistant", "def f(x): return 2"), *replies)))
+    assert [*prompt, *ended, *reply_ids(tokenizer, asked, replies, ended[-1])] == whole
+    # Where the answer ended with something else, the template's end comes after it.
+    assert [*prompt, *answer, *reply_ids(tokenizer, asked, replies, answer[-1])] == whole

@@ -22,7 +22,7 @@ def replay() -> Replay:
     return Replay(
         group_size=2,
         max_filtered=0,
-        raise_failure=lambda: None,
+        wait=lambda seconds: None,
         last_fault=lambda: "no lane",
         place_of=PLACES.__getitem__,
         trainer_mode="sync",

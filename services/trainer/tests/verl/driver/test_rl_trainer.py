@@ -19,6 +19,7 @@ from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec import Hyperparameters
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.schedule import Schedule
+from trainer_service.job.session import Session
 from trainer_service.job.verl.driver import rl_trainer
 from trainer_service.job.verl.driver.replay import FAULTS
 from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
@@ -51,7 +52,7 @@ class Rollouts:
         self.submitted[step] = (self.weights.step, self.weights.policy_id)
         self.events.append(f"generate {step}")
 
-    def wait_drawn(self) -> None:
+    def wait_made(self) -> None:
         self.events.append("wait")
 
     def made(self, step: int) -> Made:
@@ -63,21 +64,26 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
     """Built for a spec's `changes`, with everything of verl's that needs Ray, a queue or a model taken off."""
     monkeypatch.setattr(PPOTrainerSync, "__init__", lambda self, config: setattr(self, "config", config))
     monkeypatch.setattr(PPOTrainerSync, "_balance_batch", lambda self, batch, metrics, **options: batch)
+    monkeypatch.setattr(PPOTrainerSync, "_save_checkpoint", lambda self: self.rollouts.events.append("save"))
     monkeypatch.setattr(trainer_base.tq, "kv_batch_put", lambda **arguments: None)
     monkeypatch.setattr(rl_trainer.ray, "get", lambda called: called)
 
     def build(max_staleness: int, **changes: Any) -> RatchetTrainer:
         spec = make_complete_spec(hyperparameters=Hyperparameters(max_staleness=max_staleness), **changes)
         session: Any = SimpleNamespace(
-            job=make_job(spec), schedule=Schedule.of(spec), reporter=SimpleNamespace(phase=lambda phase: None)
+            job=make_job(spec),
+            schedule=Schedule.of(spec),
+            reporter=SimpleNamespace(phase=lambda phase: None, preempted=False),
+            require_space=lambda: None,
         )
+        session.is_saved = lambda step: Session.is_saved(session, step)
         batch = SimpleNamespace(train_batch_size=1)
         actor = SimpleNamespace(rollout=SimpleNamespace(n=1))
         config = SimpleNamespace(data=batch, actor_rollout_ref=actor, trainer=SimpleNamespace())
         built = RatchetTrainer(config, session, Future())
         built.trainer_mode, built.actor_rollout_wg, built.timing_raw = "sync", Ranks(), {"gen": 0.5}
         built.rollouts = built.agent_loop_manager = Rollouts(built._weights)
-        built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]})
+        built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
         built.global_steps = 0
         built._sync_weights()
         return built
@@ -93,6 +99,7 @@ def learn(trainer: Any, step: int, **tag: Any) -> None:
     tags = [{"seq_len": 50, "max_global_steps": version, "policy_id": policy_id} | tag]
     trainer._balance_batch(KVBatchMeta(["a_0_0"], tags, partition_id="train"), {FAULTS: 0})
     trainer.rollouts.events.append(f"update {step}")
+    trainer._save_checkpoint()
     trainer.on_step_end()
 
 
@@ -127,6 +134,17 @@ def test_nothing_is_made_ahead_of_the_end_by_tokens(trainer: Any) -> None:
     learn(built, 1)
     learn(built, 2)  # spends the last of them
     assert made_by(built) == {1: 0, 2: 0}
+
+
+def test_a_job_makes_room_with_the_first_step_that_nothing_is_made_ahead_of(trainer: Any) -> None:
+    built = trainer(1, steps=9)
+    learn(built, 1)
+    built._ask_ahead = lambda: (RatchetTrainer._ask_ahead(built), setattr(built._session.reporter, "preempted", True))
+    learn(built, 2)  # told while it learns, when the samples of step 3 are made already
+    assert (built._session.schedule.leaves_at, "save" in built.rollouts.events) == (None, False)
+    learn(built, 3)
+    assert (built._session.schedule.leaves_at, built.rollouts.events[-2:]) == (3, ["save", "wait"])
+    assert made_by(built) == {1: 0, 2: 0, 3: 1}
 
 
 @pytest.mark.parametrize("tag", [{"policy_id": "sha256:2"}, {"max_global_steps": 0}])

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import environment_pb2 as _environment_pb2
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
@@ -155,6 +156,7 @@ class EvaluationSpec(_message.Message):
     PROMPTING_FIELD_NUMBER: _builtins.int
     IMPORTED_SAMPLES_FIELD_NUMBER: _builtins.int
     EXCLUDE_UNSOUND_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -184,6 +186,10 @@ class EvaluationSpec(_message.Message):
 
     @_builtins.property
     def prompting(self) -> Global___Prompting: ...
+    @_builtins.property
+    def environment(self) -> _environment_pb2.EnvironmentSpec:
+        """Absent: one answer. A sample is then an episode: what passes, or not, is its last answer. Not where samples are imported."""
+
     def __init__(
         self,
         *,
@@ -198,10 +204,11 @@ class EvaluationSpec(_message.Message):
         prompting: Global___Prompting | None = ...,
         imported_samples: _builtins.int = ...,
         exclude_unsound: _builtins.bool = ...,
+        environment: _environment_pb2.EnvironmentSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015

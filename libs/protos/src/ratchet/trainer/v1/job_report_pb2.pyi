@@ -81,12 +81,17 @@ Global___ReportHeartbeatRequest: _TypeAlias = ReportHeartbeatRequest  # noqa: Y0
 class ReportHeartbeatResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    PREEMPTED_FIELD_NUMBER: _builtins.int
+    preempted: _builtins.bool
+    """A run of higher priority needs the room: save after the step under way, and end. A later answer may take it back."""
     def __init__(
         self,
+        *,
+        preempted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preempted", b"preempted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import environment_pb2 as _environment_pb2
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
@@ -45,6 +46,8 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     ALGORITHM_CISPO: _Algorithm.ValueType  # 10
     ALGORITHM_DPO: _Algorithm.ValueType  # 20
     """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+    ALGORITHM_DAPO_STEPS: _Algorithm.ValueType  # 21
+    """DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
 
@@ -61,6 +64,8 @@ ALGORITHM_GSPO: Algorithm.ValueType  # 9
 ALGORITHM_CISPO: Algorithm.ValueType  # 10
 ALGORITHM_DPO: Algorithm.ValueType  # 20
 """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+ALGORITHM_DAPO_STEPS: Algorithm.ValueType  # 21
+"""DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
 class _LearningRateSchedule:
@@ -788,6 +793,9 @@ class RunSpec(_message.Message):
     PLUGINS_FIELD_NUMBER: _builtins.int
     PAIRS_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_FIELD_NUMBER: _builtins.int
+    PROFILE_STEPS_FIELD_NUMBER: _builtins.int
+    EXPERIMENT_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -814,6 +822,8 @@ class RunSpec(_message.Message):
     """Ends the run, SUCCEEDED, after the step with which it has trained on so many tokens of prompts and responses, if not after
     `steps`. That step is validated and saved as the last one is. Absent: no such end.
     """
+    experiment: _builtins.str
+    """Under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -830,7 +840,7 @@ class RunSpec(_message.Message):
     def hyperparameters(self) -> Global___Hyperparameters: ...
     @_builtins.property
     def loggers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """verl's own loggers beside ours: "console", "tensorboard", "mlflow", "wandb"."""
+        """What shows the run beside Ratchet: "console", "tensorboard", "mlflow", "wandb" (docs/tracking.md)."""
 
     @_builtins.property
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -849,6 +859,16 @@ class RunSpec(_message.Message):
         """What DPO learns from, in the place of problems: a JSONL file of pairs (docs/training.md), with the digest of what it
         held at Create. INVALID_ARGUMENT for a line that is no pair, with its number.
         """
+
+    @_builtins.property
+    def environment(self) -> _environment_pb2.EnvironmentSpec:
+        """In training and in validation; an episode's answers and replies together have max_response_tokens. Absent: one answer, as
+        code. SFT takes none.
+        """
+
+    @_builtins.property
+    def profile_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """RL: steps of which the training ranks' work is traced, 10 at most; ListRunFiles has the traces."""
 
     def __init__(
         self,
@@ -876,10 +896,13 @@ class RunSpec(_message.Message):
         plugins: _abc.Iterable[Global___Plugin] | None = ...,
         pairs: _problem_pb2.ProblemSetRef | None = ...,
         max_tokens: _builtins.int | None = ...,
+        environment: _environment_pb2.EnvironmentSpec | None = ...,
+        profile_steps: _abc.Iterable[_builtins.int] | None = ...,
+        experiment: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "environment", b"environment", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
@@ -986,12 +1009,15 @@ class Run(_message.Message):
     RESUMES_FIELD_NUMBER: _builtins.int
     RESUME_ACTOR_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    PREEMPTED_BY_FIELD_NUMBER: _builtins.int
+    PREEMPTIONS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
     """Steps done."""
     attempt: _builtins.int
-    """Grows with each start of the job: a killed job resumes from its last checkpoint under the next attempt."""
+    """Grows with each start of the job: one that was killed, or made room, resumes from its last checkpoint under the next."""
     platform_faults: _builtins.int
     """Samples masked because the platform failed them, over the whole run."""
     phase: Global___Run.Phase.ValueType
@@ -1006,6 +1032,12 @@ class Run(_message.Message):
     resume_actor: _builtins.str
     tokens: _builtins.int
     """Tokens of prompts and responses that its steps have trained on."""
+    waits_for: _builtins.str
+    """Of one that is QUEUED: what it waits for, such as "1 accelerator: 0 of 2 are free". Empty for a moment after Create."""
+    preempted_by: _builtins.str
+    """The run of higher priority that it makes room for: after the step under way; then, QUEUED again, until its next attempt."""
+    preemptions: _builtins.int
+    """How often it made room so."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -1059,10 +1091,13 @@ class Run(_message.Message):
         resumes: _builtins.int = ...,
         resume_actor: _builtins.str = ...,
         tokens: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+        preempted_by: _builtins.str = ...,
+        preemptions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1623,3 +1658,124 @@ class ListCheckpointsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
+
+@_typing.final
+class RunFile(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"config/attempt-1.yaml", "samples/step-10.json", "profile/..."."""
+    size_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunFile: _TypeAlias = RunFile  # noqa: Y015
+
+@_typing.final
+class ListRunFilesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunFilesRequest: _TypeAlias = ListRunFilesRequest  # noqa: Y015
+
+@_typing.final
+class ListRunFilesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunFile]: ...
+    def __init__(
+        self,
+        *,
+        files: _abc.Iterable[Global___RunFile] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunFilesResponse: _TypeAlias = ListRunFilesResponse  # noqa: Y015
+
+@_typing.final
+class ReadRunFileRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    name: _builtins.str
+    offset: _builtins.int
+    """Bytes from the file's start."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "offset", b"offset", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadRunFileRequest: _TypeAlias = ReadRunFileRequest  # noqa: Y015
+
+@_typing.final
+class ReadRunFileResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """1 MiB at most; empty at the file's end."""
+    size_bytes: _builtins.int
+    """Of the whole file."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadRunFileResponse: _TypeAlias = ReadRunFileResponse  # noqa: Y015

@@ -80,6 +80,16 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
                 _registered_method=True)
+        self.ListRunFiles = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/ListRunFiles',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesResponse.FromString,
+                _registered_method=True)
+        self.ReadRunFile = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/ReadRunFile',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer(object):
@@ -153,6 +163,20 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRunFiles(self, request, context):
+        """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadRunFile(self, request, context):
+        """A part of one of these files. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -200,6 +224,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ListCheckpoints,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'ListRunFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRunFiles,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesResponse.SerializeToString,
+            ),
+            'ReadRunFile': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadRunFile,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -446,6 +480,60 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/ListCheckpoints',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRunFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/ListRunFiles',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadRunFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/ReadRunFile',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -58,6 +58,10 @@ class TrainerServiceStub:
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListRunFiles: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]
+    """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    ReadRunFile: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]
+    """A part of one of these files. NOT_FOUND."""
 
 @_typing.type_check_only
 class TrainerServiceAsyncStub(TrainerServiceStub):
@@ -89,6 +93,10 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListRunFiles: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]  # type: ignore[assignment]
+    """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    ReadRunFile: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]  # type: ignore[assignment]
+    """A part of one of these files. NOT_FOUND."""
 
 class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Training runs: create, follow, cancel, resume."""
@@ -171,5 +179,21 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListCheckpointsResponse, _abc.Awaitable[_trainer_pb2.ListCheckpointsResponse]]:
         """The checkpoints of a run, first to last. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ListRunFiles(
+        self,
+        request: _trainer_pb2.ListRunFilesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ListRunFilesResponse, _abc.Awaitable[_trainer_pb2.ListRunFilesResponse]]:
+        """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ReadRunFile(
+        self,
+        request: _trainer_pb2.ReadRunFileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ReadRunFileResponse, _abc.Awaitable[_trainer_pb2.ReadRunFileResponse]]:
+        """A part of one of these files. NOT_FOUND."""
 
 def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -12,6 +12,7 @@ export const ALGORITHMS = [
   "GRPO",
   "DR_GRPO",
   "DAPO",
+  "DAPO_STEPS",
   "GSPO",
   "CISPO",
   "RLOO",

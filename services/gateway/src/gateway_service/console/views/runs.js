@@ -30,6 +30,10 @@ const ACTIONS = {
   ],
 };
 const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
+const waits = (run) => {
+  if (run.state === "STATE_QUEUED") return run.waits_for && `waits for ${run.waits_for}`;
+  return run.state === "STATE_RUNNING" && run.preempted_by && `makes room for ${run.preempted_by} after this step`;
+};
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
 
 export async function runs({ host, query, signal }) {
@@ -72,7 +76,7 @@ export async function runs({ host, query, signal }) {
             onchange: (event) => choose(run.id, event.target),
           }),
           el("td", {}, runLink(run.id), run.spec.display_name && el("div", { class: "note" }, run.spec.display_name)),
-          state(run.state),
+          el("td", {}, state(run.state), waits(run) && el("div", { class: "note" }, waits(run))),
           word(run.spec.algorithm, "ALGORITHM_"),
           model(run.spec.base),
           bar(run.step, run.spec.steps),
@@ -117,7 +121,9 @@ export async function run({ host, parts: [id], signal }) {
       facts([
         ["state", el("span", {}, state(now.state), now.attempt > 1 && ` attempt ${now.attempt}`)],
         ["name", spec.display_name],
-        ["now", ENDED.includes(now.state) ? "" : word(now.phase, "PHASE_").replace("unspecified", "")],
+        ["now", ENDED.includes(now.state) ? "" : waits(now) || word(now.phase, "PHASE_").replace("unspecified", "")],
+        ["priority", word(spec.priority, "PRIORITY_")],
+        ["made room", now.preemptions ? `${now.preemptions} times` : ""],
         ["steps", bar(now.step, spec.steps)],
         ["algorithm", word(spec.algorithm, "ALGORITHM_")],
         ["base", model(spec.base)],

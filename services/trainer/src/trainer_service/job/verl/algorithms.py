@@ -19,20 +19,21 @@ class VerlAlgorithm:
     overrides: tuple[Override, ...] = ()
 
 
+_DAPO = (
+    # Dual clip's constant, as in the authors' released script (arXiv:2503.14476); verl's default is 3.
+    f"{_ACTOR}.clip_ratio_c=10.0",
+    # Dynamic sampling (section 3.2): groups of one reward teach nothing and are replaced.
+    "algorithm.filter_groups.enable=True",
+    f"algorithm.filter_groups.metric={BEFORE_LENGTH}",
+)
+
 VERL_ALGORITHMS = {
     "grpo": VerlAlgorithm("grpo"),
     "ppo": VerlAlgorithm("gae"),
     "rloo": VerlAlgorithm("rloo"),
-    "dapo": VerlAlgorithm(
-        "grpo",
-        (
-            # Dual clip's constant, as in the authors' released script (arXiv:2503.14476); verl's default is 3.
-            "actor_rollout_ref.actor.clip_ratio_c=10.0",
-            # Dynamic sampling (section 3.2): groups of one reward teach nothing and are replaced.
-            "algorithm.filter_groups.enable=True",
-            f"algorithm.filter_groups.metric={BEFORE_LENGTH}",
-        ),
-    ),
+    "dapo": VerlAlgorithm("grpo", _DAPO),
+    # The rewards of an episode's answers, by GAE over its tokens: replies are passed over (core_algos.py).
+    "dapo_steps": VerlAlgorithm("gae", _DAPO),
     "reinforce_plus_plus": VerlAlgorithm("reinforce_plus_plus"),
     "remax": VerlAlgorithm("remax"),
     "dr_grpo": VerlAlgorithm(

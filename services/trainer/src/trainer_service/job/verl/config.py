@@ -15,6 +15,7 @@ from trainer_service.domain.plugins import PluginKind, named
 from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
+from trainer_service.job.record import Record
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
 
 PLUGIN = "trainer_service.job.verl.rank"
@@ -65,6 +66,8 @@ def environment(job: JobConfig) -> dict[str, str]:
             # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
             "VERL_ENGINE_DEVICE": "cuda",
             "OMP_NUM_THREADS": str(_threads(job)),
+            # Threads that wait keep a core from whoever has work: by default for milliseconds. So many turns are 20 us.
+            "GOMP_SPINCOUNT": "1000",
             # The logical GPUs of a CPU machine have no device behind them.
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         }
@@ -134,10 +137,26 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_trainer(job, epochs=10**6),
         f"trainer.val_before_train={base_is_validated(job, resume_from)}",
         *_resume(resume_from),
+        *_profile(job),
         *algorithm.overrides,
         *_loss(job),
         *spec.verl_overrides,
     ]
+
+
+def _profile(job: JobConfig) -> Sequence[Override]:
+    """A trace of each of these steps and each rank: what it computes, from old log-probs to the update."""
+    if not job.spec.profile_steps:
+        return ()
+    profiler = "actor_rollout_ref.actor.profiler"
+    return (
+        "global_profiler.tool=torch",
+        f"global_profiler.steps={json.dumps(sorted(job.spec.profile_steps))}",
+        f"global_profiler.save_path={quote(str(Record(job.work_dir.absolute()).profile))}",
+        f"{profiler}.enable=True",
+        f"{profiler}.all_ranks=True",
+        f"{profiler}.tool_config.torch.contents=[{'cuda' if job.is_cuda else 'cpu'}]",
+    )
 
 
 def _estimator(job: JobConfig) -> str:

@@ -18,6 +18,7 @@ _PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
 _BUGS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
 """What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
 
+_nodes: frozenset[str] = frozenset()
 _kernel = KernelKills()  # from the start of the job
 
 
@@ -32,13 +33,25 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 def connect(job: JobConfig) -> None:
     """Joins the cluster of RAY_ADDRESS, or starts a local one that ends with this process."""
+    global _nodes
     runtime.connect(job)
+    _nodes = runtime.alive()
+
+
+def lost_a_node() -> bool:
+    """Whether one of the cluster is gone that was there when the job began: whatever error came of it, the next attempt
+    does not meet it again."""
+    try:
+        return not _nodes <= runtime.alive()
+    except Exception:  # noqa: BLE001 (Ray has many; then the cluster itself is gone)
+        return True
 
 
 def train(session: Session) -> None:
     """Trains to the last step. Raises what ends the run, and `report.Stopped` when it is not to go on."""
     # Other processes have PYTHONWARNINGS from the start.
     warnings.simplefilter("ignore", UserWarning)
+    runtime.wait_for_room(session.job)
     session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.
     if session.job.algorithm.takes_examples:
@@ -57,6 +70,10 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import rl
 
         rl.run(session, loading)
+
+
+def found_no_room(error: BaseException) -> bool:
+    return isinstance(error, runtime.NoRoom)
 
 
 def is_final(error: BaseException, has_stepped: bool = False) -> bool:

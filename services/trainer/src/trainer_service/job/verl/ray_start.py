@@ -8,6 +8,7 @@ The node gets minutes to come up. Ray gives it 30 s (`ray._private.node.Node`), 
 something else does not get through the imports of Ray's agents.
 """
 
+import inspect
 import os
 import time
 from collections.abc import Callable
@@ -16,10 +17,23 @@ from typing import Any
 import ray._private.services as services
 from ray._private.node import Node
 from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD
+from ray._raylet import (
+    DASHBOARD_AGENT_LISTEN_PORT_NAME,
+    METRICS_AGENT_PORT_NAME,
+    METRICS_EXPORT_PORT_NAME,
+    RUNTIME_ENV_AGENT_PORT_NAME,
+    persist_port,
+)
 
 MODULES = "JobHead,NodeHead"
 """NodeHead says which node is the head: JobHead starts jobs there."""
 START_TIMEOUT_S = 300
+_AGENT_PORTS = (
+    METRICS_AGENT_PORT_NAME,
+    METRICS_EXPORT_PORT_NAME,
+    DASHBOARD_AGENT_LISTEN_PORT_NAME,
+    RUNTIME_ENV_AGENT_PORT_NAME,
+)
 
 
 def start_lean() -> None:
@@ -36,8 +50,9 @@ def start_lean() -> None:
 
 
 def wait_longer() -> None:
-    """A node that is started by this process gets START_TIMEOUT_S to register, and is given up once it has ended: Ray's
-    node ends when its agents take more than half a minute, and can then be started again."""
+    """A node that is started by this process gets START_TIMEOUT_S to register, as do its agents, for which it would end
+    after half a minute; one that has ended is given up, and can be started again."""
+    os.environ["RAY_agent_register_timeout_ms"] = str(START_TIMEOUT_S * 1000)  # noqa: SIM112 (its name)
     look: Callable[..., Any] = services.get_node
 
     def get_node(*args: Any, **kwargs: Any) -> Any:
@@ -55,6 +70,21 @@ def wait_longer() -> None:
                 time.sleep(0.2)
 
     services.get_node = get_node
+    services.start_raylet = _with_known_ports(services.start_raylet)
+
+
+def _with_known_ports(start: Callable[..., Any]) -> Callable[..., Any]:
+    """The raylet asks files for its agents' ports, and ends when an agent has not written its own after 15 s. A port
+    that was given is known before."""
+
+    def start_raylet(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(start).bind(*args, **kwargs).arguments
+        for name in _AGENT_PORTS:
+            if port := given.get(name):
+                persist_port(given["session_dir"], given["node_id"], name, port)
+        return start(*args, **kwargs)
+
+    return start_raylet
 
 
 def has_lost_child() -> bool:

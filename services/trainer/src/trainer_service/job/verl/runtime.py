@@ -5,11 +5,15 @@ import time
 from collections.abc import Sequence
 
 import ray
+import yaml
 from hydra import compose, initialize_config_module
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from ray._private import state
 
 from ratchet_kit.logs import get_logger
 from trainer_service.job.config import JobConfig
+from trainer_service.job.record import without_secrets
+from trainer_service.job.session import Session
 from trainer_service.job.verl import ray_start
 from trainer_service.job.verl.config import environment
 
@@ -19,14 +23,22 @@ log = get_logger(__name__)
 LOOPBACK = "127.0.0.2"
 # What verl's controllers ask for beside the ranks; they mostly wait.
 CONTROLLER_CPUS = 8
-QUEUE = "TransferQueueController"
-QUEUE_NAMESPACE = "transfer_queue"
+
+
+class NoRoom(Exception):
+    """The cluster has no room for the ranks."""
 
 
 def compose_config(name: str, overrides: Sequence[str]) -> DictConfig:
     """verl's config `name` with `overrides` applied, in order."""
     with initialize_config_module(config_module="verl.trainer.config", version_base=None):
         return compose(config_name=name, overrides=list(overrides))
+
+
+def put_on_record(session: Session, config: DictConfig) -> None:
+    """What verl gets in this attempt, for people to read."""
+    plain = without_secrets(OmegaConf.to_container(config, resolve=True))
+    session.record.config(session.job.attempt, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
 
 def connect(job: JobConfig) -> None:
@@ -47,18 +59,26 @@ def connect(job: JobConfig) -> None:
     )
 
 
-def wait_for_transfer_queue() -> None:
-    """Returns when no other job of this cluster holds the TransferQueue, of which verl has one per cluster.
+def alive() -> frozenset[str]:
+    """The ids of the cluster's nodes."""
+    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
 
-    A job that was killed holds it for some seconds more; one of another trainer-service, to its end.
+
+def wait_for_room(job: JobConfig) -> None:
+    """Returns when the cluster has free accelerators for all ranks. A job that ended, or was killed, holds its own for
+    some seconds more; those of other services are not counted by the one that gives runs their turn.
+
+    Raises NoRoom after the job's patience.
     """
-    waited = 0
+    resources, end = job.spec.resources, time.monotonic() + job.patience.total_seconds()
+    waiting = False
     while True:
-        try:
-            ray.get_actor(QUEUE, namespace=QUEUE_NAMESPACE)
-        except ValueError:
+        free = [int(node.get("GPU", 0)) for node in state.available_resources_per_node().values()]
+        if sum(have // resources.ranks_per_node for have in free) >= (resources.nodes or 1):
             return
-        if waited % 60 == 0:
-            log.info("job.waiting", reason="another job of this Ray cluster trains")
-        waited += 1
+        if time.monotonic() > end:
+            raise NoRoom(f"no room on the cluster for {resources.ranks} ranks: it has {sum(free)} free accelerators")
+        if not waiting:
+            waiting = True
+            log.info("job.waiting", reason="others have the accelerators", free=sum(free), ranks=resources.ranks)
         time.sleep(1)

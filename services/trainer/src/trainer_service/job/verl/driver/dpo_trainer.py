@@ -25,7 +25,7 @@ from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import PromptDataset, prompt_ids, prompt_of
+from trainer_service.job.verl.driver.datasets import PromptDataset, prompt_ids, prompt_of, reply_ids
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer, StepMetrics
 from trainer_service.job.verl.driver.validation import Validated, validate
@@ -76,6 +76,7 @@ class RatchetDpoTrainer(RatchetSftTrainer):
             put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
             tokenize=lambda prompt: prompt_ids(tokenizer, prompt),
             detokenize=lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+            reply=partial(reply_ids, tokenizer),
             problems=(),
             group_size=1,
             seed=spec.seed,

@@ -1,6 +1,5 @@
 """Which finished groups a step trains on: verl's replay buffer, with faults counted and dynamic sampling bounded."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,8 +11,9 @@ from ratchet_kit.errors import Unavailable
 
 FAULTS = "training/platform_faults"
 
-# verl polls every 2 s, which is as long as a step of a small model takes.
-POLL_S = 0.05
+# verl polls every 2 s, which is as long as a step of a small model takes. Here it looks when a group has ended; so
+# often in any case.
+POLL_S = 1.0
 
 
 class Replay(ReplayBuffer):
@@ -23,7 +23,8 @@ class Replay(ReplayBuffer):
     once rewards saturate there is nothing left to find (verl 0.9.1 ignores max_num_gen_batches); after this many the
     step takes the groups it gets, whose advantages are then 0.
 
-    `raise_failure`: called while waiting; raises what ended the generation, since nothing more would arrive.
+    `wait`: returns when a group has ended, or after so many seconds; raises what ended the generation, since nothing
+    more would arrive.
     `last_fault`: the reason that the platform failed a sample. `place_of`: a prompt's, by its uid, among those of the
     run: samples come in that order, whichever ended first, since sums of floats depend on it.
     """
@@ -33,7 +34,7 @@ class Replay(ReplayBuffer):
         *,
         group_size: int,
         max_filtered: int,
-        raise_failure: Callable[[], None],
+        wait: Callable[[float], None],
         last_fault: Callable[[], str],
         place_of: Callable[[str], int],
         **verl_arguments: Any,
@@ -43,7 +44,7 @@ class Replay(ReplayBuffer):
         self._place_of = place_of
         self._group_size = group_size
         self._max_filtered = max_filtered
-        self._raise_failure = raise_failure
+        self._wait = wait
         self._filtered = 0
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
@@ -86,6 +87,5 @@ class Replay(ReplayBuffer):
         return self._place_of(uid), int(session)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
-        self._raise_failure()
-        time.sleep(self.poll_interval)
+        self._wait(self.poll_interval)
         return last_debug_time

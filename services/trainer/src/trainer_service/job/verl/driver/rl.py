@@ -16,7 +16,7 @@ from trainer_service.job.session import Session
 from trainer_service.job.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.job.verl.driver import advantages as advantages  # registers them
 from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
-from trainer_service.job.verl.runtime import compose_config, wait_for_transfer_queue
+from trainer_service.job.verl.runtime import compose_config, put_on_record
 
 log = logs.get_logger(__name__)
 
@@ -33,8 +33,8 @@ def run(session: Session, loading: Future[None]) -> None:
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
+    put_on_record(session, config)
 
-    wait_for_transfer_queue()
     try:
         with ThreadPoolExecutor(max_workers=1) as pool:
             queue = pool.submit(transfer_queue.init, config.transfer_queue)

@@ -6,6 +6,7 @@ the step is reported, and only then does its checkpoint count.
 """
 
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
@@ -30,7 +30,7 @@ from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.advantages import with_baselines
-from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of
+from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of, reply_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 from trainer_service.job.verl.driver.samplers import PluginSampler
@@ -59,16 +59,28 @@ class NoServers:
     def get_client(self) -> None:
         return None
 
+    def start_profile(self) -> None:
+        """rollout-service is not traced."""
+
+    def stop_profile(self) -> None:
+        pass
+
+
+class Pools(ResourcePoolManager):
+    def _check_resource_available(self) -> None:
+        """verl ends with a ValueError where accelerators are not free at once. Room was waited for already
+        (`runtime.wait_for_room`); what somebody else has taken meanwhile, Ray waits for."""
+
 
 class RatchetTrainer(PPOTrainerSync):
     resource_pool_manager: ResourcePoolManager
+    global_steps: int
 
     def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
         self._loading = loading
         self._weights = Weights(push=self._restore_weights)
         self._versions: dict[int, str] = {}
-        self._ahead = 0
         self._fresh = True
         self._waited = 0.0
         self._score: float | None = None
@@ -77,6 +89,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._excluded: dict[str, float] = {}
         self._validated: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
+        self._asked_for = 0
         super().__init__(config)
 
     # What verl builds.
@@ -105,7 +118,7 @@ class RatchetTrainer(PPOTrainerSync):
         return Replay(
             group_size=self.config.actor_rollout_ref.rollout.n,
             max_filtered=MAX_FILTERED_BATCHES * prompts,
-            raise_failure=lambda: self.rollouts.raise_failure(),
+            wait=lambda seconds: self.rollouts.wait(seconds),
             last_fault=lambda: self.rollouts.last_fault,
             place_of=lambda uid: self.rollouts.place_of(uid),
             trainer_mode=self.trainer_mode,
@@ -124,7 +137,7 @@ class RatchetTrainer(PPOTrainerSync):
         role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
         # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
-        self.resource_pool_manager = ResourcePoolManager(
+        self.resource_pool_manager = Pools(
             resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
         )
 
@@ -139,6 +152,7 @@ class RatchetTrainer(PPOTrainerSync):
             put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
             tokenize=lambda prompt: prompt_ids(self.tokenizer, prompt),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
+            reply=partial(reply_ids, self.tokenizer),
             problems=self.train_dataset.problems,
             group_size=rollout.n,
             fewest=2 if session.job.algorithm.is_grouped else 1,
@@ -148,6 +162,8 @@ class RatchetTrainer(PPOTrainerSync):
             rewarding=session.rewarding,
             last_step=session.job.spec.steps,
             has_greedy=session.job.algorithm.has_greedy,
+            has_steps=session.job.algorithm.has_steps,
+            has_turns=session.job.spec.environment is not None,
         )
         if session.job.algorithm.has_greedy:
             compute = trainer_base.compute_advantage_for_multi_trajectories
@@ -159,6 +175,7 @@ class RatchetTrainer(PPOTrainerSync):
         try:
             super().fit(agent_loop_manager)
         finally:
+            agent_loop_manager.abandon()
             # wandb and MLflow write the last of it here, and hold up the end of the process otherwise.
             if (tracking := getattr(self, "logger", None)) is not None:
                 tracking.finish()
@@ -180,7 +197,7 @@ class RatchetTrainer(PPOTrainerSync):
 
     def on_step_end(self) -> None:
         with trainer_base.marked_timer("wait", self.timing_raw):
-            self.rollouts.wait_drawn()  # by the weights that are replaced now
+            self.rollouts.wait_made()  # by the weights that are replaced now
         with trainer_base.marked_timer("update_weights", self.timing_raw):
             self._sync_weights()
 
@@ -203,24 +220,27 @@ class RatchetTrainer(PPOTrainerSync):
         return self._session.job.spec.hyperparameters.max_staleness or 0
 
     def prepare_step(self) -> dict[str, Any]:
-        """As verl's, unless the prompts of the step are under way."""
-        if self._ahead < self.global_steps:
-            self._generate(self.global_steps)
+        """The prompts of all steps but the first are with the engine by now: `_compute_metrics`."""
+        self._ask_for(self.global_steps)
         return {}
 
-    def _generate(self, step: int) -> None:
-        prompts = self._next_train_batch()
-        tu.assign_non_tensor_data(prompts, "global_steps", step)
-        self._submit_batch_to_rollout(prompts)
+    def _ask_for(self, step: int) -> None:
+        """Hands the prompts of a step to the engine, once."""
+        if step == self._asked_for:
+            return
+        self._asked_for, now = step, self.global_steps
+        self.global_steps = step  # verl's methods take it for that of what they submit
+        self._add_batch_to_generate()
+        self.global_steps = now
 
-    def _generate_ahead(self) -> None:
-        """The next step's completions, by the weights that the engine still has, while this step is learned from.
+    def _ask_ahead(self) -> None:
+        """For the next step's samples, by the weights that the engine still has, while this step is learned from.
 
         Over a checkpoint nothing is made ahead: a run that resumes there does what it would have done.
         """
-        if self._max_staleness and not self._session.schedule.is_saved(self.global_steps):
-            self._ahead = self.global_steps + 1
-            self._generate(self._ahead)
+        is_last = self._session.schedule.is_saved(self.global_steps) or self._session.reporter.preempted
+        if self._max_staleness and not is_last:
+            self._ask_for(self.global_steps + 1)
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
@@ -232,7 +252,7 @@ class RatchetTrainer(PPOTrainerSync):
             self.total_training_steps = self.global_steps
             self.config.trainer.test_freq = 1
         self._fresh = check_versions(self.global_steps, batch.tags, self._versions, self._max_staleness)
-        self._generate_ahead()
+        self._ask_ahead()
         return super()._balance_batch(batch, metrics, **options)
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -275,10 +295,12 @@ class RatchetTrainer(PPOTrainerSync):
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
         metrics.update(self._syncs | self._base | self._overlapped(timing_raw))
         self._base = {}
-        super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        of_rewards = self._of_rewards(step) | self._validated
+        of_rewards, samples = self._of_rewards(step) | self._validated, self.rollouts.shown(step)
+        if step < self.total_training_steps and step != self._session.schedule.leaves_at:
+            self._ask_for(step + 1)  # it has the new weights: it need not wait for what follows
         self.rollouts.forget(step)
+        super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
@@ -287,7 +309,9 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
+            self._session.record.samples(step, samples)
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
+        self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 
     def _overlapped(self, timing_raw: Any) -> dict[str, float]:
@@ -308,7 +332,8 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self) -> None:
         self._score, self._interval = None, None
-        if self._session.schedule.is_saved(self.global_steps):
+        # Where the next step's samples are made already it goes on: it makes room with that step.
+        if self._asked_for <= self.global_steps and self._session.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
             super()._save_checkpoint()

@@ -5,12 +5,16 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
 import torch
 import transfer_queue as tq
@@ -18,15 +22,16 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
-from ratchet_environments import Environment, Task, judge
+from ratchet_environments import Environment
 from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import Completion, FinishReason, Generation, Sampling, with_recovery
+from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
+from trainer_service.job.episodes import Complete, Played, Player, Reply
 from trainer_service.job.policy import RunPolicy
-from trainer_service.job.rewarding import Earned, Graded, Rewarding
+from trainer_service.job.rewarding import Earned, Rewarding
 from trainer_service.job.seeds import group_seed
-from trainer_service.job.tally import Tallied, Tally, repetition
+from trainer_service.job.tally import Tallied, Tally, Turns, Waits, repetition
 from trainer_service.job.verl.algorithms import BEFORE_LENGTH
 
 
@@ -44,12 +49,17 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A completion with what it earns. Log-probs are natural, one per token."""
+    """An episode with what it earns; of one answer, where the environment has one turn."""
 
-    tokens: Sequence[int]
-    log_probs: Sequence[float]
-    verdict: str
+    played: Played
     earned: Earned
+    rewards: Sequence[float]
+    """Of each answer, at its last token: they make earned.reward."""
+
+    @property
+    def turns(self) -> Turns:
+        turns = self.played.episode.turns
+        return Turns(len(turns), turns[0].grade.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +70,21 @@ class Group:
     samples: Sequence[Sample]
     greedy: float = 0.0
     """The reward of its greedy completion, where there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """Completions that are not judged yet."""
-
-    put: Prompt
-    prompt: Sequence[int]
-    completions: Sequence[Completion]
-    policy_id: str
-    """Of the weights that made them, as the engine says."""
-    has_greedy: bool
-    """The last one is."""
+    waits: Waits | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """A training prompt."""
+    """A training prompt, and the weights that answer it: those that the engine had when it was drawn."""
 
     uid: str
     problem: Problem
     step: int
     """That learns from it."""
+    seed: int
+    policy_id: str
     version: int
-    """The step after which the trainer had the weights that answer it. Its samples are stale where that is not the one
-    before."""
+    """The step after which the trainer had the weights. Samples are stale where that is not the one before `step`."""
 
 
 @dataclass(slots=True)  # mutable: written by the background loop, read by the main thread once its step learns from it
@@ -97,13 +96,16 @@ class Made:
     """The reward of the greedy completion of each prompt that has one, by its uid."""
     places: dict[str, int] = field(default_factory=dict)
     drawn: Counter[str] = field(default_factory=Counter)
-    drawing: list[Future[Drawn]] = field(default_factory=list)
+    running: list[Future[None]] = field(default_factory=list)
+    shown: tuple[str, Group] | None = None
+    """The first prompt's problem and samples."""
     began: float = field(default_factory=time.monotonic)
     ended: float = 0.0
     """When its last group was judged; seconds, of the same clock."""
 
     @property
     def greedy_mean(self) -> float:
+        """Of the prompts that have one."""
         return fmean(self.greedy.values()) if self.greedy else 0.0
 
     @property
@@ -112,13 +114,14 @@ class Made:
 
 
 class Rollouts:
-    """Makes groups. `group_size` completions per training prompt are sampled with weights.policy_id, at the
-    `temperature` of the step. Validations are sampled at the temperature, and scored by the weights of the reward, that
-    there are at the `last_step` of the run. A group of which fewer than `fewest`
-    samples are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion
-    more, the greedy one, whose reward is the baseline of the others; without it they teach nothing.
+    """Makes groups. `group_size` completions per training prompt are sampled by the weights that the engine has when
+    the prompt comes, at the `temperature` of its step. Validations are sampled at the temperature, and scored by the
+    weights of the reward, that there are at the `last_step` of the run. A group of which fewer than `fewest` samples
+    are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion more,
+    the greedy one, whose reward is the baseline of the others; without it they teach nothing. `has_steps`: each answer
+    of an episode is rewarded. `has_turns`: they are counted, since the environment has several.
 
-    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
+    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class Rollouts:
         put: Callable[[Problem], Prompt],
         tokenize: Callable[[Prompt], list[int]],
         detokenize: Callable[[Sequence[int]], str],
+        reply: Reply,
         problems: Sequence[Problem],
         group_size: int,
         fewest: int = 1,
@@ -140,19 +144,23 @@ class Rollouts:
         rewarding: Rewarding,
         last_step: int,
         has_greedy: bool = False,
+        has_steps: bool = False,
+        has_turns: bool = False,
     ) -> None:
         self._background = background
         self._policy = policy
-        self._environment = environment
+        self._detokenize = detokenize
+        self._player = Player(environment, detokenize, reply, max_tokens)
         self._weights = weights
         self._put = put
         self._tokenize = tokenize
-        self._detokenize = detokenize
         self._problems = problems
         self._group_size = group_size
         self._fewest = fewest
         self._seed = seed
         self._has_greedy = has_greedy
+        self._has_steps = has_steps
+        self._has_turns = has_turns
         self._made: dict[int, Made] = {}
         self._steps: dict[str, int] = {}
         self._temperature = temperature
@@ -160,6 +168,7 @@ class Rollouts:
         self._rewarding = rewarding
         self._last_step = last_step
         self._failure: Exception | None = None
+        self._ended = threading.Event()
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
@@ -168,22 +177,20 @@ class Rollouts:
         made = self._made.setdefault(step, Made())
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
-            made.places[str(uid)] = len(made.places)
-            self._steps[str(uid)] = step
             seed = group_seed(self._seed, "train", step, problem.id, made.drawn[problem.id])
+            one = Prompted(str(uid), problem, step, seed, self._weights.policy_id, self._weights.step)
+            made.places[one.uid] = len(made.places)
             made.drawn[problem.id] += 1
-            one = Prompted(str(uid), problem, step, version=self._weights.step)
-            drawing = self._background.start(
-                self._draw(problem, self._group_size, step, seed, self._weights.policy_id, self._has_greedy)
-            )
-            made.drawing.append(drawing)
-            self._background.start(self._publish(one, made, drawing))
+            self._steps[one.uid] = step
+            made.running.append(self._background.start(self._publish(one, made)))
 
-    def wait_drawn(self) -> None:
-        """Until no training prompt is with the engine, though completions may still be judged. Raises what ended it."""
+    def wait_made(self) -> None:
+        """Until all groups are there that were asked for. Raises the first failure."""
         for made in self._made.values():
-            for drawing in made.drawing:
-                drawing.result()
+            for group in made.running:
+                group.exception()  # it keeps none: it waits
+        if self._failure is not None:
+            raise self._failure
 
     def made(self, step: int) -> Made:
         return self._made.get(step) or Made()
@@ -201,100 +208,139 @@ class Rollouts:
         """The reward of the greedy completion of a prompt; 0 for what is no prompt: verl's padding."""
         return self.made(self._steps.get(uid, 0)).greedy.get(uid, 0.0)
 
-    def raise_failure(self) -> None:
+    def shown(self, step: int) -> list[dict[str, Any]]:
+        """The samples of the step's first prompt, for people to read."""
+        shown = self.made(step).shown
+        if shown is None:
+            return []
+        problem, group = shown
+        prompt = self._detokenize(group.prompt)
+        return [
+            {
+                "problem": problem,
+                "prompt": prompt,
+                "completion": self._detokenize(sample.played.tokens),
+                "verdict": sample.played.episode.turns[-1].grade.verdict,
+                "reward": sample.earned.reward,
+            }
+            for sample in group.samples
+        ]
+
+    def wait(self, seconds: float) -> None:
+        """Returns when a group has ended since the last call, or after so long. Raises the first failure."""
         if self._failure is not None:
             raise self._failure
+        self._ended.wait(seconds)
+        self._ended.clear()
+
+    def abandon(self) -> None:
+        """Nobody waits for groups any more."""
+        for made in self._made.values():
+            for group in made.running:
+                group.cancel()
 
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
 
-        async def one_group(problem: Problem, seed: int) -> Group:
-            policy_id, last = self._weights.policy_id, self._last_step
-            drawn = await self._draw(problem, samples, last, seed, policy_id, has_greedy=False)
-            return await self._judge(problem, drawn, last)
-
         async def all_groups() -> list[Group]:
             seeds = [group_seed(self._seed, "validate", step, problem.id) for problem in problems]
-            return await asyncio.gather(*map(one_group, problems, seeds))
+            groups = (
+                self._group(problem, samples, self._last_step, seed, self._weights.policy_id)
+                for problem, seed in zip(problems, seeds, strict=True)
+            )
+            return await asyncio.gather(*groups)
 
         return self._background.wait(all_groups())
 
-    async def _publish(self, one: Prompted, made: Made, drawing: Future[Drawn]) -> None:
+    async def _publish(self, one: Prompted, made: Made) -> None:
         try:
-            drawn = await asyncio.wrap_future(drawing)
-            group = await self._judge(one.problem, drawn, one.step)
+            group = await self._group(
+                one.problem, self._group_size, one.step, one.seed, one.policy_id, self._has_greedy
+            )
             if len(group.samples) < self._fewest:
                 group = replace(group, samples=[])
-            if drawn.has_greedy and group.samples:
+            if self._has_greedy and group.samples:
                 made.greedy[one.uid] = group.greedy
-            made.tally.add(
-                [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
-            )
+            if made.places[one.uid] == 0:
+                made.shown = (one.problem.id, group)
+            made.tally.add([self._tallied(sample) for sample in group.samples], group.waits)
             made.ended = time.monotonic()
-            complete = len(group.samples) == self._group_size
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
-            await asyncio.to_thread(_put, one, group, drawn.policy_id, complete)
+            await asyncio.to_thread(_put, one, group, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
+        finally:
+            self._ended.set()
 
-    async def _draw(self, problem: Problem, size: int, step: int, seed: int, policy_id: str, has_greedy: bool) -> Drawn:
-        """Completions of `problem` as they are sampled at `step`, by the weights `policy_id`."""
+    async def _group(
+        self, problem: Problem, size: int, step: int, seed: int, policy_id: str, has_greedy: bool = False
+    ) -> Group:
+        complete = partial(self._complete, policy_id)
         put = self._put(problem)
         prompt = self._tokenize(put)
         sampling = replace(self._sampling, n=size, seed=seed, stop=put.stop, temperature=self._temperature(step))
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if has_greedy else [sampling]
-        made = await asyncio.gather(*(self._complete(prompt, each, policy_id) for each in wanted))
-        completions = [completion for generation in made for completion in generation.completions]
-        return Drawn(put, prompt, completions, made[0].policy_id, has_greedy)
-
-    async def _judge(self, problem: Problem, drawn: Drawn, step: int) -> Group:
-        graded = await asyncio.gather(*(self._grade(problem, drawn.put, each) for each in drawn.completions))
-        earned = await self._earn(problem, [one for one in graded if one is not None], step)
-        by_place = iter(earned)
-        rewarded = [None if one is None else next(by_place) for one in graded]
-        baseline = rewarded.pop() if drawn.has_greedy else None
-        if drawn.has_greedy and baseline is None:
-            return Group(drawn.prompt, [])
-        samples = [
-            Sample(completion.token_ids, completion.log_probs, one.grade.verdict, what)
-            # all but the greedy one
-            for completion, one, what in zip(drawn.completions, graded, rewarded, strict=False)
-            if one is not None and what is not None
+        began = time.monotonic()
+        drawn = await asyncio.gather(*(complete(prompt, one) for one in wanted))
+        sampled = time.monotonic()
+        firsts = [
+            (completion, replace(one, n=1, seed=seed + completion.index))
+            for one, some in zip(wanted, drawn, strict=True)
+            for completion in some
         ]
-        return Group(drawn.prompt, samples, baseline.reward if baseline else 0.0)
+        played = await asyncio.gather(
+            *(self._play(complete, problem, put, prompt, first, one) for first, one in firsts)
+        )
+        there = iter(await self._earn(problem, [one for one in played if one is not None], step))
+        samples = [None if one is None else next(there) for one in played]
+        baseline = samples.pop() if has_greedy else None
+        if has_greedy and baseline is None:
+            return Group(prompt, [])
+        waits = Waits(sampled - began, time.monotonic() - sampled)
+        kept = [sample for sample in samples if sample is not None]
+        return Group(prompt, kept, baseline.earned.reward if baseline else 0.0, waits)
 
-    async def _grade(self, problem: Problem, put: Prompt, completion: Completion) -> Graded | None:
-        """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
-        no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
-        if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
-            self.last_fault = (
-                f"{problem.id}: the engine broke a completion off after {len(completion.token_ids)} tokens"
-            )
-            return None
+    async def _play(
+        self,
+        complete: Complete,
+        problem: Problem,
+        put: Prompt,
+        prompt: Sequence[int],
+        first: Completion,
+        sampling: Sampling,
+    ) -> Played | None:
+        """None when the engine broke an answer off, the platform could not reach a verdict, or the problem's tests can
+        judge no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
         try:
-            answer = put.cut(self._detokenize(completion.token_ids))
-            grade = (await judge(self._environment, Task.of(problem), answer)).grade
-            return Graded(answer, grade, len(completion.token_ids))
+            return await self._player.play(complete, problem, put, prompt, first, sampling)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
 
-    async def _earn(self, problem: Problem, graded: Sequence[Graded], step: int) -> Sequence[Earned | None]:
+    async def _earn(self, problem: Problem, played: Sequence[Played], step: int) -> Sequence[Sample | None]:
         """None for what could not be measured, be it the platform's fault or that of a reward of one's own."""
+        judged = [one.graded if self._has_steps else one.graded[-1:] for one in played]
         try:
-            earned = await self._rewarding.of_group(problem, graded, step)
+            of_all = iter(await self._rewarding.of_group(problem, [one for some in judged for one in some], step))
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
-            return [None] * len(graded)
-        if None in earned:
+            return [None] * len(played)
+        earned = [[next(of_all) for _ in some] for some in judged]
+        if any(None in some for some in earned):
             self.last_fault = f"{problem.id}: a reward must be a finite number"
-        return earned
+        return [_sample(*both) for both in zip(played, earned, strict=True)]
 
-    async def _complete(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+    def _tallied(self, sample: Sample) -> Tallied:
+        played, grade = sample.played, sample.played.episode.turns[-1].grade
+        repeated = fmean(map(repetition, played.answers))
+        return Tallied(grade.verdict, sample.earned, repeated, sample.turns if self._has_turns else None)
+
+    async def _complete(self, policy_id: str, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
         """Completions by the weights `policy_id`, which are sent once more if rollout-service has lost them."""
-        return await with_recovery(
+        generation = await with_recovery(
             lambda: self._policy.generate(prompt, sampling, policy_id), lambda error: self._restore(error, policy_id)
         )
+        return generation.completions
 
     async def _restore(self, error: RatchetError, policy_id: str) -> None:
         """Sends the weights again, unless another group just did. Raises `error` when the policy is there with other
@@ -309,7 +355,18 @@ class Rollouts:
                 raise error
 
 
-def _put(one: Prompted, group: Group, policy_id: str, complete: bool) -> None:
+def _sample(played: Played, earned: Sequence[Earned | None]) -> Sample | None:
+    """`earned`: of each answer, which is rewarded by what it gains over the one before, from 0; or of the last alone,
+    which has all. None where one is not known."""
+    known = [one for one in earned if one is not None]
+    if len(known) < len(earned):
+        return None
+    worth = [0.0, *(one.before_length for one in known[:-1]), known[-1].reward]
+    gains = [after - before for before, after in pairwise(worth)]
+    return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains)
+
+
+def _put(one: Prompted, group: Group, complete: bool) -> None:
     """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
 
     Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
@@ -322,13 +379,13 @@ def _put(one: Prompted, group: Group, policy_id: str, complete: bool) -> None:
                 {
                     "status": "success",
                     "prompt_len": len(group.prompt),
-                    "response_len": len(sample.tokens),
-                    "seq_len": len(group.prompt) + len(sample.tokens),
+                    "response_len": len(sample.played.tokens),
+                    "seq_len": len(group.prompt) + len(sample.played.tokens),
                     "global_steps": one.step,
                     # The weights' version in verl's terms.
                     "min_global_steps": one.version,
                     "max_global_steps": one.version,
-                    "policy_id": policy_id,
+                    "policy_id": one.policy_id,
                 }
                 for sample in group.samples
             ],
@@ -341,11 +398,12 @@ def _fields(uid: str, group: Group) -> TensorDict:
     prompt = torch.tensor(group.prompt, dtype=torch.int64)
     rows = []
     for sample in group.samples:
-        tokens = torch.tensor(sample.tokens, dtype=torch.int64)
+        played = sample.played
+        tokens = torch.tensor(played.tokens, dtype=torch.int64)
         ids = torch.cat([prompt, tokens])
-        mask = torch.ones_like(tokens)
+        mask = torch.tensor(played.mask, dtype=torch.int64)
         scores = torch.zeros(len(tokens), dtype=torch.float32)
-        scores[-1] = sample.earned.reward
+        scores[list(played.ends)] = torch.tensor(sample.rewards, dtype=torch.float32)
         rows.append(
             {
                 "uid": uid,
@@ -355,12 +413,12 @@ def _fields(uid: str, group: Group) -> TensorDict:
                 "loss_mask": mask,
                 "input_ids": ids,
                 "position_ids": torch.arange(len(ids)),
-                "rollout_log_probs": torch.tensor(sample.log_probs, dtype=torch.float32),
+                "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
                 "rm_scores": scores,
                 "multi_modal_inputs": {},
                 # What dynamic sampling compares (job/verl/algorithms.py).
                 "extra_fields": {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}},
-                "num_turns": 2,
+                "num_turns": 2 * len(played.ends),
             }
         )
     return tu.list_of_dict_to_tensordict(rows)

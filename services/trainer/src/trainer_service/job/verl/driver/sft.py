@@ -3,10 +3,12 @@
 from trainer_service.job.session import Session
 from trainer_service.job.verl.config import sft_overrides
 from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer
-from trainer_service.job.verl.runtime import compose_config
+from trainer_service.job.verl.runtime import compose_config, put_on_record
 
 
 def run(session: Session) -> None:
     """Trains to the last step on the references of the run's problems."""
     overrides = sft_overrides(session.job, session.resume_from)
-    RatchetSftTrainer(compose_config("sft_trainer_engine", overrides), session).fit()
+    config = compose_config("sft_trainer_engine", overrides)
+    put_on_record(session, config)
+    RatchetSftTrainer(config, session).fit()

@@ -105,7 +105,7 @@ class StepEnd:
 
     def save_checkpoint(self, step: int) -> None:
         session = self._session
-        saved = session.schedule.is_saved(step)
+        saved = session.is_saved(step)
         identity, interval = "", None
         took = 0.0
         model = session.checkpoints.folder(step) / "huggingface"
@@ -127,6 +127,7 @@ class StepEnd:
         session.reporter.step(step, measured, identity, platform_faults=0)
         if saved:
             session.keep(step, model, identity, values.get(SCORE), interval)
+        session.end_step(step)
         session.reporter.phase(Phase.UPDATING)
         self._metrics().next_step()
 

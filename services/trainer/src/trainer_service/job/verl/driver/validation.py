@@ -8,7 +8,7 @@ from ratchet_kit.statistics import Estimate
 from ratchet_problems import Problem
 from trainer_service.job.config import JobConfig
 from trainer_service.job.faults import check_faults
-from trainer_service.job.tally import components
+from trainer_service.job.tally import components, of_turns
 from trainer_service.job.validated import interval
 from trainer_service.job.verl.driver.rollouts import Rollouts
 
@@ -23,7 +23,7 @@ class Validated:
     interval: Estimate | None
     problems: int
     components: Mapping[str, float]
-    """Mean values of the reward's components, by metrics' names."""
+    """Mean values of the reward's components, and of turns where there are several, by metrics' names."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -42,14 +42,16 @@ class Validated:
 def validate(rollouts: Rollouts, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
     """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
     groups = rollouts.validate(problems, job.validation_samples, step)
-    earned = [sample.earned for group in groups for sample in group.samples]
+    samples = [sample for group in groups for sample in group.samples]
+    earned = [sample.earned for sample in samples]
     expected = len(groups) * job.validation_samples
     check_faults(step, expected - len(earned), expected, job.max_fault_share, rollouts.last_fault)
     scores = [[sample.earned.score for sample in group.samples] for group in groups]
     of = "base" if step == 0 else "validation"
+    measured = components(earned) | (of_turns([sample.turns for sample in samples]) if job.spec.environment else {})
     return Validated(
         fmean(one.score for one in earned),
         interval(problems, scores),
         len(groups),
-        {f"{of}_{name}": value for name, value in components(earned).items()},
+        {f"{of}_{name}": value for name, value in measured.items()},
     )

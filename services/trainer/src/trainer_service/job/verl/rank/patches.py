@@ -3,12 +3,15 @@
 import os
 from typing import Any
 
+import ray
 import torch.distributed
 import verl.utils.fsdp_utils
 import verl.utils.model
 import verl.workers.engine.utils
 from tensordict import TensorDict
 from torch.optim.lr_scheduler import LambdaLR
+from transfer_queue import interface
+from transfer_queue.controller import TransferQueueController
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 from verl.workers.engine.fsdp import transformer_impl
@@ -17,12 +20,14 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
-from trainer_service.job.verl.passes import passes
+from trainer_service.job.verl.passes import parted, passes, shared_rows
+from trainer_service.job.verl.rank import shared_prompts
 
 
 def apply() -> None:
     """Idempotent for each process: verl imports its external modules once."""
     register_rollout()
+    own_transfer_queue()
     value_head_as_configured()
     padding_counted()
     head_gathered_with_its_model()
@@ -30,11 +35,34 @@ def apply() -> None:
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
+        shared_prompts.apply()
 
 
 def register_rollout() -> None:
     """The registry of rollout adapters is a private dict without a register function (workers/rollout/base.py:83)."""
     _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.job.verl.rank.weights.WeightSender"
+
+
+def own_transfer_queue() -> None:
+    """TransferQueue 0.1.11 finds its controller by a name in a namespace that is the same for a whole cluster
+    (interface.py:119, 201): a second run would write into the queue of the first. Each attempt has its own here."""
+
+    def namespace() -> str:
+        job = JobConfig.from_env()
+        return f"transfer_queue-{job.run_id}-{job.attempt}"
+
+    class Ray:
+        def get_actor(self, name: str, **unused: Any) -> Any:
+            return ray.get_actor(name, namespace=namespace())
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ray, name)
+
+    class Controller:
+        def options(self, **options: Any) -> Any:
+            return TransferQueueController.options(**options | {"namespace": namespace()})
+
+    interface.ray, interface.TransferQueueController = Ray(), Controller()
 
 
 def single_gloo_backend() -> None:
@@ -74,17 +102,47 @@ def padding_counted() -> None:
     ) -> tuple[list[TensorDict], list[list[int]]]:
         if tu.get_non_tensor_data(batch, "use_remove_padding", default=True):
             return unpadded(batch, max_token_len, dp_group=dp_group, **options)
-        together = options.get("force_group_size", 1)  # rows in a row that no pass parts
-        lengths = batch["input_ids"].offsets().diff().view(-1, together).amax(1).tolist()
-        groups = passes(lengths, max_token_len // together)
+        rows = _rows(batch, max_token_len, options.get("force_group_size", 1))
+        groups = passes(_row_lengths(batch, rows), max_token_len)
         if dp_group is not None:  # each rank takes part in every pass of the others
             most = torch.tensor([len(groups)], device=get_device_name())
             torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=dp_group)
-            groups = passes(lengths, max_token_len // together, at_least=int(most))
-        groups = [[one * together + place for one in group for place in range(together)] for group in groups]
-        return [tu.index_select_tensor_dict(batch, group) for group in groups], groups
+            rows = parted(rows, int(most))
+            groups = passes(_row_lengths(batch, rows), max_token_len, at_least=int(most))
+        made, indices = [], []
+        for group in groups:
+            indices.append([index for number in group for index in rows[number]])
+            made.append(tu.index_select_tensor_dict(batch, indices[-1]))
+            if _shares(batch):
+                tu.assign_non_tensor(made[-1], **{shared_prompts.ROWS: tuple(len(rows[number]) for number in group)})
+        return made, indices
 
     verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches
+
+
+def _shares(batch: TensorDict) -> int:
+    """The width of the model where completions of one prompt share a row, else 0."""
+    width: int = tu.get_non_tensor_data(batch, shared_prompts.WIDTH, default=0)
+    return width
+
+
+def _rows(batch: TensorDict, tokens: int, together: int) -> list[list[int]]:
+    """The sequences of each row, or of each `together` rows that no pass parts."""
+    if width := _shares(batch):
+        prompts, lengths = batch["prompts"], batch["input_ids"].offsets().diff()
+        prefixes = prompts.offsets().diff() - 1
+        keys = [tuple(prompt.tolist()) for prompt in prompts.unbind()]
+        return shared_rows(keys, prefixes.tolist(), (lengths - prefixes - 1).tolist(), tokens, width)
+    return [list(range(first, first + together)) for first in range(0, len(batch), together)]
+
+
+def _row_lengths(batch: TensorDict, rows: list[list[int]]) -> list[int]:
+    """Tokens, padding between rows that no pass parts included."""
+    lengths = batch["input_ids"].offsets().diff().tolist()
+    if not _shares(batch):
+        return [max(lengths[index] for index in row) * len(row) for row in rows]
+    prefixes = (batch["prompts"].offsets().diff() - 1).tolist()
+    return [prefixes[row[0]] + sum(lengths[index] - prefixes[index] - 1 for index in row) for row in rows]
 
 
 def head_gathered_with_its_model() -> None:

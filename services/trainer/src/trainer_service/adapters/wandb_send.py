@@ -1,0 +1,51 @@
+"""`python -m trainer_service.adapters.wandb_send`: one document of `wandb.py`, from stdin to W&B, then it ends."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import wandb
+
+
+def main() -> None:
+    sent: dict[str, Any] = json.load(sys.stdin)
+    folder = Path(sent["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = wandb.Settings(
+        console="off",
+        silent=True,
+        disable_git=True,
+        disable_code=True,
+        x_disable_stats=True,
+        x_disable_meta=True,
+        init_timeout=30,
+        # Several processes write one run, each after the other: only the last says that it is over.
+        x_update_finish_state=sent["is_over"],
+    )
+    run = wandb.init(
+        project=sent["project"],
+        id=sent["id"],
+        name=sent["name"],
+        config=sent["config"],
+        resume="allow",
+        dir=folder,
+        settings=settings,
+    )
+    for number, time, metrics in sent["steps"]:
+        run.log({**metrics, "_timestamp": time}, step=number)
+    run.summary.update(sent["summary"])
+    if sent["files"]:
+        artifact = wandb.Artifact(f"record-{sent['id']}", type="record")
+        for name, text in sent["files"].items():
+            with artifact.new_file(name, mode="w") as file:
+                file.write(text)
+        run.log_artifact(artifact)
+    run.finish(exit_code=sent["exit_code"] if sent["is_over"] else 0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:  # noqa: BLE001  the last line says what it was
+        sys.exit(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}")

@@ -1,0 +1,117 @@
+"""Two jobs on one Ray: each has its own queue of samples, also in its workers, and waits for room."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="needs the trainer environment")
+
+import ray
+
+from trainer_service.adapters.ray_head import LocalRay, RayHeadOptions
+from trainer_service.domain.spec import Resources, RunSpec
+from trainer_service.job.verl import runtime
+
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
+
+JOB = """
+import sys, time
+from pathlib import Path
+from trainer_service.job.config import JobConfig
+from trainer_service.job.verl import engine
+job = JobConfig.from_env()
+engine.set_environment(job)
+engine.connect(job)
+import ray, torch, verl
+import transfer_queue as tq
+from omegaconf import OmegaConf
+tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
+tq.kv_put("one" if job.run_id == "run_1" else "two", "train", {"x": torch.ones(2)})
+here, other = (Path(name) for name in sys.argv[1:])
+here.touch()
+while not other.exists():
+    time.sleep(0.1)
+
+@ray.remote(num_cpus=0)
+class Worker:
+    def keys(self):
+        import verl
+        import transfer_queue as tq
+        tq.init()
+        return sorted(tq.kv_list("train")["train"])
+
+print("driver", sorted(tq.kv_list("train")["train"]), "worker", ray.get(Worker.remote().keys.remote()))
+tq.close()
+"""
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[dict[str, str]]:
+    """A Ray as the service has it, with one accelerator; the environment of who joins it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    local = LocalRay(RayHeadOptions(port, folder / "ray.log", accelerators=1, cpus=16), "here")
+    try:
+        token = (await local.ensure()).headers["Authorization"].removeprefix("Bearer ")
+        yield {
+            "RAY_ADDRESS": f"127.0.0.1:{port}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": token,
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        }
+    finally:
+        await local.stop()
+
+
+async def test_each_job_has_its_own_samples_and_waits_for_room(
+    make_job: Any, make_complete_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(tmp_path) as environment:
+        await asyncio.to_thread(two_jobs, environment, make_job, tmp_path)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        two = make_complete_spec(resources=Resources(accelerators_per_node=2))
+        try:
+            await asyncio.to_thread(waits_for_room, make_job, two)
+        finally:
+            ray.shutdown()
+
+
+def two_jobs(environment: dict[str, str], make_job: Any, folder: Path) -> None:
+    marks = [str(folder / "one"), str(folder / "two")]
+    jobs = []
+    for number, files in ((1, marks), (2, marks[::-1])):
+        env = os.environ | environment | make_job(run_id=f"run_{number}").to_env()
+        jobs.append(subprocess.Popen([sys.executable, "-c", JOB, *files], env=env, stdout=subprocess.PIPE))
+    said = [job.communicate()[0].decode().splitlines()[-1] for job in jobs]
+    assert said == ["driver ['one'] worker ['one']", "driver ['two'] worker ['two']"]
+
+
+def waits_for_room(make_job: Any, two: RunSpec) -> None:
+    runtime.connect(make_job())
+    runtime.wait_for_room(make_job())
+    assert len(runtime.alive()) == 1
+
+    @ray.remote(num_gpus=1, num_cpus=0)
+    class Holder:
+        def there(self) -> bool:
+            return True
+
+    holder = Holder.remote()
+    assert ray.get(holder.there.remote())
+    with pytest.raises(runtime.NoRoom, match="no room on the cluster for 1 ranks: it has 0 free accelerators"):
+        runtime.wait_for_room(make_job(patience=timedelta(seconds=3)))
+    ray.kill(holder)
+    runtime.wait_for_room(make_job())
+    with pytest.raises(runtime.NoRoom):
+        runtime.wait_for_room(make_job(two, patience=timedelta(seconds=1)))
