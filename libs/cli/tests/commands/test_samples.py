@@ -9,7 +9,7 @@ import pytest
 import ratchet_benchmarks
 from ratchet_cli.commands.importing import has_plus_tests
 from ratchet_cli.commands.suites import sets_of
-from ratchet_problems import pairs
+from ratchet_problems import jsonl, pairs
 from ratchet_testing.gateway import ScriptedGateway
 
 SAMPLES = [
@@ -174,3 +174,17 @@ def test_samples_that_make_no_pairs_are_refused(ratchet: Any, gateway: ScriptedG
     gateway.answers(found)
     result = ratchet("samples", "pairs", "eval_1", str(tmp_path / "pairs.jsonl"))
     assert "composed/train has changed since it was evaluated" in " ".join(result.stderr.split())
+
+
+@pytest.mark.usefixtures("address")
+def test_difficulty_is_measured_by_samples(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    found, samples, prompt = of_known_problems()
+    gateway.answers(found, {"samples": samples})
+    out = tmp_path / "measured.jsonl"
+    result = ratchet("samples", "difficulty", "eval_1", str(out))
+    assert result.stdout == f"2 problems are in {out}, by difficulty 1 of 1, 1 of 3\n", result.stderr
+    easy, middling = jsonl.read(out)
+    assert (middling.prompt, middling.difficulty, easy.difficulty) == (prompt, 3, 1)
+    gateway.answers(found, {"samples": []})
+    result = ratchet("samples", "difficulty", "eval_1", str(out))
+    assert (result.returncode, "No sample of it has a verdict" in result.stderr) == (1, True)

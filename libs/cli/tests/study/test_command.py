@@ -83,6 +83,7 @@ def test_each_variant_is_trained_with_each_seed_and_measured(make: Make, kept: S
     page = kept.page.read_text()
     assert page.count("<svg") == 4  # held-out, differences, validation, reward
     assert "0.160" in page
+    assert "Tokens to a validation score of" in page
     assert json.loads(kept.results.read_text())["summaries"][1]["runs"] == 2
 
 

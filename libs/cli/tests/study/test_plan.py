@@ -57,6 +57,21 @@ def test_axes_are_crossed_and_a_label_changes_several_fields(file: Path) -> None
     assert plan.variants[2].spec.hyperparameters.batch_size == 8  # one variant changes nothing of another
 
 
+def test_a_message_without_fields_and_bases_can_vary(file: Path) -> None:
+    folder = file.parent  # of a model, say
+    plan = plan_of(
+        file, f"vary:\n  curriculum: {{plain: {{}}, weighted: {{curriculum: {{}}}}}}\n  base: [starter, {folder}]\n"
+    )
+    assert [one.name for one in plan.variants] == [
+        "plain, base starter",
+        f"plain, base {folder}",
+        "weighted, base starter",
+        f"weighted, base {folder}",
+    ]
+    assert [one.spec.HasField("curriculum") for one in plan.variants] == [False, False, True, True]
+    assert plan.variants[3].spec.base.uri == str(folder)
+
+
 def test_a_list_or_a_text_is_replaced_whole(file: Path) -> None:
     plan = plan_of(file, "vary: {reward: [tests, 'tests=0.9,style=0.1']}\n")
     assert [len(one.spec.reward.components) for one in plan.variants] == [0, 2]
@@ -124,7 +139,14 @@ def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
     assert plan_of(file, "at_once: 4").digest == plan_of(file, "").digest
 
 
-@pytest.mark.parametrize(("name", "variants", "seeds"), [("study", 2, 3), ("algorithms", 6, 5), ("search", 0, 3)])
-def test_the_examples_are_studies(name: str, variants: int, seeds: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "variants", "seeds"),
+    [("study", 2, 3), ("algorithms", 6, 5), ("search", 0, 3), ("curriculum", 2, 3), ("adaptation", 2, 2)],
+)
+def test_the_examples_are_studies(
+    name: str, variants: int, seeds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".ratchet/models/scratch").mkdir(parents=True)  # a base of adaptation.yaml
+    monkeypatch.setenv("HOME", str(tmp_path))
     plan = Plan(YamlFile(EXAMPLES / f"{name}.yaml"))
     assert (len(plan.variants), len(plan.seeds), plan.search is not None) == (variants, seeds, name == "search")

@@ -1,10 +1,12 @@
 """Bands, means and differences, against scipy."""
 
+from dataclasses import replace
+
 import pytest
 from scipy import stats
 
 from ratchet_cli.study.curves import band, smoothed
-from ratchet_cli.study.results import Result, paired, summaries
+from ratchet_cli.study.results import Point, Result, paired, reaches, summaries
 from ratchet_kit.statistics import Estimate, mean_of_runs
 
 
@@ -58,3 +60,32 @@ def test_one_curve_has_no_band_and_curves_apart_have_none_at_all() -> None:
     assert band([[(0, 0.1), (5, 0.2)], [(6, 0.1), (7, 0.2)]]) is None
     assert band([[], []]) is None
     assert smoothed([(place, float(place)) for place in range(7)])[-1] == (6, 4.0)
+
+
+def on_the_way(variant: str, seed: int, *scores: float | None) -> Result:
+    """Validated every 100 tokens, its base first."""
+    points = [Point(step, 100 * step, 0.5, score) for step, score in enumerate(scores)]
+    return replace(result(variant, seed, 0.5), points=points)
+
+
+def test_tokens_are_counted_to_the_score_with_which_the_first_variant_ends() -> None:
+    found = reaches(
+        [
+            on_the_way("plain", 0, 0.1, 0.2, 0.5, 0.4),
+            on_the_way("plain", 1, 0.1, 0.2, 0.3, 0.6),
+            on_the_way("new", 0, 0.1, 0.5, 0.4, 0.4),
+            on_the_way("new", 1, 0.1, 0.2, None, 0.5),
+            on_the_way("never", 0, 0.1, 0.2, 0.5, 0.4),
+            on_the_way("never", 1, 0.1, 0.2, 0.3, 0.4),
+        ]
+    )
+    assert found
+    plain, new, never = found.variants
+    assert (found.score, plain.tokens, plain.mean, plain.difference) == (0.5, {0: 200, 1: 300}, 250, None)
+    assert (new.tokens, new.mean, new.difference and new.difference.value) == ({0: 100, 1: 300}, 200, -50)
+    assert (never.tokens, never.reached, never.band, never.difference) == ({0: 200, 1: None}, 1, None, None)
+
+
+def test_one_variant_and_runs_without_validation_reach_nothing() -> None:
+    assert reaches([on_the_way("plain", 0, 0.1, 0.2)]) is None
+    assert reaches([on_the_way("plain", 0, None, None), on_the_way("new", 0, 0.1, 0.2)]) is None

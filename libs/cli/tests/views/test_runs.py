@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from rich.console import Console
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.views.runs import PHASES, RunView, reward, seconds_per_step
+from ratchet_cli.views.runs import PHASES, RunView, reward, seconds_per_step, stage
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -125,3 +125,10 @@ def test_a_reward_in_a_line() -> None:
     assert reward(spec) == (
         "weighted_sum of tests_passed 1 at step 1 to 0 at step 9, style 0.2, safety 0 (vetoed below 0.5)"
     )
+
+
+def test_a_stage_in_a_line() -> None:
+    assert stage(pb.CurriculumStage()) == "all problems; to the end of the run"
+    assert stage(pb.CurriculumStage(max_difficulty=2, steps=10)) == "difficulty up to 2; to 10 steps"
+    some = pb.CurriculumStage(min_difficulty=2, max_difficulty=3, tags=["lists", "text"], steps=9, pass_rate=0.6)
+    assert stage(some) == "difficulty from 2 up to 3, tagged lists or text; to 9 steps or a pass rate of 0.6"

@@ -21,6 +21,7 @@ from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.curriculum import Curriculum, Stage
 from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.ports import RunFile
 from trainer_service.domain.run import Forecast, Phase, Run, State, Step
@@ -67,6 +68,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         profile_steps=tuple(message.profile_steps),
         experiment=message.experiment,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
+        curriculum=_curriculum_from_proto(message.curriculum) if message.HasField("curriculum") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
     )
@@ -118,6 +120,24 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         max_tokens=spec.max_tokens,
         profile_steps=spec.profile_steps,
         experiment=spec.experiment,
+        curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
+    )
+
+
+def _curriculum_from_proto(message: pb.Curriculum) -> Curriculum:
+    return Curriculum(
+        message.exploration if message.HasField("exploration") else None,
+        tuple(
+            Stage(**{field.name: value for field, value in one.ListFields()} | {"tags": tuple(one.tags)})
+            for one in message.stages
+        ),
+    )
+
+
+def _curriculum_to_proto(value: Curriculum) -> pb.Curriculum:
+    return pb.Curriculum(
+        exploration=value.exploration,
+        stages=[pb.CurriculumStage(**asdict(stage)) for stage in value.stages],
     )
 
 

@@ -58,6 +58,7 @@ def test_programs_that_no_longer_pass_are_seen_without_a_validation() -> None:
         sampled(*[0.41] * 3, 0.0, 0.0),
         sampled(*[0.41] * 3, *[0.0] * 5, groups=1),
         sampled(*[0.2] * 3, *[0.9] * 20),
+        [step | {"stage": 1.0} for step in sampled(*[0.41] * 3, *[0.0] * 5)],  # of other problems
         [{"reward_mean": 0.4}] * 3 + [{"reward_mean": 0.0}] * 9,
     ],
 )

@@ -16,6 +16,7 @@ from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.curriculum import Curriculum, Stage
 from trainer_service.domain.run import Forecast, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.domain.thresholds import Thresholds
@@ -95,6 +96,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         thresholds=Thresholds(tampered_limit=0.5),
         refuse_long_prompts=True,
         prompt_form="completion",
+        curriculum=Curriculum(0.5, (Stage(1, 2, ("lists",), 3, 0.5), Stage())),
     )
     assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec
 

@@ -8,6 +8,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.curriculum import Curriculum, Kind, Stage
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.plugins import Plugin, PluginKind
@@ -290,6 +291,59 @@ def test_a_chat_without_a_chat_template_is_refused(make_spec: Any) -> None:
         "spec.prompt_form": "must be COMPLETION, or absent: the base has no chat template"
     }
     assert "CHAT, COMPLETION" in named(make_spec(prompt_form="9"))["spec.prompt_form"]
+
+
+KINDS = tuple(Kind(1 + place % 4, ("lists",) if place < 20 else ()) for place in range(100))
+OF_KINDS = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 100, kinds=KINDS))
+
+
+def test_a_curriculum_draws_a_share_alike_unless_groups_tell_nothing(make_spec: Any) -> None:
+    shares = {
+        algorithm: complete(make_spec(algorithm=algorithm, curriculum=Curriculum()), FOUND, LIMITS).curriculum
+        for algorithm in ("grpo", "ppo")
+    }
+    assert shares == {"grpo": Curriculum(0.1), "ppo": Curriculum(1.0)}
+    staged = Curriculum(stages=(Stage(max_difficulty=2, tags=("lists",), steps=3), Stage(pass_rate=0.5), Stage()))
+    few = Hyperparameters(batch_size=8)
+    assert named(make_spec(curriculum=staged, hyperparameters=few), found=OF_KINDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "fields"),
+    [
+        (Curriculum(0.0), {"exploration"}),
+        (Curriculum(1.5), {"exploration"}),
+        (Curriculum(stages=(Stage(),)), set()),
+        (Curriculum(stages=(Stage(), Stage())), {"stages[0].steps"}),
+        (Curriculum(stages=(Stage(steps=2), Stage(steps=2))), {"stages[1].steps"}),
+        (Curriculum(stages=(Stage(steps=2), Stage(pass_rate=0.5))), {"stages[1].pass_rate"}),
+        (Curriculum(stages=(Stage(pass_rate=1.5), Stage())), {"stages[0].pass_rate"}),
+        (Curriculum(stages=(Stage(steps=10), Stage())), {"stages"}),
+        (Curriculum(stages=(Stage(min_difficulty=5),)), {"stages[0].min_difficulty"}),
+        (Curriculum(stages=(Stage(min_difficulty=3, max_difficulty=2),)), {"stages[0].max_difficulty"}),
+        (Curriculum(stages=(Stage(tags=("graphs",)),)), {"stages[0].tags"}),
+    ],
+)
+def test_what_a_curriculum_cannot_be_is_named(curriculum: Curriculum, fields: set[str], make_spec: Any) -> None:
+    spec = make_spec(curriculum=curriculum, steps=10)
+    assert set(named(spec, found=OF_KINDS)) == {f"spec.curriculum.{field}" for field in fields}
+
+
+def test_a_stage_without_problems_says_what_there_are(make_spec: Any) -> None:
+    spec = make_spec(curriculum=Curriculum(stages=(Stage(min_difficulty=4, max_difficulty=5, tags=("text",)),)))
+    assert named(spec, found=OF_KINDS)["spec.curriculum.stages[0].tags"] == (
+        "must select 16 problems or more, a step's, not 0: of difficulties there are 25 of 1, 25 of 2, 25 of 3, 25 of"
+        " 4; of tags lists"
+    )
+
+
+def test_a_curriculum_is_for_those_that_draw_problems(make_spec: Any) -> None:
+    for algorithm in ("sft", "dpo"):
+        said = named(make_spec(algorithm=algorithm, curriculum=Curriculum()))["spec.curriculum"]
+        assert said == f"must be absent: {algorithm.upper()} goes through its data in passes"
+    assert set(named(make_spec(algorithm="ppo", curriculum=Curriculum(0.5)))) == {"spec.curriculum.exploration"}
+    own = Plugin(PluginKind.SAMPLER, "easy_first")
+    assert "spec.curriculum" in named(make_spec(curriculum=Curriculum(), plugins=(own,)))
 
 
 def test_dpo_has_pairs_and_nothing_else_has(make_spec: Any) -> None:

@@ -26,6 +26,7 @@ from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
+from trainer_service.domain.curriculum import Curriculum, Kind, Stage
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.job import plugins
 from trainer_service.job.config import Dtype, JobConfig
@@ -280,6 +281,36 @@ async def test_episodes_of_several_answers(algorithm: str, world: World, run_spe
         await reports.until(job, lambda now: now.ending is not None)
     if algorithm == "grpo":  # dynamic sampling draws as many prompts as end first
         assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # two jobs
+async def test_a_curriculum_goes_on_after_a_kill_with_what_it_knew(world: World, run_spec: Any) -> None:
+    few = ProblemSetRef("composed/train", limit=24)
+    stages = (Stage(max_difficulty=4, steps=2), Stage(min_difficulty=2))
+    spec = run_spec(steps=6, validate_every=3, problems=few, curriculum=Curriculum(0.1, stages))
+    reports = world.reports
+
+    def found(number: int) -> list[object]:
+        step = reports.steps[number]
+        names = ("stage", "effective_problems", "estimated_pass_rate", "groups_without_signal", "reward_mean")
+        return [step.policy_id, *(step.metrics[name] for name in names)]
+
+    async with world.running(world.job(spec)) as job:
+        # Steps 4 and 5 are after the checkpoint of step 3: they are lost with the job, and done again.
+        await reports.until(job, lambda now: 5 in now.steps)
+        os.killpg(job.pid, signal.SIGKILL)
+    before = {number: found(number) for number in (4, 5)}
+    reports.attempt = 2
+    async with world.running(world.job(spec, attempt=2)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    assert [reports.steps[number].attempt for number in range(1, 7)] == [1, 1, 1, 2, 2, 2]
+    assert {number: found(number) for number in (4, 5)} == before
+    assert [reports.steps[number].metrics["stage"] for number in range(1, 7)] == [1, 1, 2, 2, 2, 2]
+    kinds = [Kind(one.difficulty) for one in load(few.name, limit=24)]
+    for step in reports.steps.values():
+        selected = sum(map(stages[int(step.metrics["stage"]) - 1].selects, kinds))
+        assert 1 <= step.metrics["effective_problems"] <= selected + 1e-6
 
 
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:

@@ -268,6 +268,11 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("result", version_name(run.version) or "-"),
     ]
     fields.extend(("plug-in", view.plugin(one)) for one in run.spec.plugins)
+    if run.spec.HasField("curriculum"):
+        fields.append(("curriculum", f"{run.spec.curriculum.exploration:.0%} of draws are even"))
+        fields.extend(
+            (f"stage {place}", view.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
+        )
     fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)

@@ -1,13 +1,15 @@
 """`ratchet samples`: what models wrote in evaluations, and what its tests said of it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import typer
 
 import ratchet_benchmarks
-from ratchet.common.v1 import verdict_pb2
+from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
@@ -15,6 +17,8 @@ from ratchet_cli.terminal.output import JsonFlag, print_list, say
 from ratchet_client import Client, json_lines, sample_files, sample_pairs
 from ratchet_client.calls import to_json
 from ratchet_kit.errors import RatchetError
+from ratchet_problems import Problem as ProblemOf
+from ratchet_problems import difficulty, jsonl
 
 VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
@@ -99,20 +103,60 @@ def make_pairs(
     say(f"{count} pairs are in {out}")
 
 
+@app.command("difficulty")
+def measure_difficulty(
+    id: Id,
+    out: Annotated[Path, typer.Argument(help="File of JSON lines to write: ratchet train --problems takes it.")],
+) -> None:
+    """Write the problems of an evaluation, the easiest first, with their difficulty for the model: 1 where more than
+    80 % of its samples pass, then by fifths, to 5."""
+    with Client() as client:
+        evaluation = client.evaluations.get(id)
+        verdicts: dict[tuple[str, str], list[bool]] = {}
+        for sample in client.evaluations.samples(id):
+            if sample.verdict:
+                place = (sample.benchmark or _sets(evaluation)[0].name, sample.problem_id)
+                verdicts.setdefault(place, []).append(sample.verdict == verdict_pb2.VERDICT_PASSED)
+    problems = _problems(evaluation)
+    rates = {place[1]: fmean(passed) for place, passed in verdicts.items()}
+    if len(rates) < len(verdicts):
+        raise CommandError("Two of its sets have problems of the same ids; evaluate them one by one.")
+    found = difficulty.by_pass_rate(problems.values(), rates)
+    if not found:
+        raise CommandError("No sample of it has a verdict: nothing is known of its problems.")
+    try:
+        jsonl.write(found, out)
+    except OSError as error:
+        raise CommandError(f"{out} cannot be written: {error}.") from error
+    counts = Counter(problem.difficulty for problem in found)
+    said = ", ".join(f"{counts[level]} of {level}" for level in sorted(counts))
+    left = f"; {len(problems) - len(found)} without a verdict are left out" if len(found) < len(problems) else ""
+    say(f"{len(found)} problems are in {out}, by difficulty {said}{left}")
+
+
 def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], str]:
-    """Of a problem, by its set and its id. Raises CommandError where a set cannot be read, or is another by now."""
-    spec = evaluation.spec
-    sets = [entry.problems for entry in spec.suite] or [spec.problems]
-    found: dict[tuple[str, str], str] = {}
+    """Of a problem, by its set and its id. Raises what `_problems` raises."""
+    problems, first = _problems(evaluation), _sets(evaluation)[0].name
+    return lambda benchmark, problem: problems[(benchmark or first, problem)].prompt
+
+
+def _sets(evaluation: pb.Evaluation) -> list[problem_pb2.ProblemSetRef]:
+    return [entry.problems for entry in evaluation.spec.suite] or [evaluation.spec.problems]
+
+
+def _problems(evaluation: pb.Evaluation) -> dict[tuple[str, str], ProblemOf]:
+    """By set and id. Raises CommandError where a set cannot be read, or is another by now."""
+    sets = _sets(evaluation)
+    found: dict[tuple[str, str], ProblemOf] = {}
     for one in sets:
         try:
             loaded = ratchet_benchmarks.load(one.name, one.limit if one.HasField("limit") else None)
         except RatchetError as error:
-            raise CommandError(f"The problems of {one.name} are needed for their prompts: {error.message}.") from error
+            raise CommandError(f"The problems of {one.name} are needed: {error.message}.") from error
         if one.digest and loaded.digest != one.digest:
             raise CommandError(f"{one.name} has changed since it was evaluated; evaluate it again.")
-        found |= {(one.name, problem.id): problem.prompt for problem in loaded.problems}
-    return lambda benchmark, problem: found[(benchmark or sets[0].name, problem)]
+        found |= {(one.name, problem.id): problem for problem in loaded.problems}
+    return found
 
 
 def _samples(client: Client, id: str, benchmark: str, problem: str, verdict: str) -> Iterator[pb.Sample]:

@@ -12,7 +12,7 @@ from ratchet_cli.study.cells import Cell
 from ratchet_cli.study.plan import DEFAULT, Plan, Variant
 from ratchet_cli.study.ranges import Search
 from ratchet_cli.study.records import StudyFolder
-from ratchet_cli.study.results import Result, StudyResults, Summary, summaries
+from ratchet_cli.study.results import Reach, Result, StudyResults, Summary, reaches, summaries
 from ratchet_cli.study.work import Work
 from ratchet_cli.terminal.following import duration
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
@@ -103,6 +103,7 @@ class Study:
             create_time=results.create_time,
             results=results.results,
             summaries=results.summaries,
+            reaches=results.reaches,
             settings=results.settings,
             notes=[*results.notes, *notes],
             trials=trials.to_json(),
@@ -153,6 +154,7 @@ class Study:
             create_time=datetime.now(UTC).isoformat(timespec="seconds"),
             results=results,
             summaries=summaries(results),
+            reaches=reaches(results),
             settings={name: value for name, value in settings.items() if value},
             notes=notes,
         )
@@ -181,6 +183,10 @@ def show(found: StudyResults, kept: StudyFolder) -> None:
         [_row(one) for one in found.summaries],
         right=("runs", "tokens", "steps", "time", "memory"),
     )
+    if found.reaches:
+        first = found.reaches.variants[0].name
+        say(f"Tokens to a validation score of {found.reaches.score:.3f}, with which {first} ends:")
+        print_table(("", "runs", "tokens", f"minus {first}"), [_reach(one) for one in found.reaches.variants])
     for one in found.results:
         if one.fault:
             say(f"{one.variant}, seed {one.seed}: {one.fault}")
@@ -203,6 +209,14 @@ def _row(one: Summary) -> tuple[object, ...]:
         duration(one.seconds),
         f"{one.memory_bytes / 2**30:.2f} GiB",
     )
+
+
+def _reach(one: Reach) -> tuple[object, ...]:
+    mean = "-" if one.mean is None else f"{one.mean:,.0f}"
+    band = f" [{one.band.low:,.0f}, {one.band.high:,.0f}]" if one.band else ""
+    of = one.difference
+    difference = f"{of.value:+,.0f} [{of.low:+,.0f}, {of.high:+,.0f}]" if of else ""
+    return one.name, f"{one.reached} of {len(one.tokens)}", mean + band, difference
 
 
 def _signed(of: Estimate) -> str:

@@ -205,11 +205,11 @@ def _seeds(source: YamlFile, value: Any, first: int) -> list[int]:
 
 
 def _flat(fields: Mapping[Any, Any], above: str = "") -> dict[str, object]:
-    """{a: {b: 1}} as {"a.b": 1}; lists and texts stay whole."""
+    """{a: {b: 1}} as {"a.b": 1}; lists and texts stay whole, and so does what is empty: `curriculum: {}`."""
     found: dict[str, object] = {}
     for name, value in fields.items():
         path = f"{above}.{name}" if above else str(name)
-        found |= _flat(value, path) if isinstance(value, Mapping) else {path: value}
+        found |= _flat(value, path) if isinstance(value, Mapping) and value else {path: value}
     return found
 
 

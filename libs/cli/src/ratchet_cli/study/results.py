@@ -107,12 +107,41 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How many tokens a variant takes to a validation score."""
+
+    name: str
+    tokens: Mapping[int, int | None]
+    """By seed: trained on by the first validation that has the score; None where none has it."""
+    mean: float | None
+    """Of the seeds that come to it."""
+    band: Estimate | None
+    """With its 95 % interval over seeds; None unless two seeds or more, and all of them, come to it."""
+    difference: Estimate | None
+    """Minus the first variant, of seeds that both have, with its 95 % interval; None as `band`."""
+
+    @property
+    def reached(self) -> int:
+        """Seeds that come to it."""
+        return sum(tokens is not None for tokens in self.tokens.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    score: float
+    """The mean over its seeds of the last validation of the first variant."""
+    variants: Sequence[Reach]
+
+
+@dataclass(frozen=True, slots=True)
 class StudyResults:
     title: str
     create_time: str
     """ISO 8601, UTC."""
     results: Sequence[Result]
     summaries: Sequence[Summary]
+    reaches: Reaches | None
+    """None where there is one variant, or no validation."""
     settings: Mapping[str, str]
     notes: Sequence[str] = ()
     trials: Sequence[Mapping[str, Any]] = ()
@@ -129,11 +158,17 @@ class StudyResults:
 
 def summaries(results: Sequence[Result]) -> list[Summary]:
     """In the order of the results. The first variant is what the others are compared with."""
-    by_variant: dict[str, list[Result]] = {}
+    variants = by_variant(results)
+    baseline = next(iter(variants), "")
+    return [_summary(name, of, variants[baseline] if name != baseline else ()) for name, of in variants.items()]
+
+
+def by_variant(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """In the order of the results."""
+    found: dict[str, list[Result]] = {}
     for one in results:
-        by_variant.setdefault(one.variant, []).append(one)
-    baseline = next(iter(by_variant), "")
-    return [_summary(name, of, by_variant[baseline] if name != baseline else ()) for name, of in by_variant.items()]
+        found.setdefault(one.variant, []).append(one)
+    return found
 
 
 def _summary(name: str, results: Sequence[Result], baseline: Sequence[Result]) -> Summary:
@@ -167,3 +202,44 @@ def paired(baseline: Sequence[Result], candidate: Sequence[Result]) -> Estimate 
 
 def _scores(results: Sequence[Result]) -> dict[int, float]:
     return {one.seed: one.pass_at_1.value for one in results if one.pass_at_1}
+
+
+def reaches(results: Sequence[Result]) -> Reaches | None:
+    """None where there is one variant, or where the first one was not validated."""
+    variants = {name: [one for one in of if not one.fault] for name, of in by_variant(results).items()}
+    first = next(iter(variants.values()), [])
+    ends = [scores[-1] for one in first if (scores := _validations(one.points))]
+    if len(variants) < 2 or not ends:
+        return None
+    score = fmean(ends)
+    baseline = {one.seed: tokens_to(one.points, score) for one in first}
+    found = [_reach(name, of, score, baseline if place else {}) for place, (name, of) in enumerate(variants.items())]
+    return Reaches(score, found)
+
+
+def tokens_to(points: Sequence[Point], score: float) -> int | None:
+    """Trained on by the first validation that is so high; 0 where the base is. None where none is."""
+    return next((one.tokens for one in points if one.validation is not None and one.validation >= score), None)
+
+
+def _reach(name: str, results: Sequence[Result], score: float, baseline: Mapping[int, int | None]) -> Reach:
+    """`baseline`: of the first variant, which has none itself."""
+    tokens = {one.seed: tokens_to(one.points, score) for one in results}
+    reached = [float(one) for one in tokens.values() if one is not None]
+    pairs = [(tokens[seed], before) for seed, before in baseline.items() if seed in tokens]
+    differences = [float(after - before) for after, before in pairs if after is not None and before is not None]
+    return Reach(
+        name=name,
+        tokens=tokens,
+        mean=fmean(reached) if reached else None,
+        band=_band(reached, len(tokens)),
+        difference=_band(differences, len(pairs)),
+    )
+
+
+def _band(values: Sequence[float], wanted: int) -> Estimate | None:
+    return mean_of_runs(values) if len(values) == wanted and wanted > 1 else None
+
+
+def _validations(points: Sequence[Point]) -> list[float]:
+    return [one.validation for one in points if one.step and one.validation is not None]

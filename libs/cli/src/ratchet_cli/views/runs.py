@@ -50,6 +50,17 @@ def form(value: pb.PromptForm.ValueType) -> str:
     return pb.PromptForm.Name(value or pb.PROMPT_FORM_CHAT).removeprefix("PROMPT_FORM_").lower()
 
 
+def stage(one: pb.CurriculumStage) -> str:
+    """What it selects, and when it ends."""
+    low = f" from {one.min_difficulty}" if one.HasField("min_difficulty") else ""
+    high = f" up to {one.max_difficulty}" if one.HasField("max_difficulty") else ""
+    selected = [f"difficulty{low}{high}"] if low or high else []
+    selected += [f"tagged {' or '.join(one.tags)}"] if one.tags else []
+    ends = [f"{one.steps} steps"] if one.HasField("steps") else []
+    ends += [f"a pass rate of {one.pass_rate:g}"] if one.HasField("pass_rate") else []
+    return f"{', '.join(selected) or 'all problems'}; to {' or '.join(ends) or 'the end of the run'}"
+
+
 def reward(spec: pb.RewardSpec) -> str:
     """In a line; empty where there is none."""
     if not spec.components:

@@ -10,6 +10,7 @@ from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.curriculum import Kind
 from trainer_service.domain.plugins import Installed
 from trainer_service.domain.ports import (
     FetchedModel,
@@ -267,7 +268,8 @@ class MemoryProblems:
             raise NotFound(f"there is no problem set {ref.name!r}")
         size = min(ref.limit or self.size, self.size)
         prints = tuple(f"{ref.name}/{index}" for index in range(size))
-        return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints)
+        kinds = tuple(Kind(1 + index % 5) for index in range(size))
+        return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints, kinds=kinds)
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return replace(await self.look_up(ref), form="chat")

@@ -8,6 +8,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_problems import data_digest, examine, fingerprint
 from ratchet_problems import pairs as pair_files
+from trainer_service.domain.curriculum import Kind
 from trainer_service.domain.plugins import PREFIX, PluginKind, dataset_of, missing
 from trainer_service.domain.ports import FoundSet, Plugins
 from trainer_service.domain.spec import ProblemSetRef
@@ -64,4 +65,5 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         faults,
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+        kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
     )

@@ -28,8 +28,9 @@ def below_the_base_in_validation(series: Series, thresholds: Thresholds) -> str:
 
 def below_the_base_in_training(series: Series, thresholds: Thresholds) -> str:
     """The share of sampled programs that pass, in the last five steps against the first three, whose samples are nearly
-    the base's. Completions of one prompt are alike, so that prompts are counted: `groups`."""
-    if len(series) < IN_A_ROW + LATEST:
+    the base's. Completions of one prompt are alike, so that prompts are counted: `groups`. A curriculum draws other
+    problems later, and often harder ones: nothing is said of it."""
+    if len(series) < IN_A_ROW + LATEST or "stage" in series[-1]:
         return ""
     first, last = _passed(series[:IN_A_ROW]), _passed(series[-LATEST:])
     if first is None or last is None or not _is_below(*last, *first, thresholds.collapse_confidence):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import ratchet_rewards
 from ratchet_kit.work import Priority
 from ratchet_rewards import Reward
+from trainer_service.domain import curriculum
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.footprint import LEAST_TOKENS, fitting
 from trainer_service.domain.forecast import training
@@ -38,6 +39,11 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         else spec.resources.accelerators_per_node,
         device=spec.resources.device or limits.devices[0],
     )
+    hyperparameters = (
+        _hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
+        if algorithm
+        else spec.hyperparameters
+    )
     return replace(
         spec,
         base=found.base.ref if found.base else spec.base,
@@ -45,9 +51,8 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         pairs=found.pairs.ref if found.pairs else spec.pairs,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
         resources=resources,
-        hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
-        if algorithm
-        else spec.hyperparameters,
+        hyperparameters=hyperparameters,
+        curriculum=spec.curriculum and curriculum.completed(spec.curriculum, hyperparameters.group_size),
         reward=_reward(spec.reward, algorithm, found),
         loggers=spec.loggers or LOGGERS,
         plugins=pinned(spec.plugins, found.plugins),

@@ -12,6 +12,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
 from ratchet_rewards import Registered
 from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.curriculum import Kind
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.plugins import Installed
 from trainer_service.domain.recipes import Recipe
@@ -319,6 +320,8 @@ class FoundSet:
     """The id of one that has none, where there is one."""
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
+    kinds: tuple[Kind, ...] = ()
+    """Of its problems; empty for pairs."""
 
 
 class ProblemSets(Protocol):

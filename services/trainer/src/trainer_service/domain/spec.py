@@ -6,6 +6,7 @@ from enum import StrEnum
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
+from trainer_service.domain.curriculum import Curriculum
 from trainer_service.domain.plugins import Plugin
 from trainer_service.domain.thresholds import Thresholds
 
@@ -190,6 +191,8 @@ class RunSpec:
     """Of RL: those of which the training ranks' work is traced."""
     experiment: str = ""
     """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
+    curriculum: Curriculum | None = None
+    """None: passes over all problems."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""
     environment: EnvironmentSpec | None = None

@@ -8,8 +8,9 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_model_name
 from ratchet_kit.work import Priority
 from ratchet_rewards import Combination, Reward
-from trainer_service.domain import plugins, verl_settings
+from trainer_service.domain import curriculum, plugins, verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.curriculum import Curriculum
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.references import Found
@@ -107,6 +108,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     else:
         verl_settings.check_used(spec, algorithm, faults)
         _check_plugins(spec, algorithm, faults)
+    if spec.curriculum:
+        _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
     hyperparameters = Faults()
     _check_each(spec.hyperparameters, algorithm, hyperparameters)
     faults.under("hyperparameters").extend(hyperparameters.violations)
@@ -183,6 +186,22 @@ def _check_plugins(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
             faults.unless(not algorithm.has_greedy, field, greedy)
             gdpo = "must not be advantage: gdpo has advantages of its own"
             faults.unless(spec.reward.combination != Combination.GDPO, field, gdpo)
+
+
+def _check_curriculum(spec: RunSpec, wanted: Curriculum, found: Found, algorithm: Algorithm, faults: Faults) -> None:
+    if not algorithm.is_online:
+        faults.add("curriculum", f"must be absent: {algorithm.name.upper()} goes through its data in passes")
+        return
+    own = any(plugin.kind == PluginKind.SAMPLER for plugin in spec.plugins)
+    faults.unless(not own, "curriculum", "must be absent: a sampler of one's own draws the problems")
+    curriculum.check(
+        wanted,
+        kinds=found.problems.kinds if found.problems else None,
+        steps=spec.steps,
+        batch_size=spec.hyperparameters.batch_size,
+        group_size=spec.hyperparameters.group_size,
+        faults=faults.under("curriculum"),
+    )
 
 
 def _check_problems(found: Found, faults: Faults) -> None:

@@ -17,6 +17,7 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec import Hyperparameters
+from trainer_service.job.curriculum import Gathered
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
@@ -44,6 +45,7 @@ class Rollouts:
     weights: Any
     submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
+    evidence: Gathered = field(default_factory=Gathered)
     last_fault: str = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
@@ -82,6 +84,7 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
         config = SimpleNamespace(data=batch, actor_rollout_ref=actor, trainer=SimpleNamespace())
         built = RatchetTrainer(config, session, Future())
         built.trainer_mode, built.actor_rollout_wg, built.timing_raw = "sync", Ranks(), {"gen": 0.5}
+        built._draws = None
         built.rollouts = built.agent_loop_manager = Rollouts(built._weights)
         built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
         built.global_steps = 0

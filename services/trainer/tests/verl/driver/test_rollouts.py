@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from ratchet_problems import CallTest, Message, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
+from trainer_service.job.curriculum import Evidence
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.verl.driver.rollouts import Group, Prompted, Rollouts, Weights, _fields
 
@@ -280,6 +281,16 @@ def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
     assert rollouts.made(1).greedy_mean == 0.25
     assert policy.temperatures == {2.0, 0.0}  # of step 1, and the greedy one's
     assert rollouts.made(1).tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
+
+
+def test_a_group_tells_how_far_its_rewards_are_apart(build, monkeypatch):
+    rollouts = build(Policy(), Environment(), fewest=2, limit=0.0)
+    published(rollouts, monkeypatch)
+    of_group = Evidence.of(2, [True] * 4, [0.0, 1.0, 1.0, 1.0])  # a score is cut to 1
+    assert rollouts.evidence.take() == [of_group, replace(of_group, place=0)]  # as drawn, b before a
+    lone = build(Policy(), Environment(faulty={"0", "1", "2"}), fewest=2)
+    published(lone, monkeypatch)
+    assert lone.evidence.take() == []
 
 
 @pytest.mark.parametrize("options", [{"policy": Policy(broken={GREEDY})}, {"environment": Environment(faulty={"9"})}])

@@ -767,6 +767,95 @@ class Plugin(_message.Message):
 Global___Plugin: _TypeAlias = Plugin  # noqa: Y015
 
 @_typing.final
+class Curriculum(_message.Message):
+    """Which problems the steps of RL draw, and when: docs/training.md. INVALID_ARGUMENT for an algorithm that learns from examples or
+    pairs, and beside a sampler of one's own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPLORATION_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    exploration: _builtins.float
+    """The share of draws in which any problem is as likely as another; the others go by how far the rewards of a problem's groups
+    were apart so far. 1: all draws. Absent: 0.1, or 1 where group_size is 1.
+    """
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurriculumStage]:
+        """One after the other. None: all problems, from the first step to the last."""
+
+    def __init__(
+        self,
+        *,
+        exploration: _builtins.float | None = ...,
+        stages: _abc.Iterable[Global___CurriculumStage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exploration", b"_exploration", "exploration", b"exploration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exploration", b"_exploration", "exploration", b"exploration", "stages", b"stages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__exploration: _TypeAlias = _typing.Literal["exploration"]  # noqa: Y015
+    _WhichOneofArgType__exploration: _TypeAlias = _typing.Literal["_exploration", b"_exploration"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exploration) -> _WhichOneofReturnType__exploration | None: ...
+
+Global___Curriculum: _TypeAlias = Curriculum  # noqa: Y015
+
+@_typing.final
+class CurriculumStage(_message.Message):
+    """The problems that all of it selects; INVALID_ARGUMENT where these are fewer than a step draws."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_DIFFICULTY_FIELD_NUMBER: _builtins.int
+    MAX_DIFFICULTY_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    PASS_RATE_FIELD_NUMBER: _builtins.int
+    min_difficulty: _builtins.int
+    """1 to 5, as the problems have it. Absent: no bound."""
+    max_difficulty: _builtins.int
+    steps: _builtins.int
+    """Its end: after so many steps, or once the pass rate of its problems is estimated to be so high, whichever comes first. The
+    last stage has no end, any other has one.
+    """
+    pass_rate: _builtins.float
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those that have one of them; none: all."""
+
+    def __init__(
+        self,
+        *,
+        min_difficulty: _builtins.int | None = ...,
+        max_difficulty: _builtins.int | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        steps: _builtins.int | None = ...,
+        pass_rate: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_difficulty", b"_max_difficulty", "_min_difficulty", b"_min_difficulty", "_pass_rate", b"_pass_rate", "_steps", b"_steps", "max_difficulty", b"max_difficulty", "min_difficulty", b"min_difficulty", "pass_rate", b"pass_rate", "steps", b"steps"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_difficulty", b"_max_difficulty", "_min_difficulty", b"_min_difficulty", "_pass_rate", b"_pass_rate", "_steps", b"_steps", "max_difficulty", b"max_difficulty", "min_difficulty", b"min_difficulty", "pass_rate", b"pass_rate", "steps", b"steps", "tags", b"tags"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_difficulty: _TypeAlias = _typing.Literal["max_difficulty"]  # noqa: Y015
+    _WhichOneofArgType__max_difficulty: _TypeAlias = _typing.Literal["_max_difficulty", b"_max_difficulty"]  # noqa: Y015
+    _WhichOneofReturnType__min_difficulty: _TypeAlias = _typing.Literal["min_difficulty"]  # noqa: Y015
+    _WhichOneofArgType__min_difficulty: _TypeAlias = _typing.Literal["_min_difficulty", b"_min_difficulty"]  # noqa: Y015
+    _WhichOneofReturnType__pass_rate: _TypeAlias = _typing.Literal["pass_rate"]  # noqa: Y015
+    _WhichOneofArgType__pass_rate: _TypeAlias = _typing.Literal["_pass_rate", b"_pass_rate"]  # noqa: Y015
+    _WhichOneofReturnType__steps: _TypeAlias = _typing.Literal["steps"]  # noqa: Y015
+    _WhichOneofArgType__steps: _TypeAlias = _typing.Literal["_steps", b"_steps"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_difficulty) -> _WhichOneofReturnType__max_difficulty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_difficulty) -> _WhichOneofReturnType__min_difficulty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_rate) -> _WhichOneofReturnType__pass_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__steps) -> _WhichOneofReturnType__steps | None: ...
+
+Global___CurriculumStage: _TypeAlias = CurriculumStage  # noqa: Y015
+
+@_typing.final
 class RunSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -796,6 +885,7 @@ class RunSpec(_message.Message):
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
     PROFILE_STEPS_FIELD_NUMBER: _builtins.int
     EXPERIMENT_FIELD_NUMBER: _builtins.int
+    CURRICULUM_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -870,6 +960,10 @@ class RunSpec(_message.Message):
     def profile_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RL: steps of which the training ranks' work is traced, 10 at most; ListRunFiles has the traces."""
 
+    @_builtins.property
+    def curriculum(self) -> Global___Curriculum:
+        """Absent: passes over all problems, in an order that the seed decides."""
+
     def __init__(
         self,
         *,
@@ -899,10 +993,11 @@ class RunSpec(_message.Message):
         environment: _environment_pb2.EnvironmentSpec | None = ...,
         profile_steps: _abc.Iterable[_builtins.int] | None = ...,
         experiment: _builtins.str = ...,
+        curriculum: Global___Curriculum | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "environment", b"environment", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

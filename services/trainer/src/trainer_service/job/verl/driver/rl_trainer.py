@@ -5,6 +5,7 @@ verl's loop (trainer/ppo/v1/trainer_base.py, `fit`) calls, for each step: `step`
 the step is reported, and only then does its checkpoint count.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,13 @@ from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ratchet_kit.statistics import Estimate
+from ratchet_problems import Problem
 from ratchet_rewards import Combination
+from trainer_service.domain.curriculum import Kind
 from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
+from trainer_service.job.curriculum import Draws
 from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
@@ -33,7 +37,7 @@ from trainer_service.job.verl.driver.advantages import with_baselines
 from trainer_service.job.verl.driver.datasets import prompt_ids, prompt_of, reply_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
-from trainer_service.job.verl.driver.samplers import PluginSampler
+from trainer_service.job.verl.driver.samplers import CurriculumSampler, PluginSampler
 from trainer_service.job.verl.driver.validation import validate
 from trainer_service.job.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
@@ -101,7 +105,10 @@ class RatchetTrainer(PPOTrainerSync):
     def _init_dataloader(self) -> None:
         """Raises InvalidArgument when the problems that have room make no batch, DataLoss when they have changed."""
         spec = self._session.job.spec
-        if draw := plugins.load(spec.plugins, PluginKind.SAMPLER):
+        self._draws: Draws | None = None
+        if spec.curriculum:
+            trainer_base.create_rl_sampler = lambda config, dataset: CurriculumSampler(self._drawing(dataset.problems))
+        elif draw := plugins.load(spec.plugins, PluginKind.SAMPLER):
             trainer_base.create_rl_sampler = lambda config, dataset: PluginSampler(draw, dataset.problems, spec.seed)
         super()._init_dataloader()
         check_data(spec.problems, self.train_dataset.digest)
@@ -110,6 +117,12 @@ class RatchetTrainer(PPOTrainerSync):
         self.train_dataset.fitting.require(self.config.data.train_batch_size)
         of_validation = self.val_dataset.fitting if self.val_dataset.problems else None
         self._excluded = left_out(self.train_dataset.fitting, of_validation)
+
+    def _drawing(self, problems: Sequence[Problem]) -> Draws:
+        spec = self._session.job.spec
+        assert spec.curriculum is not None
+        self._draws = Draws(spec.curriculum, [Kind(one.difficulty, one.tags) for one in problems], spec.seed)
+        return self._draws
 
     def _build_replay_buffer(self) -> Replay:
         sampler = self.config.trainer.v1.sampler
@@ -245,6 +258,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
         self._session.reporter.phase(Phase.UPDATING)
+        evidence = self.rollouts.evidence.take()
+        self._drawn = self._draws.learn(evidence) if self._draws else {}  # before the checkpoint of the step
         self._check_faults(metrics[FAULTS], self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n)
         metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
         if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
@@ -303,6 +318,7 @@ class RatchetTrainer(PPOTrainerSync):
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
+        measured |= self._drawn
         self._excluded, self._validated = {}, {}
         measured[TOKENS_SO_FAR] = self._session.schedule.tokens
         measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature

@@ -27,6 +27,7 @@ from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavaila
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
+from trainer_service.job.curriculum import Evidence, Gathered
 from trainer_service.job.episodes import Complete, Played, Player, Reply
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.rewarding import Earned, Rewarding
@@ -78,6 +79,8 @@ class Prompted:
     """A training prompt, and the weights that answer it: those that the engine had when it was drawn."""
 
     uid: str
+    index: int
+    """Of its problem."""
     problem: Problem
     step: int
     """That learns from it."""
@@ -119,7 +122,8 @@ class Rollouts:
     weights of the reward, that there are at the `last_step` of the run. A group of which fewer than `fewest` samples
     are left teaches nothing: a lone one would be its own baseline. `has_greedy`: each group has one completion more,
     the greedy one, whose reward is the baseline of the others; without it they teach nothing. `has_steps`: each answer
-    of an episode is rewarded. `has_turns`: they are counted, since the environment has several.
+    of an episode is rewarded. `has_turns`: they are counted, since the environment has several. `evidence` has what a
+    curriculum goes by.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
@@ -169,6 +173,7 @@ class Rollouts:
         self._last_step = last_step
         self._failure: Exception | None = None
         self._ended = threading.Event()
+        self.evidence = Gathered()
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
@@ -178,7 +183,7 @@ class Rollouts:
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             problem = self._problems[int(index)]
             seed = group_seed(self._seed, "train", step, problem.id, made.drawn[problem.id])
-            one = Prompted(str(uid), problem, step, seed, self._weights.policy_id, self._weights.step)
+            one = Prompted(str(uid), int(index), problem, step, seed, self._weights.policy_id, self._weights.step)
             made.places[one.uid] = len(made.places)
             made.drawn[problem.id] += 1
             self._steps[one.uid] = step
@@ -263,6 +268,10 @@ class Rollouts:
                 made.greedy[one.uid] = group.greedy
             if made.places[one.uid] == 0:
                 made.shown = (one.problem.id, group)
+            if group.samples:
+                passed = [sample.played.episode.turns[-1].grade.passed for sample in group.samples]
+                rewards = [sample.earned.before_length for sample in group.samples]
+                self.evidence.add(made.places[one.uid], Evidence.of(one.index, passed, rewards))
             made.tally.add([self._tallied(sample) for sample in group.samples], group.waits)
             made.ended = time.monotonic()
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.

@@ -1,4 +1,4 @@
-"""A sampler of others as verl's: the order in which steps draw problems."""
+"""A sampler of others, or a curriculum, as verl's: the order in which steps draw problems."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
@@ -8,6 +8,7 @@ from torch.utils.data import Sampler
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
+from trainer_service.job.curriculum import Draws
 
 
 class PluginSampler(Sampler[int]):
@@ -37,3 +38,24 @@ class PluginSampler(Sampler[int]):
                 yield place
             if not drawn:
                 raise InvalidArgument(f"the sampler drew nothing in pass {number}")
+
+
+class CurriculumSampler(Sampler[int]):
+    """Draws without an end. What they go by is kept with the data position, in the checkpoint: torchdata asks a sampler
+    that has these two methods for its state, in place of drawing again up to where it was."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+
+    def __len__(self) -> int:
+        return len(self._draws)
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield self._draws.draw()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._draws.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._draws.restore(state)
