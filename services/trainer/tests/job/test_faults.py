@@ -4,7 +4,7 @@ import pytest
 
 from ratchet_kit.errors import DataLoss, Unavailable
 from trainer_service.domain.spec import ProblemSetRef
-from trainer_service.job.faults import check_data, check_faults, check_probabilities
+from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.5e-7, 0.01])
@@ -33,3 +33,32 @@ def test_what_is_trained_on_is_what_is_on_record():
     check_data(ProblemSetRef("mine.jsonl"), "sha256:b")
     with pytest.raises(DataLoss, match=r"mine\.jsonl has changed since the run was created: it was sha256:a"):
         check_data(recorded, "sha256:b")
+
+
+IDS = {4: "sha256:four", 5: "sha256:five"}
+
+
+def sampled(version: int, policy_id: str) -> dict[str, object]:
+    return {"max_global_steps": version, "policy_id": policy_id}
+
+
+def test_samples_are_of_the_weights_before_the_step_or_of_those_one_older_where_that_may_be():
+    fresh, stale = sampled(5, "sha256:five"), sampled(4, "sha256:four")
+    assert check_versions(6, [fresh, fresh], IDS, max_staleness=0)
+    assert not check_versions(6, [stale, stale], IDS, max_staleness=1)
+    assert not check_versions(6, [fresh, stale], IDS, max_staleness=1)
+
+
+@pytest.mark.parametrize(
+    ("sample", "max_staleness", "reason"),
+    [
+        (sampled(4, "sha256:four"), 0, "step 6: a sample is of the weights after step 4, which is too old"),
+        (sampled(3, "sha256:three"), 1, "of the weights after step 3"),
+        (sampled(6, "sha256:six"), 1, "of the weights after step 6"),
+        (sampled(4, "sha256:five"), 1, "of sha256:five, and the weights after step 4 are sha256:four"),
+        (sampled(5, "sha256:four"), 1, "of sha256:four, and the weights after step 5 are sha256:five"),
+    ],
+)
+def test_a_sample_of_other_weights_than_its_own_is_not_learned_from(sample, max_staleness: int, reason: str):
+    with pytest.raises(DataLoss, match=reason):
+        check_versions(6, [sampled(5, "sha256:five"), sample], IDS, max_staleness)

@@ -35,6 +35,8 @@ def test_what_was_sent_is_kept_where_changes_are_sent_next() -> None:
     """In float32 one copy of four bytes a value; in bfloat16 two of two bytes, and half the activations."""
     passes, no_layers = Passes(0, recomputed=True), Shape(1_000_000, layers=0, hidden=0, inner=0, vocabulary=0)
     assert training(no_layers).bytes(passes) == training(no_layers, width=2).bytes(passes)
+    beside = Training(no_layers, 416, 1, 1, "cpu", 4, max_staleness=1)
+    assert beside.bytes(passes) == training(no_layers).bytes(passes) + 4_000_000
     on_gpu = [training(no_layers, device="cuda", width=width).bytes(passes) for width in (4, 2)]
     assert on_gpu[0] == on_gpu[1] < training(no_layers).bytes(passes) - 4_000_000
 

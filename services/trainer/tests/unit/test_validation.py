@@ -127,11 +127,44 @@ def test_of_many_loggers_few_are_looked_at(make_spec: Any) -> None:
         (Hyperparameters(overlong_penalty=-0.5), "overlong_penalty"),
         (Hyperparameters(overlong_penalty=0.5, overlong_buffer=0.0), "overlong_buffer"),
         (Hyperparameters(overlong_buffer=0.5), "overlong_buffer"),  # nothing is punished
+        (Hyperparameters(max_staleness=2), "max_staleness"),
+        (Hyperparameters(max_staleness=-1), "max_staleness"),
     ],
 )
 def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:
     spec = make_spec(hyperparameters=hyperparameters, resources=Resources(accelerators_per_node=2))
     assert set(named(spec)) == {f"spec.hyperparameters.{field}"}
+
+
+@pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])
+def test_every_algorithm_of_rewards_may_learn_beside_generation(algorithm: str, make_spec: Any) -> None:
+    assert named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(max_staleness=1))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"validate_every": 1}, "must be 0: validate_every is 1, and nothing is made ahead over a checkpoint"),
+        ({"checkpoint_every": 1}, "must be 0: checkpoint_every is 1, and nothing is made ahead over a checkpoint"),
+        ({"steps": 1}, "must be 0: there is one step, and nothing to be made ahead"),
+    ],
+)
+def test_where_nothing_could_be_made_ahead_staleness_is_refused(changes: Any, reason: str, make_spec: Any) -> None:
+    spec = make_spec(hyperparameters=Hyperparameters(max_staleness=1), **changes)
+    assert named(spec) == {"spec.hyperparameters.max_staleness": reason}
+    assert named(replace(spec, hyperparameters=Hyperparameters(max_staleness=0))) == {}
+
+
+def test_stale_samples_are_not_learned_from_unweighed(make_spec: Any) -> None:
+    unweighed = ("algorithm.rollout_correction.rollout_is=null",)
+    spec = make_spec(hyperparameters=Hyperparameters(max_staleness=1), verl_overrides=unweighed)
+    assert set(named(spec)) == {"spec.verl_overrides[0]"}
+    assert named(replace(spec, hyperparameters=Hyperparameters())) == {}
+
+
+def test_examples_are_never_stale(make_spec: Any) -> None:
+    spec = make_spec(algorithm="sft", hyperparameters=Hyperparameters(max_staleness=1))
+    assert set(named(spec)) == {"spec.hyperparameters.max_staleness"}
 
 
 @pytest.mark.parametrize("algorithm", ["rloo", "dapo"])

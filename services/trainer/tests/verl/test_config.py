@@ -153,7 +153,12 @@ def test_a_job_after_one_that_ran_out_of_memory_takes_half_as_much_at_a_time(
     assert (first[name], second[name]) == ("False", "True")
 
 
-def test_in_bfloat16_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job: Any) -> None:
+def test_in_bfloat16_and_where_they_may_be_stale_samples_are_weighted_by_how_likely_the_trainer_finds_them(
+    make_job: Any, make_complete_spec: Any
+) -> None:
+    beside = make_job(make_complete_spec(hyperparameters=Hyperparameters(max_staleness=1)))
+    assert settings(rl_overrides(beside, None))["algorithm.rollout_correction.rollout_is"] == "token"
+    assert (beside.keeps_sent, make_job().keeps_sent, make_job(dtype="bfloat16").keeps_sent) == (True, False, True)
     correction = "algorithm.rollout_correction.rollout_is"
     assert correction not in settings(rl_overrides(make_job(), None))
     assert settings(rl_overrides(make_job(dtype="bfloat16"), None))[correction] == "token"

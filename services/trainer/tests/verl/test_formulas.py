@@ -13,11 +13,13 @@ from tensordict import TensorDict  # noqa: E402
 from verl.protocol import DataProto  # noqa: E402
 from verl.trainer.ppo.core_algos import get_kl_controller  # noqa: E402
 from verl.trainer.ppo.ray_trainer import apply_kl_penalty  # noqa: E402
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch  # noqa: E402
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
+from trainer_service.job.verl import metrics as names  # noqa: E402
 from trainer_service.job.verl.config import rl_overrides  # noqa: E402
 from trainer_service.job.verl.driver.advantages import with_baselines  # noqa: E402
 from trainer_service.job.verl.rank import losses  # noqa: E402
@@ -173,6 +175,10 @@ class Update:
         self.before = -torch.rand(4, max(LENGTHS)) - 0.5
         self.now = self.before + 0.4 * torch.randn(4, max(LENGTHS))
         self.base = self.before + 0.2
+        self.engine = self.before
+        """By which the samples were made."""
+        self.weights: torch.Tensor | None = None
+        """Of the samples, where they come with the batch."""
         self.advantages = over_tokens([1.0, -0.5, 0.25, -1.0])
 
     def by_verl(self, config: DictConfig) -> tuple["torch.Tensor", "torch.Tensor", dict[str, Any]]:
@@ -195,6 +201,9 @@ class Update:
             },
             batch_size=4,
         )
+        data["rollout_log_probs"] = nested(self.engine)
+        if self.weights is not None:
+            data["rollout_is_weights"] = nested(self.weights)
         tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=sum(LENGTHS), global_batch_size=4)
         actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
         loss, metrics = losses.policy_loss(actor, output, data)
@@ -274,6 +283,45 @@ def test_cispo_clips_the_weight_of_a_token_and_not_its_gradient(configure: Any) 
     assert_is(update, configure("cispo", clip_low=1.0), objective)
     _, gradient, _ = update.by_verl(configure("cispo", clip_low=1.0))
     assert torch.count_nonzero(gradient) == sum(LENGTHS)  # of each token, clipped or not
+
+
+def weight(update: Update, now: "torch.Tensor") -> "torch.Tensor":
+    """Of each token of a sample that older weights have made, `update.engine`."""
+    return (now - update.engine).exp().clamp(max=2.0)
+
+
+def test_stale_samples_weigh_what_they_are_likelier_now(configure: Any) -> None:
+    """1 / sum_i |o_i| sum_i sum_t sg(min(pi / pi_engine, 2)) A grad log pi: truncated importance sampling. A batch
+    is learned from once, so that nothing is clipped (Yao et al. 2025; arXiv:2503.14476, equation 8, with r = 1)."""
+    update = Update()
+    update.engine = update.now - 0.8 * torch.randn(4, max(LENGTHS)).abs()
+
+    def objective(log_probs: "torch.Tensor") -> "torch.Tensor":
+        ratio = (log_probs - log_probs.detach()).exp()
+        return (weight(update, update.now) * update.advantages * ratio * MASK).sum() / sum(LENGTHS)
+
+    assert (weight(update, update.now) == 2.0).any()
+    assert_is(update, configure("grpo", max_staleness=1, mini_batch_size=4), objective)
+
+
+def test_stale_samples_of_several_updates_are_clipped_around_the_weights_before_them(configure: Any) -> None:
+    """1 / sum_i |o_i| sum_i sum_t min(pi_old / pi_engine, 2) min(r A, clip(r) A), r = pi / pi_old: the two ratios of
+    decoupled PPO (arXiv:2110.00641, section 3)."""
+    update, config = Update(), configure("grpo", max_staleness=1)
+    update.engine = update.before - 0.8 * torch.randn(4, max(LENGTHS)).abs()
+    batch = DataProto.from_single_dict(
+        {"old_log_probs": update.before, "rollout_log_probs": update.engine, "response_mask": MASK.long()}
+    )
+    batch, metrics = compute_rollout_correction_and_add_to_batch(batch, config.algorithm.rollout_correction)
+    update.weights = batch.batch["rollout_is_weights"]
+
+    def objective(log_probs: "torch.Tensor") -> "torch.Tensor":
+        surrogate = update.surrogate(update.token_ratio(log_probs))
+        return (weight(update, update.before) * surrogate * MASK).sum() / sum(LENGTHS)
+
+    assert_is(update, config, objective)
+    expected = (weight(update, update.before) * MASK).sum() / sum(LENGTHS)
+    assert names.rename(metrics, names.RL_NAMES)["importance_mean"] == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "dr_grpo", "gspo"])

@@ -197,9 +197,14 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
 
 
 @pytest.mark.timeout(900)  # three jobs
-async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: World, run_spec: Any) -> None:
+@pytest.mark.parametrize("max_staleness", [0, 1])
+async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
+    world: World, run_spec: Any, max_staleness: int
+) -> None:
     spec, reports = run_spec(), world.reports
-    changing = replace(spec.hyperparameters, temperature_end=0.7, learning_rate_schedule="linear")
+    changing = replace(
+        spec.hyperparameters, temperature_end=0.7, learning_rate_schedule="linear", max_staleness=max_staleness
+    )
     spec = replace(spec, hyperparameters=changing)
     async with world.running(world.job(spec)) as job:
         # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
@@ -218,8 +223,15 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: W
         assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
         assert checkpoint.policy_id == reports.steps[checkpoint.step].policy_id
         assert checkpoint.validation.low <= checkpoint.validation_score <= checkpoint.validation.high
-    for step in reports.steps.values():
-        assert step.metrics["logprob_diff_mean"] < 1e-3
+    # Nothing is made ahead over the checkpoint of step 2.
+    stale = [reports.steps[number].metrics["staleness_mean"] for number in (1, 2, 3, 4)]
+    assert stale == [0, max_staleness, 0, max_staleness]
+    for number, step in reports.steps.items():
+        if number in (1, 3):
+            assert step.metrics["logprob_diff_mean"] < 1e-3
+        if max_staleness:
+            assert step.metrics["importance_mean"] == pytest.approx(1, abs=1e-4 if number in (1, 3) else 0.1)
+            assert ("time_overlapped_s" in step.metrics) == (number in (2, 4))
         assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
     assert [reports.steps[number].metrics["temperature"] for number in (1, 2, 3, 4)] == pytest.approx(
         [1, 0.9, 0.8, 0.7]

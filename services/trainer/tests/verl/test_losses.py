@@ -120,6 +120,12 @@ def test_gradients_are_those_with_a_pass_of_its_own(level: str | None, entropy: 
     assert expected.abs().max() > 0
     assert torch.allclose(found, expected, rtol=1e-5, atol=1e-7)
     assert {losses.ENTROPY, losses.GAP_MEAN, losses.GAP_MAX, "actor/pg_clipfrac"} <= set(metrics)
+    assert (losses.IMPORTANCE in metrics) is (level is not None)
+    if level == "token":
+        ratios = torch.cat([a - b for row, (a, b) in enumerate(zip(own, engine, strict=True)) if row != LOST]).exp()
+        found = {name: metrics[name].aggregate() for name in (losses.IMPORTANCE, losses.IMPORTANCE_CLIPPED)}
+        assert found[losses.IMPORTANCE] == pytest.approx(float(ratios.clamp(max=2).mean()), rel=1e-4)
+        assert found[losses.IMPORTANCE_CLIPPED] == pytest.approx(float((ratios > 2).float().mean()), rel=1e-4)
     assert "old_log_probs" not in once
 
 

@@ -80,6 +80,7 @@ _RL = Hyperparameters(
     kl_in_reward=False,
     overlong_penalty=0.0,
     overlong_buffer=0.2,
+    max_staleness=0,
 )
 _SFT = Hyperparameters(
     learning_rate=1e-5,

@@ -61,6 +61,7 @@ class Training:
     """Of one number: 4 in float32, 2 in bfloat16."""
     has_reference: bool = False
     has_critic: bool = False
+    max_staleness: int = 0
 
     @classmethod
     def of(
@@ -76,13 +77,15 @@ class Training:
             activation_bytes=activation_bytes,
             has_reference=bool(hyper.kl_coefficient),
             has_critic=has_critic,
+            max_staleness=hyper.max_staleness or 0,
         )
 
     def bytes(self, passes: Passes) -> int:
         """The peak: on CPU of all processes on one machine, on CUDA of one GPU."""
         rank = self._kept() + self._pass(passes)
         if self.device == "cpu":
-            copies = 1 if self.activation_bytes == 4 else 2  # those that are sent, and those that were, for the changes
+            # Those that are sent, and those that were: for the changes, or for an engine that is lost beside an update.
+            copies = 2 if self.activation_bytes < 4 or self.max_staleness else 1
             sent = copies * self.shape.parameters * self.activation_bytes
             return self.ranks_per_node * (rank + PROCESS) + sent + JOB
         return rank + PROCESS

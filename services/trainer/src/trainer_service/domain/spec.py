@@ -111,6 +111,7 @@ class Hyperparameters:
     kl_in_reward: bool | None = None
     overlong_penalty: float | None = None
     overlong_buffer: float | None = None
+    max_staleness: int | None = None
     dpo_beta: float | None = None
 
     def over(self, second: "Hyperparameters") -> "Hyperparameters":

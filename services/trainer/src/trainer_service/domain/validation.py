@@ -41,6 +41,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "kl_in_reward": {},
     "overlong_penalty": {"at_least": 0, "at_most": 1},
     "overlong_buffer": {"above": 0, "at_most": 1},
+    "max_staleness": {"at_least": 0, "at_most": 1},
     "dpo_beta": {"above": 0, "at_most": 100},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
@@ -301,6 +302,7 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
     """The values against one another, and against what the references lead to."""
     taken, ranks = spec.hyperparameters, spec.resources.ranks
     _check_batches(taken, ranks, limits, faults.under("hyperparameters"))
+    _check_staleness(spec, faults)
     room = (found.base.max_tokens if found.base else 0) or limits.max_tokens
     faults.unless(
         taken.max_tokens <= room,
@@ -316,6 +318,20 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
         ref, size = found.validation_problems.ref, found.validation_problems.size
         field = "validation_problems.limit" if ref.limit else "validation_problems.name"
         faults.add(field, f"must leave {least} problems or more, one for each rank, not {size}")
+
+
+def _check_staleness(spec: RunSpec, faults: Faults) -> None:
+    if not spec.hyperparameters.max_staleness:
+        return
+    field = "hyperparameters.max_staleness"
+    every = [name for name in ("validate_every", "checkpoint_every") if getattr(spec, name) == 1]
+    if every:
+        faults.add(field, f"must be 0: {every[0]} is 1, and nothing is made ahead over a checkpoint")
+    elif spec.steps == 1:
+        faults.add(field, "must be 0: there is one step, and nothing to be made ahead")
+    for index, override in enumerate(spec.verl_overrides):
+        if override == "algorithm.rollout_correction.rollout_is=null":
+            faults.add(f"verl_overrides[{index}]", "must not set it to null: it weighs samples that are stale")
 
 
 def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:

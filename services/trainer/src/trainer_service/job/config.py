@@ -79,6 +79,12 @@ class JobConfig(BaseModel):
         return self.spec.hyperparameters.passes(self.out_of_memory)
 
     @property
+    def keeps_sent(self) -> bool:
+        """Whether the weights that the engine was last sent are kept. Of bfloat16 few change in a step, and the changes
+        alone are sent. Where completions are made beside an update, an engine that is lost has to get them again."""
+        return self.dtype != "float32" or bool(self.spec.hyperparameters.max_staleness)
+
+    @property
     def probability_gap_limit(self) -> float:
         if self.max_probability_gap is not None:
             return self.max_probability_gap

@@ -56,21 +56,26 @@ class Player:
     def __init__(
         self,
         environment: Environment,
-        complete: Complete,
         detokenize: Callable[[Sequence[int]], str],
         reply: Reply,
         max_tokens: int,
     ) -> None:
         self._environment = environment
-        self._complete = complete
         self._detokenize = detokenize
         self._reply = reply
         self._max_tokens = max_tokens
 
     async def play(
-        self, problem: Problem, put: Prompt, prompt: Sequence[int], first: Completion, sampling: Sampling
+        self,
+        complete: Complete,
+        problem: Problem,
+        put: Prompt,
+        prompt: Sequence[int],
+        first: Completion,
+        sampling: Sampling,
     ) -> Played:
-        """`first`: the first answer to `prompt`; the later ones are drawn by `sampling`, each with a seed of its own.
+        """`first`: the first answer to `prompt`; `complete` draws the later ones by `sampling`, each with a seed of its
+        own.
 
         Raises Unavailable where the engine broke an answer off, or the platform could not judge one; InvalidArgument
         where the problem's tests can judge no program; else what `complete` raises.
@@ -100,5 +105,5 @@ class Player:
             log_probs += [0.0] * len(between)
             mask += [0] * len(between)
             seed = turn_seed(sampling.seed or 0, len(ends))
-            [completion] = await self._complete([*prompt, *tokens], replace(sampling, seed=seed, max_tokens=room))
+            [completion] = await complete([*prompt, *tokens], replace(sampling, seed=seed, max_tokens=room))
         return Played(episode, tokens, log_probs, mask, ends)

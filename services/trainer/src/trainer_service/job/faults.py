@@ -1,5 +1,8 @@
 """When a job has to end because it would learn from wrong data. Pure; each function raises with one sentence."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ratchet_kit.errors import DataLoss, Unavailable
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -15,6 +18,23 @@ def check_probabilities(step: int, gap: float, limit: float) -> None:
             f"step {step}: the rollout engine does not compute with the trained weights: token probabilities differ by"
             f" {gap:.4f} on average, more than {limit}"
         )
+
+
+def check_versions(step: int, tags: Sequence[Mapping[str, Any]], ids: Mapping[int, str], max_staleness: int) -> bool:
+    """Whether all samples are of the weights that learn from them. `tags`: of each sample, with its `policy_id` and the
+    step after which the trainer had these weights; `ids`: of the weights after each step, as they were sent.
+
+    Raises DataLoss for one of another policy id than that of its own weights, or of older weights than may be.
+    """
+    for tag in tags:
+        version = tag["max_global_steps"]
+        if not 0 <= step - 1 - version <= max_staleness:
+            raise DataLoss(f"step {step}: a sample is of the weights after step {version}, which is too old")
+        if tag["policy_id"] != (expected := ids.get(version)):
+            raise DataLoss(
+                f"step {step}: a sample is of {tag['policy_id']}, and the weights after step {version} are {expected}"
+            )
+    return all(tag["max_global_steps"] == step - 1 for tag in tags)
 
 
 def check_data(ref: ProblemSetRef, digest: str) -> None:

@@ -15,7 +15,7 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_benchmarks import Prompt
 from ratchet_environments import Episode, Outcome, Task
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Message, Problem
 from ratchet_quality.own import Sample
@@ -23,7 +23,7 @@ from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
 from trainer_service.job.curriculum import Evidence
 from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.verl.driver.rollouts import Group, Rollouts, Weights, _fields
+from trainer_service.job.verl.driver.rollouts import Group, Prompted, Rollouts, Weights, _fields
 
 pytestmark = pytest.mark.verl
 
@@ -133,6 +133,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
         has_greedy: bool = False,
         has_steps: bool = False,
         reply: Sequence[int] = (5, 6),
+        weights: Weights | None = None,
     ) -> Rollouts:
         return Rollouts(
             has_greedy=has_greedy,
@@ -142,7 +143,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
             background=background,
             policy=policy,
             environment=environment,
-            weights=Weights(push=push, policy_id="sha256:mine"),
+            weights=weights or Weights(push=push, policy_id="sha256:mine"),
             put=lambda problem: put,
             tokenize=lambda prompt: [7, 8],
             detokenize=lambda tokens: words or str(tokens[0]),
@@ -211,11 +212,11 @@ def test_samples_are_drawn_by_seeds_of_run_step_and_problem(build):
     assert len({*drawn[0], *drawn[2]}) == 6
 
 
-def step_of(*uids: str) -> TensorDict:
+def step_of(*uids: str, step: int = 1) -> TensorDict:
     """The prompts of a step."""
     problems = np.arange(len(uids) * 2, 0, -2, dtype=object) - 2
     prompts = tu.get_tensordict({"uid": np.array(uids, dtype=object), "index": problems})
-    tu.assign_non_tensor_data(prompts, "global_steps", 1)
+    tu.assign_non_tensor_data(prompts, "global_steps", step)
     return prompts
 
 
@@ -223,8 +224,8 @@ def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     """Samples of each group of a step, and whether it was complete."""
     groups: dict[str, tuple[int, bool]] = {}
 
-    def put(uid: str, group: Group, step: int, complete: bool) -> None:
-        groups[uid] = (len(group.samples), complete)
+    def put(one: Prompted, group: Group, complete: bool) -> None:
+        groups[one.uid] = (len(group.samples), complete)
 
     monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
     rollouts.generate_sequences(step_of("b", "a"))
@@ -257,7 +258,7 @@ def test_what_is_abandoned_is_not_published(build, monkeypatch):
 
     groups: list[str] = []
     monkeypatch.setattr(
-        "trainer_service.job.verl.driver.rollouts._put", lambda uid, group, step, complete: groups.append(uid)
+        "trainer_service.job.verl.driver.rollouts._put", lambda one, group, complete: groups.append(one.uid)
     )
     rollouts = build(Slow(), Environment())
     rollouts.generate_sequences(step_of("b", "a"))
@@ -277,9 +278,9 @@ def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
     rollouts = build(policy, Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), has_greedy=True)
     assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
     assert [rollouts.greedy_of(uid) for uid in ("a", "b", "pad")] == [0.25, 0.25, 0.0]
-    assert rollouts.greedy_mean == 0.25
+    assert rollouts.made(1).greedy_mean == 0.25
     assert policy.temperatures == {2.0, 0.0}  # of step 1, and the greedy one's
-    assert rollouts.tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
+    assert rollouts.made(1).tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
 
 
 def test_a_group_tells_how_far_its_rewards_are_apart(build, monkeypatch):
@@ -384,7 +385,7 @@ def test_one_answer_that_cannot_be_measured_loses_its_episode(build):
 def test_a_lost_turn_loses_its_episode(options, build, monkeypatch):
     rollouts = build(**{"policy": Policy(), "environment": Environment(turns=2)} | options)
     assert published(rollouts, monkeypatch) == {"a": (3, False), "b": (3, False)}
-    taken = rollouts.tally.take()
+    taken = rollouts.made(1).tally.take()
     assert (taken["turns_mean"], taken["first_answers_passed"], taken["verdict_passed"]) == (2, 0, 1)
 
 
@@ -414,3 +415,64 @@ def test_the_queue_has_masks_and_the_rewards_of_each_answer(build):
     assert fields["rm_scores"][0].tolist() == [0.25, 0, 0, 0.5]
     assert fields["rollout_log_probs"][0].tolist() == [0, 0, 0, -10]
     assert fields["input_ids"][0].tolist() == [7, 8, 0, 5, 6, 10]
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> dict[str, Prompted]:
+    """What was put into the queue, by uid."""
+    prompts: dict[str, Prompted] = {}
+
+    def put(one: Prompted, group: Group, complete: bool) -> None:
+        prompts[one.uid] = one
+
+    monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
+    return prompts
+
+
+def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(build, put):
+    weights = Weights(push=lambda: "", policy_id="sha256:mine")
+    rollouts = build(Policy(), Environment(), weights=weights)
+    rollouts.generate_sequences(step_of("a", "b"))
+    rollouts.generate_sequences(step_of("c", step=2))  # while step 1 is learned from
+    rollouts.wait_made()
+    weights.policy_id, weights.step = "sha256:new", 1
+    rollouts.generate_sequences(step_of("d", step=2))  # more for the same step, as DAPO draws them
+    rollouts.wait_made()
+    assert {uid: (one.step, one.version, one.policy_id) for uid, one in put.items()} == {
+        "a": (1, 0, "sha256:mine"),
+        "b": (1, 0, "sha256:mine"),
+        "c": (2, 0, "sha256:mine"),
+        "d": (2, 1, "sha256:new"),
+    }
+
+
+def test_steps_that_are_made_at_a_time_are_counted_apart(build, put):
+    rollouts = build(Policy(), Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), has_greedy=True)
+    rollouts.generate_sequences(step_of("a", "b"))
+    rollouts.generate_sequences(step_of("c", step=2))
+    rollouts.wait_made()
+    assert [rollouts.place_of(uid) for uid in ("a", "b", "c")] == [0, 1, 0]
+    assert [rollouts.made(step).tally.take()["groups"] for step in (1, 2)] == [2, 1]
+    assert {one["problem"] for step in (1, 2) for one in rollouts.shown(step)} == {"p2", "p0"}
+    rollouts.forget(1)
+    assert [rollouts.greedy_of(uid) for uid in ("a", "c")] == [0.0, 0.25]
+    assert [rollouts.made(step).greedy_mean for step in (1, 2)] == [0.0, 0.25]
+    assert 0 < rollouts.made(2).seconds < 5
+
+
+def test_what_ended_generation_keeps_new_weights_from_being_sent(build, put):
+    policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
+    rollouts = build(policy, Environment())
+    rollouts.generate_sequences(step_of("a"))
+    with pytest.raises(FailedPrecondition, match="sha256:other"):
+        rollouts.wait_made()
+
+
+def test_weights_that_a_lost_engine_did_not_have_are_not_learned_from(build):
+    def push() -> str:
+        policy.weights, policy.error = "sha256:newer", None
+        return "sha256:newer"
+
+    policy = Policy(weights=None, error=NotFound("no policy"))
+    with pytest.raises(DataLoss, match="was lost with the weights sha256:mine, and was given sha256:newer"):
+        build(policy, Environment(), push).validate(PROBLEMS[:1], samples=2)

@@ -253,8 +253,9 @@ def _correction(job: JobConfig) -> Sequence[Override]:
     Training").
 
     In float32 both compute the same. In bfloat16 they do not: the trainer rounds its float32 weights in other places.
+    Where samples may be stale the difference is that of two policies, in any case.
     """
-    if job.dtype == "float32":
+    if job.dtype == "float32" and not job.spec.hyperparameters.max_staleness:
         return ()
     return "algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.rollout_is_threshold=2.0"
 

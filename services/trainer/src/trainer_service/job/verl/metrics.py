@@ -26,6 +26,11 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     # Mean and largest |p_train - p_rollout| over the sampled tokens.
     "logprob_diff_mean": ("actor/probs_diff_mean", "training/rollout_probs_diff_mean"),
     "logprob_diff_max": ("actor/probs_diff_max", "training/rollout_probs_diff_max"),
+    # Steps by which samples are older than those that learn from them, and how tokens are weighed for the difference.
+    "staleness_mean": ("training/off_policy/trajectory_staleness/mean",),
+    "staleness_max": ("training/off_policy/trajectory_staleness/max",),
+    "importance_mean": ("actor/importance_mean", "rollout_corr/rollout_is_mean"),
+    "importance_clipped": ("actor/importance_clipped", "rollout_corr/rollout_is_ratio_fraction_high"),
     "response_tokens_mean": ("response_length/mean",),
     "response_tokens_max": ("response_length/max",),
     "response_clip_ratio": ("response_length/clip_ratio",),
@@ -53,6 +58,10 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "time_advantage_s": ("timing_s/adv",),
     "time_update_critic_s": ("timing_s/update_critic",),
     "time_update_s": ("timing_s/update_actor",),
+    # For completions of the next step, before new weights are sent.
+    "time_wait_s": ("timing_s/wait",),
+    # Of making this step's samples, what went on beside the step before.
+    "time_overlapped_s": ("timing_s/overlapped",),
     "time_sync_s": ("timing_s/update_weights",),
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
     "time_validate_s": ("timing_s/testing",),

@@ -28,7 +28,7 @@ from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
 from trainer_service.job.curriculum import Draws
-from trainer_service.job.faults import check_data, check_faults, check_probabilities
+from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
@@ -83,7 +83,10 @@ class RatchetTrainer(PPOTrainerSync):
     def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
         self._loading = loading
-        self._weights = Weights(push=self._push_weights)
+        self._weights = Weights(push=self._restore_weights)
+        self._versions: dict[int, str] = {}
+        self._fresh = True
+        self._waited = 0.0
         self._score: float | None = None
         self._interval: Estimate | None = None
         self._base: dict[str, float] = {}
@@ -206,20 +209,28 @@ class RatchetTrainer(PPOTrainerSync):
         self.config.actor_rollout_ref.rollout.temperature = self._session.job.spec.temperature_at(self.global_steps)
 
     def on_step_end(self) -> None:
+        with trainer_base.marked_timer("wait", self.timing_raw):
+            self.rollouts.wait_made()  # by the weights that are replaced now
         with trainer_base.marked_timer("update_weights", self.timing_raw):
             self._sync_weights()
 
     def _sync_weights(self) -> None:
-        self._weights.policy_id = self._push_weights()
-
-    def _push_weights(self) -> str:
-        """The weights of the training ranks to rollout-service; their policy id."""
-        results = ray.get(self.actor_rollout_wg.update_weights(global_steps=self.global_steps, mode="naive"))
-        sync = next(result for result in results if isinstance(result, WeightSync))
+        step = self.global_steps
+        sync = _sent(self.actor_rollout_wg.update_weights(global_steps=step, mode="naive"))
         self._syncs = {"sync/bytes": sync.sent_bytes, "sync/probe_error": sync.probe_error}
-        return sync.policy_id
+        self._weights.policy_id, self._weights.step = sync.policy_id, step
+        kept = {version: id for version, id in self._versions.items() if version >= step - self._max_staleness}
+        self._versions = kept | {step: sync.policy_id}
+
+    def _restore_weights(self) -> str:
+        """To rollout-service what it had; their policy id. Called while the main thread waits, or does a step."""
+        return _sent(self.actor_rollout_wg.restore_weights(global_steps=self._weights.step)).policy_id
 
     # The step.
+
+    @property
+    def _max_staleness(self) -> int:
+        return self._session.job.spec.hyperparameters.max_staleness or 0
 
     def prepare_step(self) -> dict[str, Any]:
         """The prompts of all steps but the first are with the engine by now: `_compute_metrics`."""
@@ -235,6 +246,15 @@ class RatchetTrainer(PPOTrainerSync):
         self._add_batch_to_generate()
         self.global_steps = now
 
+    def _ask_ahead(self) -> None:
+        """For the next step's samples, by the weights that the engine still has, while this step is learned from.
+
+        Over a checkpoint nothing is made ahead: a run that resumes there does what it would have done.
+        """
+        is_last = self._session.schedule.is_saved(self.global_steps) or self._session.reporter.preempted
+        if self._max_staleness and not is_last:
+            self._ask_for(self.global_steps + 1)
+
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
         self._session.reporter.phase(Phase.UPDATING)
@@ -246,6 +266,8 @@ class RatchetTrainer(PPOTrainerSync):
             # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
             self.total_training_steps = self.global_steps
             self.config.trainer.test_freq = 1
+        self._fresh = check_versions(self.global_steps, batch.tags, self._versions, self._max_staleness)
+        self._ask_ahead()
         return super()._balance_batch(batch, metrics, **options)
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -268,7 +290,7 @@ class RatchetTrainer(PPOTrainerSync):
         return batch
 
     def _check_probabilities(self, metrics: dict[str, Any], gap: str) -> None:
-        if gap in metrics:
+        if gap in metrics and self._fresh:  # else they are two policies'
             check_probabilities(self.global_steps, metrics[gap], self._session.job.probability_gap_limit)
 
     def _validate(self) -> dict[str, float]:
@@ -286,12 +308,13 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
-        metrics.update(self._syncs | self._base)
+        metrics.update(self._syncs | self._base | self._overlapped(timing_raw))
         self._base = {}
         step = self.global_steps
-        of_rewards, samples = self._of_rewards(step) | self._validated, self.rollouts.shown()
+        of_rewards, samples = self._of_rewards(step) | self._validated, self.rollouts.shown(step)
         if step < self.total_training_steps and step != self._session.schedule.leaves_at:
             self._ask_for(step + 1)  # it has the new weights: it need not wait for what follows
+        self.rollouts.forget(step)
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._excluded
@@ -307,18 +330,26 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 
+    def _overlapped(self, timing_raw: Any) -> dict[str, float]:
+        """What it took to make the samples, without what the trainer stood still for them."""
+        waited, self._waited = self._waited + timing_raw["gen"], timing_raw["wait"]
+        if self._fresh:
+            return {}
+        return {"timing_s/overlapped": max(0.0, self.rollouts.made(self.global_steps).seconds - waited)}
+
     def _of_rewards(self, step: int) -> dict[str, float]:
-        rewarding = self._session.rewarding
-        tallied = self.rollouts.tally.take() | rewarding.weights(step)
+        rewarding, made = self._session.rewarding, self.rollouts.made(step)
+        tallied = made.tally.take() | rewarding.weights(step)
         if self._session.job.algorithm.has_greedy:
-            tallied["greedy_reward_mean"] = self.rollouts.greedy_mean
+            tallied["greedy_reward_mean"] = made.greedy_mean
         if rewarding.reward.combination == Combination.GDPO and "score_mean" in tallied:
             tallied["reward_mean"] = tallied["score_mean"]  # the mean over a group is 0 whatever is learned
         return tallied
 
     def _save_checkpoint(self) -> None:
         self._score, self._interval = None, None
-        if self._session.is_saved(self.global_steps):
+        # Where the next step's samples are made already it goes on: it makes room with that step.
+        if self._asked_for <= self.global_steps and self._session.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
             super()._save_checkpoint()
@@ -329,3 +360,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
         check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
+
+
+def _sent(called: Any) -> WeightSync:
+    """Of a call to all ranks, the answer of the one that sends."""
+    return next(result for result in ray.get(called) if isinstance(result, WeightSync))

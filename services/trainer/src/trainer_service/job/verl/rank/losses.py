@@ -23,6 +23,10 @@ KL = "actor/ppo_kl"
 KL_FROM_BASE = "actor/kl_loss"
 """Nats a token, from the policy that the penalty is against."""
 ENTROPY = "actor/entropy"
+IMPORTANCE = "actor/importance_mean"
+"""Of tokens, by how much likelier the trainer finds them than the engine, once it is cut."""
+IMPORTANCE_CLIPPED = "actor/importance_clipped"
+"""The share of tokens whose weight is cut."""
 
 
 def policy_loss(
@@ -47,6 +51,8 @@ def policy_loss(
         if (level := correction.get("rollout_is")) is not None:
             threshold = correction.get("rollout_is_threshold")
             weights, _ = compute_rollout_correction_weights(own - engine, mask, level, threshold)
+            metrics[IMPORTANCE] = _mean(weights, mask, data)
+            metrics[IMPORTANCE_CLIPPED] = _mean((weights >= threshold).float(), mask, data)
             once["rollout_is_weights"] = response_to_nested(weights, data["response_mask"])
         entropy = model_output.get("entropy")
         if entropy is not None:

@@ -24,6 +24,7 @@ class WeightSender(BaseRollout):
         # The last transfer; stays None on the ranks that do not send.
         self.last_sync: WeightSync | None = None
         self._sent: Weights | None = None
+        self._step = 0
 
     async def resume(self, tags: list[str]) -> None:
         """The engine's memory is not ours."""
@@ -46,12 +47,21 @@ class WeightSender(BaseRollout):
             raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
-            whole = await asyncio.to_thread(Weights.of, tensors)
-            async with rollouts(self._job) as engine:
-                policy = RunPolicy.of(self._job, engine)
-                self.last_sync = await policy.push(whole, step=global_steps or 0, base=self._sent)
-            # Of float32 nearly all values change in a step: nothing is gained by keeping them.
-            self._sent = whole if self._job.dtype != "float32" else None
+            whole, self._step = await asyncio.to_thread(Weights.of, tensors), global_steps or 0
+            # Of float32 nearly all values change in a step: it has no changes that are worth to be found.
+            base = self._sent if self._job.dtype != "float32" else None
+            self.last_sync = await self._push(whole, base)
+            self._sent = whole if self._job.keeps_sent else None
+
+    async def send_again(self) -> None:
+        """What was sent last, where it is kept. Needs no other rank; does nothing on those that do not send."""
+        if self._sent is not None:
+            # By a loop of its own: that of this process stands still during an update.
+            self.last_sync = await asyncio.to_thread(asyncio.run, self._push(self._sent, base=None))
+
+    async def _push(self, weights: Weights, base: Weights | None) -> WeightSync:
+        async with rollouts(self._job) as engine:
+            return await RunPolicy.of(self._job, engine).push(weights, step=self._step, base=base)
 
 
 @torch.no_grad()

@@ -30,6 +30,16 @@ class ActorWorker(ActorRolloutRefWorker):
         await super().update_weights(global_steps=global_steps, mode=mode)
         return self.rollout.last_sync
 
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
+    async def restore_weights(self, global_steps: int) -> WeightSync | None:
+        """As `update_weights`, with those that were sent last, whatever was learned since. Where they are not kept,
+        nothing may have been."""
+        if JobConfig.from_env().keeps_sent:
+            await self.rollout.send_again()
+        else:
+            await super().update_weights(global_steps=global_steps, mode="naive")
+        return self.rollout.last_sync
+
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def take_peak_memory(self) -> int:
         """Bytes at this rank's peak since it was last taken: resident on CPU, allocated on CUDA."""

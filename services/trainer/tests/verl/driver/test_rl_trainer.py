@@ -1,0 +1,177 @@
+"""What is made ahead, of what weights, and when they are replaced: verl's loop over memory."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl", reason="needs the trainer environment")
+
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1 import trainer_base
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils as tu
+
+from ratchet_kit.errors import DataLoss
+from trainer_service.domain.spec import Hyperparameters
+from trainer_service.job.curriculum import Gathered
+from trainer_service.job.policy import WeightSync
+from trainer_service.job.schedule import Schedule
+from trainer_service.job.session import Session
+from trainer_service.job.verl.driver import rl_trainer
+from trainer_service.job.verl.driver.replay import FAULTS
+from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.job.verl.driver.rollouts import Made
+from trainer_service.job.verl.rank.losses import GAP_MEAN
+
+pytestmark = pytest.mark.verl
+
+
+@dataclass
+class Ranks:
+    """Whose weights after a step are named for it."""
+
+    def update_weights(self, global_steps: int, mode: str) -> list[WeightSync | None]:
+        return [None, WeightSync(f"sha256:{global_steps}", 7, 0.0)]
+
+
+@dataclass
+class Rollouts:
+    """`submitted`: the step that learns from a batch, and the weights that made it."""
+
+    weights: Any
+    submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+    evidence: Gathered = field(default_factory=Gathered)
+    last_fault: str = ""
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        step = int(tu.get(prompts, "global_steps"))
+        assert step not in self.submitted
+        self.submitted[step] = (self.weights.step, self.weights.policy_id)
+        self.events.append(f"generate {step}")
+
+    def wait_made(self) -> None:
+        self.events.append("wait")
+
+    def made(self, step: int) -> Made:
+        return Made(began=1.0, ended=4.0)
+
+
+@pytest.fixture
+def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Built for a spec's `changes`, with everything of verl's that needs Ray, a queue or a model taken off."""
+    monkeypatch.setattr(PPOTrainerSync, "__init__", lambda self, config: setattr(self, "config", config))
+    monkeypatch.setattr(PPOTrainerSync, "_balance_batch", lambda self, batch, metrics, **options: batch)
+    monkeypatch.setattr(PPOTrainerSync, "_save_checkpoint", lambda self: self.rollouts.events.append("save"))
+    monkeypatch.setattr(trainer_base.tq, "kv_batch_put", lambda **arguments: None)
+    monkeypatch.setattr(rl_trainer.ray, "get", lambda called: called)
+
+    def build(max_staleness: int, **changes: Any) -> RatchetTrainer:
+        spec = make_complete_spec(hyperparameters=Hyperparameters(max_staleness=max_staleness), **changes)
+        session: Any = SimpleNamespace(
+            job=make_job(spec),
+            schedule=Schedule.of(spec),
+            reporter=SimpleNamespace(phase=lambda phase: None, preempted=False),
+            require_space=lambda: None,
+        )
+        session.is_saved = lambda step: Session.is_saved(session, step)
+        batch = SimpleNamespace(train_batch_size=1)
+        actor = SimpleNamespace(rollout=SimpleNamespace(n=1))
+        config = SimpleNamespace(data=batch, actor_rollout_ref=actor, trainer=SimpleNamespace())
+        built = RatchetTrainer(config, session, Future())
+        built.trainer_mode, built.actor_rollout_wg, built.timing_raw = "sync", Ranks(), {"gen": 0.5}
+        built._draws = None
+        built.rollouts = built.agent_loop_manager = Rollouts(built._weights)
+        built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
+        built.global_steps = 0
+        built._sync_weights()
+        return built
+
+    return build
+
+
+def learn(trainer: Any, step: int, **tag: Any) -> None:
+    """As verl's loop does it. `tag`: of the samples, other than that of the weights that made them."""
+    trainer.global_steps = step
+    trainer.prepare_step()
+    version, policy_id = trainer.rollouts.submitted[step]
+    tags = [{"seq_len": 50, "max_global_steps": version, "policy_id": policy_id} | tag]
+    trainer._balance_batch(KVBatchMeta(["a_0_0"], tags, partition_id="train"), {FAULTS: 0})
+    trainer.rollouts.events.append(f"update {step}")
+    trainer._save_checkpoint()
+    trainer.on_step_end()
+
+
+def made_by(trainer: Any) -> dict[int, int]:
+    return {step: version for step, (version, _) in trainer.rollouts.submitted.items()}
+
+
+def test_without_staleness_each_step_learns_from_its_own_weights(trainer: Any) -> None:
+    built = trainer(0, steps=3)
+    for step in (1, 2, 3):
+        learn(built, step)
+    assert made_by(built) == {1: 0, 2: 1, 3: 2}
+
+
+def test_the_next_steps_samples_are_made_before_the_update_and_waited_for_before_the_weights(trainer: Any) -> None:
+    built = trainer(1, steps=4)
+    for step in (1, 2, 3, 4):
+        learn(built, step)
+    assert made_by(built) == {1: 0, 2: 0, 3: 1, 4: 2}  # and none of a step 5
+    assert built.rollouts.events[:6] == ["generate 1", "generate 2", "update 1", "wait", "generate 3", "update 2"]
+
+
+def test_nothing_is_made_ahead_over_a_checkpoint(trainer: Any) -> None:
+    built = trainer(1, steps=5, checkpoint_every=2)
+    for step in (1, 2, 3, 4, 5):
+        learn(built, step)
+    assert made_by(built) == {1: 0, 2: 0, 3: 2, 4: 2, 5: 4}
+
+
+def test_nothing_is_made_ahead_of_the_end_by_tokens(trainer: Any) -> None:
+    built = trainer(1, steps=9, max_tokens=100)
+    learn(built, 1)
+    learn(built, 2)  # spends the last of them
+    assert made_by(built) == {1: 0, 2: 0}
+
+
+def test_a_job_makes_room_with_the_first_step_that_nothing_is_made_ahead_of(trainer: Any) -> None:
+    built = trainer(1, steps=9)
+    learn(built, 1)
+    built._ask_ahead = lambda: (RatchetTrainer._ask_ahead(built), setattr(built._session.reporter, "preempted", True))
+    learn(built, 2)  # told while it learns, when the samples of step 3 are made already
+    assert (built._session.schedule.leaves_at, "save" in built.rollouts.events) == (None, False)
+    learn(built, 3)
+    assert (built._session.schedule.leaves_at, built.rollouts.events[-2:]) == (3, ["save", "wait"])
+    assert made_by(built) == {1: 0, 2: 0, 3: 1}
+
+
+@pytest.mark.parametrize("tag", [{"policy_id": "sha256:2"}, {"max_global_steps": 0}])
+def test_a_sample_of_other_weights_than_it_says_ends_the_attempt(tag: dict[str, Any], trainer: Any) -> None:
+    built = trainer(1, steps=9)
+    learn(built, 1)
+    learn(built, 2)
+    with pytest.raises(DataLoss, match="step 3: a sample is of"):
+        learn(built, 3, **tag)  # it is of sha256:1
+
+
+def test_the_engines_probabilities_are_compared_where_samples_are_fresh(trainer: Any) -> None:
+    built = trainer(1, steps=9)
+    learn(built, 1)
+    with pytest.raises(DataLoss, match="does not compute with the trained weights"):
+        built._check_probabilities({GAP_MEAN: 0.5}, GAP_MEAN)
+    learn(built, 2)
+    built._check_probabilities({GAP_MEAN: 0.5}, GAP_MEAN)
+
+
+def test_what_the_trainer_did_not_wait_for_was_beside_an_update(trainer: Any) -> None:
+    """Made in 3 s, of which it waited 0.25 before new weights and 0.5 for the last verdicts."""
+    built = trainer(1, steps=9)
+    learn(built, 1)
+    assert built._overlapped({"gen": 2.0, "wait": 0.25}) == {}
+    learn(built, 2)
+    assert built._overlapped({"gen": 0.5, "wait": 0.0}) == {"timing_s/overlapped": 2.25}
