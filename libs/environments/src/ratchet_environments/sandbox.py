@@ -48,7 +48,7 @@ class GrpcSandbox:
         items: dict[int, pb.ExecutionItem] = {}
         try:
             with rpc_errors():
-                call = self._stub.StreamExecute(iter([request]), timeout=silence * len(programs))
+                call = self._stub.StreamExecute(iter([request]), timeout=silence * (len(programs) + 1))
                 responses = aiter(call)
                 while response := await asyncio.wait_for(anext(responses, None), silence):
                     items |= {item.index: item for item in response.items}
