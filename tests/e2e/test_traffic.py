@@ -35,7 +35,7 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     problems = ("--model", "starter", "--steps", "1", "--problems", str(folder / "problems.jsonl"))
     refused = platform.ratchet("train", *problems, "--algorithm", "grpo")
     assert refused.returncode == 3
-    assert "only SFT learns from references alone" in refused.stderr
+    assert "must not be tests_passed, which needs tests" in refused.stderr
     trained = platform.ratchet("train", *problems, "--algorithm", "sft", "--set", f"batch_size={COUNT}")
     assert trained.returncode == 0, trained.stderr
 

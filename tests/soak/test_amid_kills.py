@@ -255,8 +255,8 @@ async def test_requests_are_answered_while_each_part_is_killed(platform: Doubled
             await asyncio.sleep(5)
         counted = user.insist(lambda client: client.count_feedback(MODEL))
         say(f"{MINUTES:.0f} minutes, {len(happened)} faults, {len(evaluations)} evaluations. {seen.report()}")
-        check(seen, released, counted)
         assert [error for error in ended if error] == []
+        check(seen, released, counted)
 
 
 def check(seen: Seen, released: Released, counted: int) -> None:
