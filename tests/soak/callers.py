@@ -19,7 +19,8 @@ from .tables import MODEL, PROBLEM_SET, Table
 
 LONG, LONG_TOKENS = "starter", 24
 """What answers in several pieces."""
-USERS = 200
+USERS = 1_000
+"""So that a tenth of them are more than the 20 without which a release decides nothing."""
 PATIENCE_S = 120.0
 KINDS = {"chat": 50, "completion": 20, "stream": 14, "long stream": 6, "graded chat": 10}
 """How often, in percent."""
