@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,7 @@ import pytest
 
 pytest.importorskip("ray", reason="needs the trainer environment")
 
-import ray
-
 from trainer_service.adapters.ray_head import LocalRay, RayHeadOptions
-from trainer_service.domain.spec import Resources, RunSpec
-from trainer_service.job.verl import runtime
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
 
@@ -54,6 +49,40 @@ tq.close()
 """
 
 
+WAITS = """
+from dataclasses import replace
+from datetime import timedelta
+from trainer_service.domain.spec import Resources
+from trainer_service.job.config import JobConfig
+from trainer_service.job.verl import engine, runtime
+job = JobConfig.from_env()
+engine.set_environment(job)
+engine.connect(job)
+import ray
+
+def found(job):
+    try:
+        runtime.wait_for_room(job)
+        return "there is room"
+    except runtime.NoRoom as error:
+        return str(error)
+
+@ray.remote(num_gpus=1, num_cpus=0)
+class Holder:
+    def there(self):
+        return True
+
+assert found(job) == "there is room"
+holder = Holder.remote()
+assert ray.get(holder.there.remote())
+print(found(replace(job, patience=timedelta(seconds=3))))
+ray.kill(holder)
+print(found(job))
+two = replace(job.spec, resources=Resources(accelerators_per_node=2))
+print(found(replace(job, spec=two, patience=timedelta(seconds=1))))
+"""
+
+
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[dict[str, str]]:
     """A Ray as the service has it, with one accelerator; the environment of who joins it."""
@@ -73,18 +102,10 @@ async def cluster(folder: Path) -> AsyncIterator[dict[str, str]]:
         await local.stop()
 
 
-async def test_each_job_has_its_own_samples_and_waits_for_room(
-    make_job: Any, make_complete_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_job_has_its_own_samples_and_waits_for_room(make_job: Any, tmp_path: Path) -> None:
     async with cluster(tmp_path) as environment:
         await asyncio.to_thread(two_jobs, environment, make_job, tmp_path)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        two = make_complete_spec(resources=Resources(accelerators_per_node=2))
-        try:
-            await asyncio.to_thread(waits_for_room, make_job, two)
-        finally:
-            ray.shutdown()
+        await asyncio.to_thread(waits_for_room, environment, make_job)
 
 
 def two_jobs(environment: dict[str, str], make_job: Any, folder: Path) -> None:
@@ -97,21 +118,10 @@ def two_jobs(environment: dict[str, str], make_job: Any, folder: Path) -> None:
     assert said == ["driver ['one'] worker ['one']", "driver ['two'] worker ['two']"]
 
 
-def waits_for_room(make_job: Any, two: RunSpec) -> None:
-    runtime.connect(make_job())
-    runtime.wait_for_room(make_job())
-    assert len(runtime.alive()) == 1
-
-    @ray.remote(num_gpus=1, num_cpus=0)
-    class Holder:
-        def there(self) -> bool:
-            return True
-
-    holder = Holder.remote()
-    assert ray.get(holder.there.remote())
-    with pytest.raises(runtime.NoRoom, match="no room on the cluster for 1 ranks: it has 0 free accelerators"):
-        runtime.wait_for_room(make_job(patience=timedelta(seconds=3)))
-    ray.kill(holder)
-    runtime.wait_for_room(make_job())
-    with pytest.raises(runtime.NoRoom):
-        runtime.wait_for_room(make_job(two, patience=timedelta(seconds=1)))
+def waits_for_room(environment: dict[str, str], make_job: Any) -> None:
+    env = os.environ | environment | make_job().to_env()  # Ray takes its token from the environment that it starts in
+    said = subprocess.run([sys.executable, "-c", WAITS], env=env, stdout=subprocess.PIPE, timeout=300, check=True)
+    taken, later, larger = said.stdout.decode().splitlines()[-3:]
+    assert taken.startswith("no room on the cluster for 1 ranks: it has 0 free accelerators")
+    assert later == "there is room"
+    assert larger.startswith("no room on the cluster for 2 ranks")
