@@ -141,7 +141,14 @@ def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "variants", "seeds"),
-    [("study", 2, 3), ("algorithms", 6, 5), ("search", 0, 3), ("curriculum", 2, 3), ("adaptation", 2, 2)],
+    [
+        ("study", 2, 3),
+        ("algorithms", 6, 5),
+        ("asynchronous", 2, 3),
+        ("search", 0, 3),
+        ("curriculum", 2, 3),
+        ("adaptation", 2, 2),
+    ],
 )
 def test_the_examples_are_studies(
     name: str, variants: int, seeds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,12 +14,12 @@ from ratchet_client import ApiError, AsyncClient, Client, traffic
 from ratchet_kit import errors
 from ratchet_kit.http_server import HttpServer
 
-from ..world import ADMIN_KEY, World
+from ..world import ADMIN_KEY, NoStub, World
 
 STARTER_2 = model_pb2.VersionRef(model="starter", number=2)
 
 
-class Trainer:
+class Trainer(NoStub):
     """Run "run_1"; lists have two pages."""
 
     async def CreateRun(self, request):
@@ -44,13 +44,10 @@ class Trainer:
         if request.after_step:
             raise errors.Unavailable("trainer went away")
 
-    CancelRun = ResumeRun = ListSteps = ListCheckpoints = GetRun
+    CancelRun = ResumeRun = GetRun
 
 
-class Registry:
-    def __getattr__(self, name):
-        return None
-
+class Registry(NoStub):
     async def SetAlias(self, request):
         if request.HasField("expected_number") and request.expected_number != 1:
             raise errors.Aborted("the alias has moved")

@@ -17,10 +17,10 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import errors, grpc_errors
 from ratchet_protos.http import required_scope, rules
 
-from ..world import World
+from ..world import NoStub, World
 
 
-class Trainer:
+class Trainer(NoStub):
     """Keeps its requests."""
 
     def __init__(self) -> None:
@@ -47,13 +47,10 @@ class Trainer:
         if request.after_step:
             raise errors.Unavailable("trainer went away")
 
-    CancelRun = ResumeRun = DeleteRun = ListSteps = ListCheckpoints = GetRun
+    CancelRun = ResumeRun = DeleteRun = GetRun
 
 
-class Registry:
-    def __getattr__(self, name):
-        return None
-
+class Registry(NoStub):
     async def GetVersion(self, request):
         which = request.WhichOneof("which")
         return registry_pb2.GetVersionResponse(
