@@ -4,26 +4,33 @@ The same model, prompts, lengths and batch: 16 prompts of composed/train, 8 comp
 machine: TRL as a user starts it, a script of its own; Ratchet's whole platform, to which two runs are sent, the second
 with max_staleness 1. A step is the time between the ends of two; the first is counted from the command. The policy
 hardly changes (lr 1e-6), so that completions stay as long on both sides. Ours are judged in the sandbox; TRL's rewards
-are computed in no time.
+are computed in no time. `--processor` also prints what each of our processes computed in a step, programs
+in the sandbox too.
 """
 
 import argparse
 import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_environments import Task
+from ratchet_local.processes import marked
 from ratchet_problems import load
 from tests.e2e.conftest import running
 
@@ -51,7 +58,22 @@ class Steps:
         return statistics.median(self.seconds[1:-1])
 
 
-def ours(client: Client, steps: int, max_staleness: int) -> Steps:
+def processor(home: Path) -> Counter[str]:
+    """What each process of a platform has computed so far, in seconds of one core, by its name."""
+    found: Counter[str] = Counter()
+    started = marked(home)
+    for process in {*started, *itertools.chain.from_iterable(one.children(recursive=True) for one in started)}:
+        with suppress(psutil.NoSuchProcess):
+            times, words = process.cpu_times(), process.cmdline()
+            title = next((word for word in words if re.search(r"::|_service", word)), process.name())
+            found[title.strip()] += times.user + times.system
+            if "sandbox" in title:  # its programs, which are over
+                found["programs in the sandbox"] += times.children_user + times.children_system
+    return found
+
+
+def ours(client: Client, steps: int, max_staleness: int, home: Path | None = None) -> Steps:
+    """`home`: of the platform whose processes are looked at."""
     spec = trainer_pb2.RunSpec(
         base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
@@ -70,7 +92,19 @@ def ours(client: Client, steps: int, max_staleness: int) -> Steps:
         ),
     )
     began = time.time()
-    run = client.runs.wait(client.runs.create(spec).id)
+    run = client.runs.create(spec)
+    looks: dict[int, Counter[str]] = {}
+    for seen in client.runs.watch(run.id):
+        run = seen.run
+        if home and run.step and run.step not in looks:
+            looks[run.step] = processor(home)
+    if looks:
+        first, *_, last = sorted(looks)[:-1]  # the last step validates and saves
+        spent = Counter({name: (end - looks[first][name]) / (last - first) for name, end in looks[last].items()})
+        print("  processor seconds a step:", file=sys.stderr)
+        for name, of_step in spent.most_common():
+            if of_step >= 0.02:
+                print(f"    {of_step:6.2f}  {name}", file=sys.stderr)
     if run.state != trainer_pb2.Run.STATE_SUCCEEDED:
         raise SystemExit(f"the run failed: {run.failure.message}")
     made = sorted(client.runs.steps(run.id), key=lambda step: step.number)
@@ -111,6 +145,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--passes", type=int, default=1, help="in which TRL learns from a batch")
+    parser.add_argument("--processor", action="store_true", help="of a step, by process")
     options = parser.parse_args()
     if not PEER.exists():
         print(f"skipped: {PEER} isn't there; `make bench` builds it")
@@ -122,8 +157,9 @@ def main() -> int:
         for number in range(options.rounds):
             found[TRL].append(theirs(prompts, options.steps, options.passes))
             with running() as platform, platform.client() as client:
+                home = platform.home.path if options.processor else None
                 for name, max_staleness in STALENESS.items():
-                    found[name].append(ours(client, options.steps, max_staleness))
+                    found[name].append(ours(client, options.steps, max_staleness, home))
             print(f"round {number + 1}: { ({name: steps[-1] for name, steps in found.items()}) }", file=sys.stderr)
     print(f"{CORES} cores; median (least-most) of {options.rounds} rounds of {options.steps} steps")
     print(f"{'':12}{'new tokens':>12}{'first step, s':>22}{'a step, s':>22}")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     Column,
     ColumnElement,
+    CompoundSelect,
     CursorResult,
     DateTime,
     Dialect,
@@ -115,7 +116,7 @@ class Database:
             row: Row[Any] | None = (await connection.execute(query)).first()
             return row
 
-    async def rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    async def rows(self, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
         """All rows."""
         async with self.reading() as connection:
             rows: Sequence[Row[Any]] = (await connection.execute(query)).all()

@@ -280,6 +280,29 @@ class TestCompletionLog:
         assert (await log.release_sample("rel_1", Arm.BASELINE, 0)).requests == 1
         assert await log.release_sample("rel_9", Arm.CANDIDATE, 0) == ArmSample()
 
+    async def test_a_baseline_is_looked_at_when_its_candidate_was_asked(self, stores: Stores) -> None:
+        """For the first half of the stage all are slow. The baseline has a hundred times the candidate's traffic."""
+        log, slow, fast = stores.completions, timedelta(seconds=1), timedelta(milliseconds=100)
+
+        def one(number: int, of_all: int, arm: Arm, stage: int) -> CompletionRecord:
+            time = f"{number:06}" + ("" if arm is Arm.BASELINE else "c")
+            latency = slow if number < of_all / 2 else fast
+            return record(number, arm, id=f"cmpl_{time}", stage=stage, unit=time, latency=latency)
+
+        every = 4_000
+        await log.append([one(number, every, Arm.BASELINE, int(number > 40)) for number in range(every)])
+        await log.append([one(number, every, Arm.CANDIDATE, 1) for number in range(50, every + 500, 100)])
+        sample = await log.release_sample("rel_1", Arm.BASELINE, 1)
+        latencies = [one.latency for one in sample.latencies]
+        assert 900 < len(latencies) <= 1_000
+        assert len({one.unit for one in sample.latencies}) == len(latencies)
+        assert 0.45 < latencies.count(1.0) / len(latencies) < 0.55
+        assert sample.latency_p95 == 1.0
+        assert all(int(one.unit) > 40 for one in sample.latencies), "of this stage"
+        assert not (await log.release_sample("rel_1", Arm.BASELINE, 2)).latencies
+        candidate = await log.release_sample("rel_1", Arm.CANDIDATE, 1)
+        assert len(candidate.latencies) == 45
+
     async def test_a_version_is_summed_up_over_a_period(self, stores: Stores) -> None:
         await stores.completions.append(
             [

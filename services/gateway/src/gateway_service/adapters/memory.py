@@ -147,8 +147,9 @@ class MemoryCompletionLog:
         return self.feedback.find(request)
 
     async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
-        own = [r for r in self.records.values() if (r.release_id, r.arm) == (release_id, arm) and r.stage >= from_stage]
-        return memory_experiments.sample(own)
+        of_release = [r for r in self.records.values() if r.release_id == release_id and r.stage >= from_stage]
+        own, other = ([r for r in of_release if r.arm is one] for one in (arm, Arm.CANDIDATE))
+        return memory_experiments.sample(own, other if arm is Arm.BASELINE else None)
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         found = memory_experiments.outside(self.records.values(), period)

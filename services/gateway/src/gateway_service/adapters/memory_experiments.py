@@ -7,6 +7,7 @@ from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.traffic import sample as sample_of
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
@@ -15,7 +16,6 @@ from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 
 MAX_LATENCIES = 10_000
-MAX_SAMPLE_LATENCIES = 1_000
 _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
     Measure.QUALITY: lambda record: record.score,
     Measure.FEEDBACK: lambda record: None if record.problem else record.score,
@@ -156,13 +156,25 @@ def recent(records: Records, model: str, quantity: Quantity, unit: Unit, period:
     return Moments()
 
 
-def sample(records: Sequence[CompletionRecord]) -> ArmSample:
-    """The traffic of one version."""
+def sample(records: Sequence[CompletionRecord], beside: Records | None = None) -> ArmSample:
+    """The traffic of one version; `beside`: of the candidate at whose times a baseline is looked at."""
     failures = _by_unit(records, Quantity(Measure.ERROR_RATE), lambda record: record.unit or record.id)
     scores = _by_unit(records, Quantity(Measure.QUALITY), lambda record: record.unit or record.id)
-    latest = sorted((one for one in records if not one.error), key=lambda one: one.id, reverse=True)
-    latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest[:MAX_SAMPLE_LATENCIES]]
+    latest = _latest(records)
+    if beside is None:
+        latest = latest[: sample_of.MAX_LATENCIES]
+    elif latest:
+        candidates = [one.id for one in _latest(beside) if one.id < latest[0].id]
+        times = sample_of.same_times(candidates[: sample_of.MAX_LATENCIES], latest[0].id)
+        part = sample_of.MAX_LATENCIES // len(times)
+        looks = ([one for one in latest if one.id <= time][:part] for time in times)
+        latest = list({one.id: one for look in looks for one in look}.values())
+    latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest]
     return ArmSample(_moments(failures), _moments(scores), tuple(latencies), sum(record.left for record in records))
+
+
+def _latest(records: Records) -> list[CompletionRecord]:
+    return sorted((one for one in records if not one.error), key=lambda one: one.id, reverse=True)
 
 
 def outside(records: Records, period: Period) -> list[CompletionRecord]:

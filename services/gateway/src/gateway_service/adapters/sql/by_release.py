@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select
+from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,7 +13,7 @@ from gateway_service.adapters.sql import by_unit
 from gateway_service.adapters.sql.tables import completions, release_sums
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
-from gateway_service.domain.traffic.sample import ArmSample
+from gateway_service.domain.traffic.sample import MAX_LATENCIES, ArmSample, UnitLatency, same_times
 from ratchet_kit.sql import Database
 
 COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares")
@@ -77,9 +77,31 @@ async def sample(database: Database, release_id: str, arm: Arm, from_stage: int)
         )
     )
     assert row is not None, "a sum has a row"
-    where = and_(c.release_id == release_id, c.arm == arm, c.stage >= from_stage)
-    latencies = await by_unit.latest(database, where, c.id)
+    if arm is Arm.BASELINE:
+        latencies = await _at_same_times(database, release_id, from_stage)
+    else:
+        latencies = await by_unit.latest(database, and_(_of(release_id, arm), c.stage >= from_stage), c.id)
     return ArmSample(_moments(row, "failures"), _moments(row, "scores"), latencies, int(row.has_left))
+
+
+async def _at_same_times(database: Database, release_id: str, from_stage: int) -> tuple[UnitLatency, ...]:
+    """Ids and stages grow with time, so no look goes further back than its limit."""
+    c, answered = completions.c, completions.c.error == ""
+    own, other = and_(_of(release_id, Arm.BASELINE), answered), and_(_of(release_id, Arm.CANDIDATE), answered)
+    last = await database.first(select(c.id, c.stage).where(own).order_by(c.id.desc()).limit(1))
+    if last is None or last.stage < from_stage:
+        return ()
+    before = select(c.id).where(other, c.stage >= from_stage, c.id < last.id).order_by(c.id.desc())
+    times = same_times([row.id for row in await database.rows(before.limit(MAX_LATENCIES))], last.id)
+    part = MAX_LATENCIES // len(times)
+    wanted = select(c.id, c.stage, c.unit, c.latency_s).where(own).order_by(c.id.desc()).limit(part)
+    looks = union_all(*(select(wanted.where(c.id <= time).subquery()) for time in times))
+    found = {row.id: row for row in await database.rows(looks) if row.stage >= from_stage}
+    return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in found.values())
+
+
+def _of(release_id: str, arm: Arm) -> ColumnElement[bool]:
+    return and_(completions.c.release_id == release_id, completions.c.arm == arm)
 
 
 def _key(record: CompletionRecord) -> tuple[str, str, int, str]:

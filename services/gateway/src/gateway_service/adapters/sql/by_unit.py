@@ -11,11 +11,9 @@ from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import MAX_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
-
-MAX_SAMPLE_LATENCIES = 1_000
 
 _c = completions.c
 _answered = and_(_c.error == "", _c.has_left.is_(False))
@@ -145,7 +143,7 @@ async def version(database: Database, ref: VersionRef, period: Period) -> ArmSam
 async def latest(database: Database, where: ColumnElement[bool], order: ColumnElement[Any]) -> tuple[UnitLatency, ...]:
     """Of a version's answers; who left counts as long as they waited."""
     query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
-    rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
+    rows = await database.rows(query.limit(MAX_LATENCIES))
     return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
 
 
