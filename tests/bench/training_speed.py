@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_environments import Task
 from ratchet_local.processes import marked
-from ratchet_problems import load
+from ratchet_problems import Problem, load
 from tests.e2e.conftest import running
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +116,12 @@ def ours(client: Client, steps: int, max_staleness: int, home: Path | None = Non
     return Steps(seconds, [step.metrics["response_tokens_mean"] for step in made])
 
 
+def write(prompts: Path, problems: Iterable[Problem]) -> None:
+    """As trl_steps.py takes them."""
+    rows = ({"id": one.id, "prompt": Task.of(one).conversation} for one in problems)
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def theirs(prompts: Path, steps: int, passes: int) -> Steps:
     settings = {
         "prompts": PROMPTS,
@@ -153,7 +159,7 @@ def main() -> int:
     found: dict[str, list[Steps]] = {TRL: [], OURS: [], BESIDE: []}
     with tempfile.TemporaryDirectory(prefix="rat-") as place:
         prompts = Path(place) / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps(list(Task.of(one).conversation)) + "\n" for one in load(PROBLEMS)))
+        write(prompts, load(PROBLEMS))
         for number in range(options.rounds):
             found[TRL].append(theirs(prompts, options.steps, options.passes))
             with running() as platform, platform.client() as client:

@@ -1,10 +1,12 @@
 """Steps of TRL's GRPOTrainer, in the environment that `make bench` builds: `trl_steps.py MODEL PROMPTS SETTINGS`.
 
-PROMPTS has a conversation a line, in JSON. SETTINGS is JSON: prompts, completions, max_tokens, learning_rate, steps and
-threads. Prints a line of JSON for each step: seconds since the step before it, or since this file was begun, and the
-mean number of new tokens.
+PROMPTS has a problem's id and its conversation a line, in JSON. SETTINGS is JSON: prompts, completions, max_tokens,
+learning_rate, steps, passes and threads; budget: of tokens, prompts and completions, after which it ends; seed; save:
+the folder for the policy as it is then; asks. Prints a line of JSON for each step: seconds since the step before it, or
+since this file was begun, and the mean number of new tokens.
 
-Rewards are computed in no time, in TRL's favour: from the text alone, where Ratchet runs each program.
+Where it `asks`, rewards come from who started it: a line of JSON with ids and texts for a line with as many numbers.
+Else they are computed in no time, in TRL's favour: from the text alone, where Ratchet runs each program.
 """
 
 import json
@@ -22,7 +24,8 @@ import trl  # noqa: E402
 
 
 class Clock(transformers.TrainerCallback):  # type: ignore[misc]  # Any where transformers is not installed
-    def __init__(self) -> None:
+    def __init__(self, budget: float) -> None:
+        self.budget = budget
         self.last = BEGUN
         self.seconds = 0.0
 
@@ -33,6 +36,7 @@ class Clock(transformers.TrainerCallback):  # type: ignore[misc]  # Any where tr
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **unused: Any) -> None:
         if logs and "completions/mean_length" in logs:
             print(json.dumps({"seconds": self.seconds, "tokens": logs["completions/mean_length"]}), flush=True)
+            control.should_training_stop |= bool(self.budget) and logs["num_tokens"] >= self.budget
 
 
 def characters(completions: Sequence[Any], **unused: Any) -> list[float]:
@@ -41,10 +45,16 @@ def characters(completions: Sequence[Any], **unused: Any) -> list[float]:
     return [text.count("e") / (len(text) + 1) for text in texts]
 
 
-def main(model: str, prompts: str, settings: dict[str, float]) -> None:
+def asked(completions: Sequence[Any], id: Sequence[str], **unused: Any) -> list[float]:
+    print(json.dumps({"ids": id, "texts": [one[-1]["content"] for one in completions]}), flush=True)
+    rewards: list[float] = json.loads(sys.stdin.readline())
+    return rewards
+
+
+def main(model: str, prompts: str, settings: dict[str, Any]) -> None:
     torch.set_num_threads(int(settings["threads"]))
     with open(prompts) as lines:
-        rows = datasets.Dataset.from_list([{"prompt": json.loads(line)} for line in lines])
+        rows = datasets.Dataset.from_list([json.loads(line) for line in lines])
     size = int(settings["prompts"] * settings["completions"])
     config = trl.GRPOConfig(
         output_dir="trl-output",
@@ -64,9 +74,13 @@ def main(model: str, prompts: str, settings: dict[str, float]) -> None:
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        seed=0,
+        seed=settings.get("seed", 0),
     )
-    trl.GRPOTrainer(model=model, reward_funcs=characters, args=config, train_dataset=rows, callbacks=[Clock()]).train()
+    reward, clock = asked if settings.get("asks") else characters, Clock(settings.get("budget", 0))
+    trainer = trl.GRPOTrainer(model=model, reward_funcs=reward, args=config, train_dataset=rows, callbacks=[clock])
+    trainer.train()
+    if settings.get("save"):
+        trainer.save_model(settings["save"])
 
 
 if __name__ == "__main__":
