@@ -187,9 +187,9 @@ class TestUnits:
         ):
             assert (await log.experiment_moments("exp_1", Quantity(measure), PAST))["a"].y == total
         assert await log.experiment_latencies("exp_1", "a") == [
-            UnitLatency("v", 4.0),
-            UnitLatency("u", 2.0),
             UnitLatency("u", 1.0),
+            UnitLatency("u", 2.0),
+            UnitLatency("v", 4.0),
         ]
         for until, units, answers in ((NOW, {}, []), (NOW + timedelta(hours=1), {"b": UnitCount(1, 1)}, [5.0])):
             found = await log.experiment_units("exp_1", until)
@@ -202,6 +202,17 @@ class TestUnits:
         assert (await log.recent_moments("starter", QUALITY, Unit.REQUEST, PAST)).units == 4
         assert await log.recent_moments("starter", QUALITY, Unit.KEY, PAST) == Moments()
         assert (await log.recent_moments("nothing", QUALITY, Unit.USER, PAST)).units == 0
+
+    async def test_latencies_are_drawn_by_what_is_random_in_an_id(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        await stores.completions.append(
+            [
+                record(number, "u", id=f"cmpl_{number:010}{of_it}")
+                for number, of_it in enumerate(("N4", "A9", "Z0", "C7"))
+            ]
+        )
+        drawn = await stores.completions.experiment_latencies("exp_1", "a")
+        assert [one.latency for one in drawn] == [1.0, 3.0, 0.0, 2.0]
 
     async def test_products_of_units_that_two_variants_share(self, stores: Stores) -> None:
         await stores.experiments.create(experiment(), request())

@@ -143,8 +143,8 @@ def products(records: Records, experiment_id: str, quantity: Quantity, first: st
 def latencies(records: Records, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
     own = [one for one in records if (one.experiment_id, one.variant, one.error) == (experiment_id, variant, "")]
     own = [one for one in own if not one.left]
-    latest = sorted(own, key=lambda record: record.id, reverse=True)[:MAX_LATENCIES]
-    return [UnitLatency(record.unit, record.latency.total_seconds()) for record in latest]
+    drawn = sorted(own, key=lambda record: (record.id[15:], record.id))[:MAX_LATENCIES]
+    return [UnitLatency(record.unit, record.latency.total_seconds()) for record in drawn]
 
 
 def recent(records: Records, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:

@@ -15,6 +15,9 @@ from gateway_service.domain.traffic.sample import MAX_LATENCIES, ArmSample, Peri
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
+TIME_LETTERS = 10
+"""Of an id; those after them are random, so that the first by them are a random sample (bottom-k)."""
+
 _c = completions.c
 _answered = and_(_c.error == "", _c.has_left.is_(False))
 _scored = _c.score.is_not(None)
@@ -101,7 +104,7 @@ async def latencies(
     query = (
         select(_c.unit, _c.latency_s)
         .where(_of_experiment(experiment_id, until), _c.variant == variant, _answered)
-        .order_by(_c.id.desc())
+        .order_by(func.substr(_c.id, len("cmpl_") + TIME_LETTERS + 1), _c.id)
         .limit(limit)
     )
     return [UnitLatency(row.unit, row.latency_s) for row in await database.rows(query)]

@@ -95,7 +95,8 @@ class CompletionLog(Protocol):
     async def experiment_latencies(
         self, experiment_id: str, variant: str, until: datetime | None = None
     ) -> Sequence[UnitLatency]:
-        """The latest 10,000 answers of a variant."""
+        """10,000 answers of a variant, drawn at random from all of them: so variants with unequal shares are looked at
+        over the same time."""
         ...
 
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
