@@ -220,6 +220,32 @@ class TestPlaces:
             with pytest.raises(NotFound):
                 await engine.unload(SPEC.name)
 
+    async def test_a_node_that_was_away_comes_back_without_what_was_unloaded(self, nodes: list[MemoryNode]) -> None:
+        lost, other = nodes
+        async with opened(*nodes) as engine:
+            lost.fault = Unavailable("connection refused")
+            await until(lambda: engine.nodes()[0].state == "away")
+            await engine.unload(SPEC.name)
+            assert lost.policies
+            assert not other.policies
+            lost.fault = None
+            await until(lambda: not lost.policies)
+
+    async def test_what_is_loaded_again_meanwhile_stays_with_a_node_that_was_away(
+        self, nodes: list[MemoryNode]
+    ) -> None:
+        lost, other = nodes
+        async with opened(*nodes) as engine:
+            lost.fault = Unavailable("connection refused")
+            await until(lambda: engine.nodes()[0].state == "away")
+            await engine.unload(SPEC.name)
+            await engine.load(SPEC)
+            lost.fault = None
+            await until(lambda: engine.nodes()[0].state != "away")
+            await asyncio.sleep(0.05)
+        assert lost.policies
+        assert other.policies
+
     async def test_a_holder_that_does_not_answer_just_now_has_it_still(
         self, nodes: list[MemoryNode], monkeypatch: pytest.MonkeyPatch
     ) -> None:

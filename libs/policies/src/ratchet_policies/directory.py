@@ -23,6 +23,8 @@ AT_LEAST = 0.05
 FORGET = 60.0
 """Seconds after which a node that is away is forgotten, unless it is a seed."""
 FIRST_LOOK = 3.0
+DROP = 5.0
+"""Seconds that a node which is back has for unloading what was unloaded without it, before it is looked at again."""
 
 SILENT = (Unavailable, DeadlineExceeded, Cancelled, Unauthenticated)
 """What is no answer of a node."""
@@ -117,6 +119,9 @@ class Directory:
         elif member.is_up and not was_up:
             log.info("node.found", address=member.address)
         self._count()
+        if member.is_up and member.unwanted:
+            async with asyncio.timeout(DROP):
+                await member.drop_unwanted()
 
     def _count(self) -> None:
         up = len(self.answering)

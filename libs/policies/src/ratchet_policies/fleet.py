@@ -95,6 +95,8 @@ class Fleet:
 
     async def load(self, spec: PolicySpec) -> Policy:
         """On the node with the most room for its purpose; on another, where that has none after all."""
+        for member in self._directory.members:
+            member.unwanted.discard(spec.name)
         refusal: RatchetError | None = None
         for member in self._places(spec):
             try:
@@ -141,8 +143,12 @@ class Fleet:
         return list(policies.values())
 
     async def unload(self, name: str) -> None:
-        """From all nodes."""
-        members = [member for member in self._directory.members if member.is_up] or self._directory.members
+        """From all nodes; from one that is away once it is back."""
+        known = self._directory.members
+        members = [member for member in known if member.is_up] or known
+        for member in known:
+            if not member.is_up:
+                member.unwanted.add(name)
         answers = await gathered(members, lambda engine: engine.unload(name))
         for member, answer in answers:
             member.look.set()

@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from ratchet_kit.errors import Cancelled, DeadlineExceeded, Internal, RatchetError, Unavailable
+from ratchet_kit.errors import Cancelled, DeadlineExceeded, Internal, NotFound, RatchetError, Unavailable
 from ratchet_policies.breaker import Breaker
 from ratchet_policies.engine import PolicyEngine
 from ratchet_policies.node import Node, NodeReport, NodeState
@@ -59,6 +59,8 @@ class Member:
         """Set: look at it now."""
         self.strikes = STRIKES
         self.heard = time.monotonic()
+        self.unwanted: set[str] = set()
+        """Policies that were unloaded while it was away: it may come back with them."""
         self._own: Counter[str] = Counter()
         self._own_at_report: Counter[str] = Counter()
         self._breakers: defaultdict[str, Breaker] = defaultdict(Breaker)
@@ -83,6 +85,13 @@ class Member:
         for policy in [policy for policy in self._breakers if not (node.engine(policy) or self._own[policy])]:
             del self._breakers[policy]  # runs and evaluations have policies of their own, as long as they take
         self.looked.set()
+
+    async def drop_unwanted(self) -> None:
+        """Raises what unloading raises: the rest is for the next look."""
+        for policy in sorted(self.unwanted):
+            with suppress(NotFound):
+                await self.engine.unload(policy)
+            self.unwanted.discard(policy)
 
     def struck(self, error: RatchetError) -> None:
         """It did not answer a look."""
