@@ -123,10 +123,15 @@ def service(work: Path) -> Iterator[str]:
 def stepped(tensor: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A tensor whose float32 weights lie anywhere between bfloat16's, and what a step makes of it."""
     random = np.random.default_rng(seed)
-    whole = np.frombuffer(tensor.data, np.uint16).astype(np.uint32) << 16
+    whole = values_of(tensor).astype(np.uint32) << 16
     exact = (whole | random.integers(0, 1 << 16, len(whole), np.uint32)).view(np.float32)
     moved = exact + np.float32(LEARNING_RATE) * random.choice(np.array([-1, 1], np.float32), len(exact))
     return tensor._replace(data=bfloat16(exact)), tensor._replace(data=bfloat16(moved))
+
+
+def values_of(tensor: Tensor) -> NDArray[np.uint16]:
+    """The bits of bfloat16."""
+    return np.frombuffer(tensor.data, np.uint16)
 
 
 def bfloat16(values: NDArray[np.float32]) -> bytes:
@@ -150,8 +155,14 @@ async def main(small: bool) -> int:
         tensors = [one._replace(data=bytes(one.data)) for file in files for one in read_safetensors(file)]
         pairs = [stepped(one, seed) for seed, one in enumerate(tensors)]
         before, after = Weights.of([one for one, _ in pairs]), Weights.of([one for _, one in pairs])
+        moved = sum(np.count_nonzero(values_of(one) != values_of(other)) for one, other in pairs) / (
+            before.size_bytes / 2
+        )
         del tensors, pairs
-        print(f"{before.size_bytes / 2e6:.0f} million parameters in bfloat16, a step at lr {LEARNING_RATE:g}")
+        print(
+            f"{before.size_bytes / 2e6:.0f} million parameters in bfloat16; a step at lr {LEARNING_RATE:g} changes"
+            f" {moved:.1%} of them"
+        )
         spec = PolicySpec("p", str(model), dtype="bfloat16", max_model_len=256)
         async with RecordingFleet.of(target) as fleet:
             policy = RunPolicy(fleet, spec, TEN_MINUTES, load_timeout=TEN_MINUTES)

@@ -133,7 +133,6 @@ async def test_it_is_as_one_that_read_all_of_it(qwen: Callable[[bool], Path], tm
     read_whole = run(kind, third.path)
     assert changed["seen"] == read_whole["seen"]
     assert changed["answers"] == read_whole["answers"]
-    assert run(kind, source)["seen"] != changed["seen"]
 
 
 async def test_changes_of_other_weights_are_not_applied(qwen: Callable[[bool], Path], tmp_path: Path) -> None:

@@ -138,6 +138,8 @@ class Patcher:
                 self._writes.append(partial(one.copy, values.to(dtype), parameter.data))
                 continue
             targets, which = one.targets(places)
+            if parameter.numel() < 1 << 31:
+                targets = targets.int()  # half of what a GPU is sent
             if len(targets):
                 self._writes.append(partial(_scatter, parameter.data.view(-1), targets, values[which].to(dtype)))
 
@@ -202,4 +204,4 @@ def _kernel(shape: torch.Size, dtype: torch.dtype, parts: list[tuple[Tensor, Pla
 
 
 def _scatter(flat: Tensor, targets: Tensor, values: Tensor) -> None:
-    flat.index_copy_(0, targets.to(flat.device), values.to(flat.device, flat.dtype))
+    flat.index_copy_(0, targets.to(flat.device).long(), values.to(flat.device, flat.dtype))
