@@ -56,7 +56,8 @@ def change(llm: LLM, folder: str, policy_id: str, base: str, digest: str) -> dic
         return {"obstacles": ranks}
     llm.reset_prefix_cache()
     reports = llm.collective_rpc("ratchet_apply_changes", args=(policy_id,))
-    llm.collective_rpc("ratchet_drop_changes")
+    while any(llm.collective_rpc("ratchet_drop_changes")):
+        pass
     return {"reports": reports, "slices": slices}
 
 

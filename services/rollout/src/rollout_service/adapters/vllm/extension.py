@@ -65,8 +65,9 @@ class WeightExtension:
         patcher = _patcher(self)
         return _said(patcher.apply(policy_id), patcher, policy_id)
 
-    def ratchet_drop_changes(self: Worker) -> None:
-        _patcher(self).drop()
+    def ratchet_drop_changes(self: Worker) -> bool:
+        """See `Patcher.drop_some`."""
+        return _patcher(self).drop_some()
 
 
 def _patcher(worker: Any) -> Patcher:

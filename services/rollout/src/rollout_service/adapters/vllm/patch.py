@@ -30,8 +30,8 @@ from rollout_service.adapters.vllm.sent_weights import DTYPES, SentWeights
 
 logger = init_logger(__name__)
 
-SLICE_SECONDS = 0.05
-"""Generation waits for so long at a time, or for as long as one layer takes, while changes are made ready."""
+SLICE_SECONDS = 0.1
+"""Generation waits for so long at a time, or for as long as one layer takes, beside the work on changes."""
 
 Kernel = Callable[..., Tensor]
 """Of a linear layer, with a copy of its weight."""
@@ -48,7 +48,7 @@ class Patcher:
         self.drop()
 
     def drop(self) -> None:
-        """Forgets what was made ready, and gives the memory of what it took the place of back."""
+        """Forgets what was made ready, and what it took the place of."""
         self._steps: Iterator[None] = iter(())
         self._ready: tuple[str, str] | None = None
         self._writes: list[Callable[[], object]] = []
@@ -79,6 +79,15 @@ class Patcher:
         self.drop()
         return reason
 
+    def drop_some(self) -> bool:
+        """The same, for a moment: giving memory back takes time. Returns whether there is more."""
+        end = time.perf_counter() + SLICE_SECONDS
+        while self._kernels and time.perf_counter() < end:
+            self._kernels.pop()
+        if not self._kernels:
+            self.drop()
+        return bool(self._kernels)
+
     def apply(self, policy_id: str) -> Report:
         """Generation pauses. After an error it is not known what the model has: it must be loaded whole.
 
@@ -91,7 +100,7 @@ class Patcher:
             for write in self._writes:
                 write()
         for index, (module, kernel) in enumerate(self._kernels):
-            self._kernels[index] = (module, module.cpu_linear)  # `drop` frees the old one: that takes time
+            self._kernels[index] = (module, module.cpu_linear)  # dropped later
             module.cpu_linear = kernel
         return check(self._expected)
 

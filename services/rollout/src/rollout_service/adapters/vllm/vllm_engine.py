@@ -66,6 +66,7 @@ class VllmEngine:
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
+        self._dropping: asyncio.Task[None] | None = None
         self.loads = False
         """It takes new weights: it answers nothing meanwhile, and there is a limit for that."""
 
@@ -105,6 +106,8 @@ class VllmEngine:
         """Makes changes ready to be applied by the next `load_weights`. It generates meanwhile: vLLM makes its steps in
         between. Returns why they cannot be; empty where they can."""
         self._prepared = ""
+        if self._dropping is not None:
+            await asyncio.wait([self._dropping])
         await self._llm.collective_rpc(
             "ratchet_prepare_changes", args=(call.folder, call.policy_id, call.base, call.digest)
         )
@@ -113,7 +116,7 @@ class VllmEngine:
             ranks = await self._llm.collective_rpc("ratchet_prepare_on")
         obstacle = next(filter(None, ranks), "")
         if obstacle:
-            await self._llm.collective_rpc("ratchet_drop_changes")
+            await self._drop()
         else:
             self._prepared = call.policy_id
         return obstacle
@@ -132,8 +135,13 @@ class VllmEngine:
         finally:
             self.loads = False
         if loaded.in_place:
-            await self._llm.collective_rpc("ratchet_drop_changes")
+            self._dropping = asyncio.create_task(self._drop())
         return loaded
+
+    async def _drop(self) -> None:
+        """Gives the memory of the old weights back, while it generates."""
+        while any(await self._llm.collective_rpc("ratchet_drop_changes")):
+            pass
 
     async def _in_place(self, call: wire.LoadWeights) -> wire.Loaded | None:
         """None where it did not succeed."""
