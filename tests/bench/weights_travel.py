@@ -3,7 +3,8 @@
 A random Llama of a billion parameters in bfloat16 (`--small`: of 30 million), served by a real rollout service with
 vLLM; the trainer's side is `trainer_service.job.policy`. One step of Adam at lr 1e-6 moves each float32 weight by about
 that much (arXiv:1412.6980, section 2.1); bfloat16 takes what it can tell apart. First all weights are sent, then what
-the step changed, then all again. The service computes the id of what it has each time.
+the step changed, then all again. The service computes the id of what it has each time, and the last two must answer
+alike, bit for bit. Beside it somebody asks for one token after another: the longest answer is the pause from outside.
 """
 
 import argparse
@@ -12,19 +13,25 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit import access
 from ratchet_kit.policy_id import Tensor, read_safetensors
 from ratchet_policies import PolicySpec
 from ratchet_policies.fleet import Fleet
+from ratchet_protos.access import with_token
 from trainer_service.job.policy import RunPolicy, Weights
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +63,43 @@ class RecordingFleet(Fleet):
         return self.reply
 
 
+class User:
+    """Asks for one token after another."""
+
+    def __init__(self, target: str) -> None:
+        channel = with_token(grpc.insecure_channel(target), access.token())
+        self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
+
+    def answer(self, tokens: int) -> tuple[list[int], list[float]]:
+        """The likeliest tokens, and their log-probs."""
+        request = pb.GenerateRequest(
+            policy="p",
+            prompt=generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=[1, *range(20, 40)])),
+            sampling=generation_pb2.SamplingParams(max_tokens=tokens, temperature=0, logprobs=True, ignore_eos=True),
+        )
+        (completion,) = self._stub.Generate(request, timeout=600).completions
+        return list(completion.token_ids), list(completion.log_probs)
+
+    @contextmanager
+    def waiting(self) -> Iterator[list[float]]:
+        """Inside, it asks; afterwards the list has how long each answer took, in seconds."""
+        ended, took = threading.Event(), list[float]()
+
+        def ask() -> None:
+            while not ended.is_set():
+                started = time.perf_counter()
+                self.answer(1)
+                took.append(time.perf_counter() - started)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            yield took
+        finally:
+            ended.set()
+            asking.join()
+
+
 @contextmanager
 def service(work: Path) -> Iterator[str]:
     with socket.socket() as free:
@@ -79,10 +123,15 @@ def service(work: Path) -> Iterator[str]:
 def stepped(tensor: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A tensor whose float32 weights lie anywhere between bfloat16's, and what a step makes of it."""
     random = np.random.default_rng(seed)
-    whole = np.frombuffer(tensor.data, np.uint16).astype(np.uint32) << 16
+    whole = values_of(tensor).astype(np.uint32) << 16
     exact = (whole | random.integers(0, 1 << 16, len(whole), np.uint32)).view(np.float32)
     moved = exact + np.float32(LEARNING_RATE) * random.choice(np.array([-1, 1], np.float32), len(exact))
     return tensor._replace(data=bfloat16(exact)), tensor._replace(data=bfloat16(moved))
+
+
+def values_of(tensor: Tensor) -> NDArray[np.uint16]:
+    """The bits of bfloat16."""
+    return np.frombuffer(tensor.data, np.uint16)
 
 
 def bfloat16(values: NDArray[np.float32]) -> bytes:
@@ -106,32 +155,44 @@ async def main(small: bool) -> int:
         tensors = [one._replace(data=bytes(one.data)) for file in files for one in read_safetensors(file)]
         pairs = [stepped(one, seed) for seed, one in enumerate(tensors)]
         before, after = Weights.of([one for one, _ in pairs]), Weights.of([one for _, one in pairs])
+        moved = sum(np.count_nonzero(values_of(one) != values_of(other)) for one, other in pairs) / (
+            before.size_bytes / 2
+        )
         del tensors, pairs
-        print(f"{before.size_bytes / 2e6:.0f} million parameters in bfloat16, a step at lr {LEARNING_RATE:g}")
+        print(
+            f"{before.size_bytes / 2e6:.0f} million parameters in bfloat16; a step at lr {LEARNING_RATE:g} changes"
+            f" {moved:.1%} of them"
+        )
         spec = PolicySpec("p", str(model), dtype="bfloat16", max_model_len=256)
         async with RecordingFleet.of(target) as fleet:
             policy = RunPolicy(fleet, spec, TEN_MINUTES, load_timeout=TEN_MINUTES)
-            rows = {}
+            await policy.ensure_loaded()
+            user, rows, answers = User(target), {}, []
             for name, weights, base in (
                 ("whole, the first", before, None),
                 ("changes", after, before),
                 ("whole again", after, None),
             ):
                 started = time.perf_counter()
-                sync = await policy.push(weights, 1, base)
-                reply = fleet.reply
-                rows[name] = (sync.sent_bytes, reply.load_duration.ToTimedelta().total_seconds())
+                with user.waiting() as took:
+                    sync = await policy.push(weights, 1, base)
+                seconds = time.perf_counter() - started
+                rows[name] = (sync.sent_bytes, fleet.reply.load_duration.ToTimedelta().total_seconds())
+                answers.append(await asyncio.to_thread(user.answer, 32))
                 print(
-                    f"{name:17} {sync.sent_bytes / 1e6:8.1f} MB sent in {time.perf_counter() - started:5.1f} s,"
-                    f" generation paused for {rows[name][1]:5.2f} s, id {sync.policy_id[:15]}, probe"
-                    f" {sync.probe_error:.2g}"
+                    f"{name:17} {sync.sent_bytes / 1e6:8.1f} MB sent in {seconds:5.1f} s, generation paused for"
+                    f" {rows[name][1]:5.2f} s (the longest of {len(took)} answers beside it took {max(took):.2f} s),"
+                    f" id {sync.policy_id[:15]}, probe {sync.probe_error:.2g}",
+                    flush=True,
                 )
             await policy.unload()
     byte_share = rows["changes"][0] / rows["whole again"][0]
     pause_share = rows["changes"][1] / rows["whole again"][1]
     print(f"bytes  {byte_share:.3f} of the whole (wanted {WANTED_BYTES})")
     print(f"pause  {pause_share:.2f} of the whole's (wanted {WANTED_PAUSE:.2f})")
-    return 0
+    same = answers[1] == answers[2]
+    print(f"answers after changes and after all of the same weights: {'alike' if same else 'NOT ALIKE'}, bit for bit")
+    return 0 if same else 1
 
 
 if __name__ == "__main__":

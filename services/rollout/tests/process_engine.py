@@ -7,7 +7,6 @@ generate computes for as long as the prompt is, in seconds.
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 from ratchet_policies import Completion, FinishReason
 from rollout_service.adapters.vllm import engine_main, wire
@@ -55,8 +54,8 @@ class CoreEngine:
     def stop(self) -> None:
         pass
 
-    async def load_weights(self, folder: Path) -> float:
-        return 0.0
+    async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
+        return wire.Loaded(0.0, in_place=False)
 
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         await self.answer(float(call.text or 0))

@@ -15,6 +15,7 @@ from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
+from rollout_service.adapters.changes import read
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, content_id
 from rollout_service.domain.ports import ModelFolder, ModelFolders
@@ -161,11 +162,17 @@ class TestDisk:
                 for name, data in zip("wxyz", (BYTES, BYTES, ONE, BYTES), strict=True)
             ]
         )
+        assert received.changes is not None
+        assert received.changes.base == start.policy_id
+        y, x = read(received.path, received.changes.digest)
+        assert (y.name, list(y.places), bytes(y.values)) == ("y", [500], ONE[2000:2004])
+        assert (x.name, x.places, bytes(x.values)) == ("x", None, BYTES)
         same = await folders.receive(received, stream(), changes=True)
         assert (same.policy_id, same.size_bytes) == (received.policy_id, received.size_bytes)
 
     async def test_a_base_that_is_one_file_of_another_stays_as_it_is(self, work: Path, base: ModelFolder) -> None:
         received = await on_disk(work).receive(base, stream(*tensor("v", OTHER)), changes=True)
+        assert received.changes is None, "an engine may have no such tensor"
         assert received.policy_id == policy_id.compute([("w", "F32", [6], BYTES), ("v", "F32", [6], OTHER)])
         assert base.policy_id == policy_id.of_folder(base.path)
 

@@ -1,8 +1,10 @@
 """What every `PolicyEngine` does: the scripted one and vLLM's."""
 
 import asyncio
+import hashlib
 import json
 import math
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -31,7 +33,8 @@ from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, en
 from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineOptions, PolicyName
-from rollout_service.domain.ports import EngineFactory, ModelFolder, PolicyEngine
+from rollout_service.domain.ports import EngineFactory, ModelFolder, ModelFolders, PolicyEngine
+from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,12 +62,23 @@ TIME = replace(WEATHER, name="time")
 
 
 class Case:
-    def __init__(self, engines: EngineFactory, model: ModelFolder) -> None:
+    def __init__(self, engines: EngineFactory, folders: ModelFolders, model: ModelFolder) -> None:
         self.engines = engines
+        self.folders = folders
         self.model = model
 
     async def start(self) -> PolicyEngine:
         return await self.engines.start(NAME, self.model, EngineOptions())
+
+    async def changed(self, model: ModelFolder) -> ModelFolder:
+        """Another model, that came as what changed of this one."""
+
+        async def weights() -> WeightStream:
+            ones = struct.pack("<192f", *[1.5] * 192)  # of the norm, as conftest makes the model
+            yield TensorHeader("model.norm.weight", "F32", (192,), hashlib.sha256(ones).hexdigest())
+            yield Chunk(ones)
+
+        return await self.folders.receive(model, weights(), changes=True)
 
 
 @pytest_asyncio.fixture(
@@ -73,15 +87,16 @@ class Case:
 async def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Case]:
     if request.param == "scripted":
         folders = MemoryFolders({"/base": content_id(b"base")})
-        yield Case(ScriptedEngines(), await folders.fetch("/base"))
+        yield Case(ScriptedEngines(), folders, await folders.fetch("/base"))
         return
     pytest.importorskip("vllm", reason="needs the rollout environment")
     make_model: Callable[..., Path] = request.getfixturevalue("make_model")
     work = tmp_path_factory.mktemp("work")
     folder = make_model()
-    model = await DiskModelFolders(work / "models", Places([str(folder)])).fetch(str(folder))
+    disk = DiskModelFolders(work / "models", Places([str(folder)]))
+    model = await disk.fetch(str(folder))
     async with ForkServer("cpu", environment("cpu", threads=1, eager=True), work / "forkserver.log") as server:
-        yield Case(VllmFactory(DEFAULTS, server, work), model)
+        yield Case(VllmFactory(DEFAULTS, server, work), disk, model)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -294,6 +309,24 @@ async def test_takes_weights_and_shows_them(case: Case, engine: PolicyEngine) ->
     loaded = await engine.load_weights(case.model)
     assert 0 <= loaded.probe_error < 1e-5
     assert await answers(engine, tokens(1, max_tokens=1))
+
+
+async def test_applies_changes_in_place_that_it_has_prepared_for(case: Case) -> None:
+    engine = await case.start()
+    try:
+        new = await case.changed(case.model)
+        await engine.load_weights(case.model)
+        assert not (await engine.load_weights(new)).in_place, "nobody prepared it"
+        await engine.load_weights(case.model)
+        await engine.prepare(new)
+        assert await answers(engine, tokens(1, max_tokens=1))
+        loaded = await engine.load_weights(new)
+        assert loaded.in_place
+        assert 0 <= loaded.probe_error < 1e-5
+        await engine.prepare(new)
+        assert not (await engine.load_weights(new)).in_place, "these are changes of other weights"
+    finally:
+        await engine.stop()
 
 
 async def test_once_stopped_it_is_unavailable_and_says_so(case: Case) -> None:

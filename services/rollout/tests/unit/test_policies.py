@@ -279,6 +279,29 @@ class TestUpdate:
         assert world.policies.get(P).policy_id == content_id(b"one")
         await world.update(b"two", base=content_id(b"one"))
 
+    async def test_changes_are_prepared_while_it_generates(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        before = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        update = asyncio.create_task(world.update(b"new", base=BASE))
+        while world.engine.prepared is None:
+            await asyncio.sleep(0)
+        assert (world.engine.prepared.policy_id, world.engine.generating) == (content_id(b"new"), 1)
+        world.engine.going.set()
+        await update
+        assert (await before).policy_id == BASE
+        assert (await world.policies.generate(P, REQUEST)).policy_id == content_id(b"new")
+
+    async def test_an_engine_that_dies_while_it_prepares_comes_back_with_the_old_weights(self, world: World) -> None:
+        await world.load()
+        world.engine.die("killed")
+        with pytest.raises(Unavailable):
+            await world.update(b"new", base=BASE)
+        assert world.folders.held == []
+        assert (await world.until(State.READY)).policy_id == BASE
+        await world.update(b"new", base=BASE)
+
     async def test_serves_nothing_once_the_engine_does_not_compute_with_the_new_weights(self, world: World) -> None:
         await world.load()
         world.engine.accepts_weights = False

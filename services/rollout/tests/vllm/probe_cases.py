@@ -13,8 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 from vllm import LLM
 
-from rollout_service.adapters.vllm.extension import SentWeights
 from rollout_service.adapters.vllm.probe import probe_model
+from rollout_service.adapters.vllm.sent_weights import SentWeights
 
 NUDGE = 1 + 2**-7
 """The smallest relative change that bfloat16 can show."""
@@ -47,7 +47,7 @@ def main() -> None:
         worker_extension_cls="rollout_service.adapters.vllm.extension.WeightExtension",
     )
     report: dict[str, Any] = {}
-    (report["not_repacked"],) = llm.collective_rpc("ratchet_load_weights", args=(new, False))
+    (report["not_repacked"],) = llm.collective_rpc("ratchet_load_weights", args=(new, "", False))
     (report["repacked"],) = llm.collective_rpc("ratchet_load_weights", args=(new,))
     (report["unnoticed"],) = llm.apply_model(partial(unnoticed_changes, folder=Path(new)))
     print(json.dumps(report), flush=True)

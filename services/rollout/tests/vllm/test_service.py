@@ -1,6 +1,8 @@
 """The service as its users run it, with a real vLLM: one process tree, killed in all its parts."""
 
+import copy
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +20,7 @@ from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit import access, policy_id
+from ratchet_policies import tensor_changes
 from ratchet_protos.access import with_token
 
 pytestmark = pytest.mark.vllm
@@ -30,6 +33,7 @@ class Service:
 
     def __init__(self, work: Path, port: int) -> None:
         self.work = work
+        self.log = work / "service.log"
         self._environment = os.environ | {
             "RATCHET_ROLLOUT_WORK_DIR": str(work),
             "RATCHET_ROLLOUT_PORT": str(port),
@@ -43,7 +47,9 @@ class Service:
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "rollout_service.main"], env=self._environment)
+        with self.log.open("a") as log:
+            command = [sys.executable, "-m", "rollout_service.main"]
+            self.process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
 
     def tree(self) -> dict[int, str]:
         """All processes below the service, by pid."""
@@ -88,29 +94,41 @@ class Service:
                 return policy
             time.sleep(0.1)
 
-    def update(self, model: Any) -> str:
-        """Sends the weights of a transformers model and returns their id."""
-        tensors = [
-            (name, "F32", list(tensor.shape), tensor.contiguous().numpy().tobytes())
-            for name, tensor in model.state_dict().items()
-            if name != "lm_head.weight" or not model.config.tie_word_embeddings
-        ]
+    def update(self, model: Any, base: Sequence[policy_id.Tensor] = ()) -> str:
+        """Sends the weights of a transformers model, or what changed of those of `base`, and returns their id."""
+        tensors = tensors_of(model)
         announced = policy_id.compute(tensors)
+        before = {tensor.name: tensor.data for tensor in base}
 
         def messages() -> Iterator[pb.UpdateWeightsRequest]:
-            yield pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p", policy_id=announced))
+            header = pb.UpdateWeightsHeader(policy="p", policy_id=announced)
+            if base:
+                header.base_policy_id = policy_id.compute(base)
+            yield pb.UpdateWeightsRequest(header=header)
             for name, dtype, shape, data in tensors:
+                changes = tensor_changes.encode(before[name], data, 4) if base else None
                 sha256 = hashlib.sha256(data).hexdigest()
                 yield pb.UpdateWeightsRequest(
-                    tensor=pb.TensorHeader(name=name, dtype=dtype, shape=shape, sha256=sha256)
+                    tensor=pb.TensorHeader(
+                        name=name, dtype=dtype, shape=shape, sha256=sha256, changes=changes is not None
+                    )
                 )
-                for start in range(0, len(data), 1 << 16):
-                    yield pb.UpdateWeightsRequest(chunk=data[start : start + (1 << 16)])
+                sent = data if changes is None else changes
+                for start in range(0, len(sent), 1 << 16):
+                    yield pb.UpdateWeightsRequest(chunk=bytes(sent[start : start + (1 << 16)]))
 
         response = self.stub.UpdateWeights(messages(), timeout=240)
         assert response.policy.policy_id == announced
         assert response.probe_error < 1e-5
         return announced
+
+
+def tensors_of(model: Any) -> list[policy_id.Tensor]:
+    return [
+        policy_id.Tensor(name, "F32", list(tensor.shape), tensor.contiguous().numpy().tobytes())
+        for name, tensor in model.state_dict().items()
+        if name != "lm_head.weight" or not model.config.tie_word_embeddings
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +160,12 @@ def model(service: Service, make_model: Callable[..., Path]) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(folder)
 
 
-def nudge(model: Any) -> None:
+def nudge(model: Any, share: float = 1) -> None:
     import torch
 
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 1e-3)
+            parameter.add_(torch.randn_like(parameter) * 1e-3 * (torch.rand_like(parameter) < share))
 
 
 def worst_difference(model: Any, response: pb.GenerateResponse) -> float:
@@ -230,6 +248,40 @@ def test_a_killed_engine_comes_back_with_the_last_weights(service: Service, mode
     response = service.generate()
     assert response.policy_id == announced
     assert worst_difference(model, response) < 1e-3
+
+
+def test_what_changed_is_applied_in_place(service: Service, model: Any) -> None:
+    service.update(model)
+    for _ in range(2):
+        before = tensors_of(model)
+        nudge(model, share=0.02)
+        announced = service.update(model, before)
+        response = service.generate()
+        assert response.policy_id == announced
+        assert worst_difference(model, response) < 1e-3
+    (*_, last) = [line for line in service.log.read_text().splitlines() if "weights.replaced" in line]
+    assert json.loads(last)["in_place"]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.3, 0.4, 0.6])
+def test_an_engine_that_is_killed_amid_changes_has_the_old_weights_or_the_new(
+    service: Service, model: Any, seconds: float
+) -> None:
+    old = service.update(model)
+    before, previous = tensors_of(model), copy.deepcopy(model)
+    nudge(model, share=0.02)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(service.update, model, before)
+        time.sleep(seconds)
+        os.kill(service.pid_of("VLLM::EngineCore"), signal.SIGKILL)
+        error = sending.exception(240)
+    assert error is None or (isinstance(error, grpc.RpcError) and error.code() is grpc.StatusCode.UNAVAILABLE)
+    response = service.generate()
+    assert response.policy_id in (old, policy_id.compute(tensors_of(model)))
+    assert worst_difference(previous if response.policy_id == old else model, response) < 1e-3
+    if response.policy_id == old:
+        service.update(model, before)
+        assert worst_difference(model, service.generate()) < 1e-3
 
 
 @pytest.mark.parametrize("title", ["VLLM::EngineCore", "ratchet-engine p"])

@@ -8,7 +8,8 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ratchet_kit import policy_id, storage
@@ -17,8 +18,9 @@ from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFou
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_policies import tensor_changes
+from rollout_service.adapters import changes
 from rollout_service.domain.policy import PolicyId
-from rollout_service.domain.ports import ModelFolder
+from rollout_service.domain.ports import Changes, ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
 SHARD_BYTES = 256 << 20
@@ -60,10 +62,11 @@ class DiskModelFolders:
         folder = self._new_folder("received-")
         try:
             with disk_errors(str(self._root)):
-                await self._write(folder, weights, base.path if changes else None)
+                digest = await self._write(folder, weights, base.path if changes else None)
                 await asyncio.to_thread(_copy_config, base.path, folder)
                 # Hashed again from the disk, since the engine loads these files.
-                return await asyncio.to_thread(_described, str(base.path), folder)
+                received = await asyncio.to_thread(_described, str(base.path), folder)
+                return replace(received, changes=Changes(base.policy_id, digest)) if digest else received
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -92,8 +95,8 @@ class DiskModelFolders:
             self._root.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
 
-    async def _write(self, folder: Path, weights: WeightStream, base: Path | None) -> None:
-        """`base`: the folder that these are changes of."""
+    async def _write(self, folder: Path, weights: WeightStream, base: Path | None) -> str:
+        """`base`: the folder that these are changes of. Returns the digest of the changes, where there are any."""
         writer = _Writer(folder, self._shard_bytes, _places(base) if base else {})
         async for part in weights:
             # Hashing, reading and writing hold up no other call in a thread.
@@ -103,6 +106,7 @@ class DiskModelFolders:
                 case Chunk(data):
                     await asyncio.to_thread(writer.add, data)
         await asyncio.to_thread(writer.end)
+        return writer.digest
 
 
 class _Writer:
@@ -113,6 +117,10 @@ class _Writer:
         self._folder, self._shard_bytes, self._base = folder, shard_bytes, base
         self._names: set[str] = set()
         self._shard: list[policy_id.Tensor] = []
+        self._changes: list[policy_id.Tensor] = []
+        self._hashes: list[tuple[str, str, Sequence[int], str]] = []
+        self._fits = bool(base)
+        """So far all that came is of the names and shapes of the base."""
         self._shards = 0
         self._coming: _Tensor | None = None
 
@@ -120,12 +128,17 @@ class _Writer:
         self._finish()
         if header.name in self._names:
             raise _out_of_order(f"tensor {header.name} comes twice")
-        self._coming = _Tensor(header, self._before(header) if header.changes else None)
+        self._coming = _Tensor(header, self._before(header))
 
     def add(self, data: bytes) -> None:
         if self._coming is None:
             raise _out_of_order("a chunk comes before the first tensor")
         self._coming.add(data)
+
+    @property
+    def digest(self) -> str:
+        """Of the changes; empty where what came makes other tensors than there were."""
+        return policy_id.of_hashes(self._hashes) if self._fits else ""
 
     def end(self) -> None:
         self._finish()
@@ -138,37 +151,47 @@ class _Writer:
 
     def _finish(self) -> None:
         if self._coming is not None:
-            self._take(self._coming.whole())
+            tensor, before = self._coming.whole(), self._coming.before
+            self._fits &= before is not None
+            self._take(tensor, changes.of_tensor(before, tensor) if before is not None else [])
             self._coming = None
 
-    def _take(self, tensor: policy_id.Tensor) -> None:
-        if sum(len(held.data) for held in self._shard) >= self._shard_bytes:
+    def _take(self, tensor: policy_id.Tensor, changed: Sequence[policy_id.Tensor] = ()) -> None:
+        if sum(len(held.data) for held in (*self._shard, *self._changes)) >= self._shard_bytes:
             self._flush()
         self._names.add(tensor.name)
         self._shard.append(tensor)
+        self._changes += changed
+        self._hashes += [(one.name, one.dtype, one.shape, hashlib.sha256(one.data).hexdigest()) for one in changed]
 
     def _flush(self) -> None:
         _write_shard(self._folder, self._shards, self._shard)
-        self._shards, self._shard = self._shards + 1, []
+        if self._changes:
+            (self._folder / changes.FOLDER).mkdir(exist_ok=True)
+            _write_shard(self._folder / changes.FOLDER, self._shards, self._changes)
+        self._shards, self._shard, self._changes = self._shards + 1, [], []
 
-    def _before(self, header: TensorHeader) -> bytes:
+    def _before(self, header: TensorHeader) -> bytes | None:
+        """The bytes of the base's tensor of this name and shape; None where there is none and it comes whole."""
         file = self._base.get(header.name)
-        if file is None:
+        before = None if file is None else _read(file, header.name)
+        if before is not None and (before.dtype, tuple(before.shape)) == (header.dtype, header.shape):
+            return bytes(before.data)
+        if not header.changes:
+            return None
+        if before is None:
             raise _out_of_order(f"there is no tensor {header.name} that could have changed")
-        before = _read(file, header.name)
-        if (before.dtype, tuple(before.shape)) != (header.dtype, header.shape):
-            raise _out_of_order(f"tensor {header.name} was {before.dtype} {list(before.shape)}: it must come whole")
-        return bytes(before.data)
+        raise _out_of_order(f"tensor {header.name} was {before.dtype} {list(before.shape)}: it must come whole")
 
 
 class _Tensor:
-    """A tensor that is being received: its bytes, or what changed of those that it had `before`."""
+    """A tensor that is being received: its bytes, or what changed of those that it had `before`, where it had some."""
 
     def __init__(self, header: TensorHeader, before: bytes | None) -> None:
         width = policy_id.WIDTHS.get(header.dtype)
         if width is None:
             raise _out_of_order(f"tensor {header.name} has the unknown dtype {header.dtype!r}")
-        self._header, self._before, self._width = header, before, width
+        self._header, self.before, self._width = header, before, width
         self._size = width * math.prod(header.shape)
         self._came = bytearray()
 
@@ -179,8 +202,9 @@ class _Tensor:
 
     def whole(self) -> policy_id.Tensor:
         header, data = self._header, bytes(self._came)
-        if self._before is not None:
-            data = tensor_changes.decode(self._before, data, self._width)
+        if header.changes:
+            assert self.before is not None
+            data = tensor_changes.decode(self.before, data, self._width)
         if len(data) != self._size:
             raise DataLoss(f"tensor {header.name} has {len(data)} of its {self._size} bytes")
         if hashlib.sha256(data).hexdigest() != header.sha256.lower():

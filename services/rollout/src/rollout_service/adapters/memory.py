@@ -11,7 +11,7 @@ from ratchet_policies import ChatPrompt, Completion, Echo, FinishReason, TextPro
 from ratchet_problems import ToolCall
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
-from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
+from rollout_service.domain.ports import Changes, KeptPolicy, ModelFolder, PolicyEngine
 from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, WeightStream
 
 MAX_MODEL_LEN = 64
@@ -23,7 +23,8 @@ class ScriptedEngine:
     """Answers every prompt with the same tokens, until `die`. A streamed piece is one token. Of the tools that a chat
     offers it calls the one that it must call, or the first, with its first token.
 
-    Clear `going` to pause generation. Set `accepts_weights` to False to fail the check of the next weights.
+    Clear `going` to pause generation. Set `accepts_weights` to False to fail the check of the next weights. `prepared`
+    is the folder whose changes it would apply.
     """
 
     def __init__(self, model: ModelFolder) -> None:
@@ -33,6 +34,7 @@ class ScriptedEngine:
         self.accepts_weights = True
         self.stopped = False
         self.generating = 0
+        self.prepared: ModelFolder | None = None
         self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 
     def die(self, reason: str, hung: bool = False) -> None:
@@ -66,6 +68,11 @@ class ScriptedEngine:
         finally:
             self.generating -= 1
 
+    async def prepare(self, folder: ModelFolder) -> None:
+        if self._death.done():
+            raise Unavailable("the engine is gone")
+        self.prepared = folder if folder.changes and folder.changes.base == self.loaded[-1].policy_id else None
+
     async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
         if self._death.done():
             raise Unavailable("the engine is gone")
@@ -73,7 +80,8 @@ class ScriptedEngine:
         if not self.accepts_weights:
             raise DataLoss("the engine does not compute with the sent weights")
         self.loaded.append(folder)
-        return LoadedWeights(probe_error=0.0)
+        in_place, self.prepared = self.prepared is folder, None
+        return LoadedWeights(probe_error=0.0, in_place=in_place)
 
     async def died(self) -> Death:
         return await asyncio.shield(self._death)
@@ -145,7 +153,8 @@ class MemoryFolders:
         if not names and not changes:
             raise InvalidArgument("no tensor came", [FieldViolation("message", "no tensor came")])
         folder = Path(f"received-{len(self.held)}")
-        self.held.append(ModelFolder(folder, content_id(content), len(content), base.settings_id))
+        changed = Changes(base.policy_id, str(content_id(content))) if changes else None
+        self.held.append(ModelFolder(folder, content_id(content), len(content), base.settings_id, changed))
         return self.held[-1]
 
     async def release(self, folder: ModelFolder) -> None:

@@ -137,17 +137,15 @@ class PolicyHost:
         started = time.monotonic()
         counted = _Counted(weights)
         received = await self._ports.folders.receive(base, counted, changes=update.base is not None)
-        receive_seconds = time.monotonic() - started
         if received.policy_id != update.policy_id:
             await self._ports.folders.release(received)
             raise DataLoss(
                 f"the weights received for policy {self.policy.name} have the hash {received.policy_id}, not the"
                 f" announced {update.policy_id}; the old weights are still served"
             )
-        started = time.monotonic()
         # Shielded: when the caller cancels, the engine must not be left half loaded.
-        loaded = await asyncio.shield(asyncio.create_task(self._replace(received)))
-        load_seconds = time.monotonic() - started
+        loaded, load_seconds = await asyncio.shield(asyncio.create_task(self._replace(received)))
+        receive_seconds = time.monotonic() - started - load_seconds
         result = WeightUpdateResult(
             self.policy,
             received.size_bytes,
@@ -165,14 +163,19 @@ class PolicyHost:
             received_bytes=counted.size_bytes,
             receive_seconds=round(receive_seconds, 3),
             load_seconds=round(load_seconds, 3),
+            in_place=loaded.in_place,
             probe_error=loaded.probe_error,
         )
         return result
 
-    async def _replace(self, received: ModelFolder) -> LoadedWeights:
-        """Gives the engine the new weights while nothing generates. A later restart loads these weights."""
+    async def _replace(self, received: ModelFolder) -> tuple[LoadedWeights, float]:
+        """Gives the engine the new weights while nothing generates, for so many seconds. A later restart loads these
+        weights."""
         unused = received
         try:
+            _, engine = self._serving(None)
+            await engine.prepare(received)
+            started = time.monotonic()
             async with self._weights.writing():
                 _, engine = self._serving(None)
                 try:
@@ -186,9 +189,10 @@ class PolicyHost:
                     unused = self._model
                 self._model = received
                 await self._keep(received)
+            seconds = time.monotonic() - started
         finally:
             await self._ports.folders.release(unused)
-        return loaded
+        return loaded, seconds
 
     @contextmanager
     def _busy(self, request: GenerationRequest) -> Iterator[None]:

@@ -12,6 +12,15 @@ from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUp
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """A folder has them beside its weights: what an engine applies that has those of `base`."""
+
+    base: PolicyId
+    digest: str
+    """Hash of their content."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFolder:
     """A folder on this machine that an engine can load: config, tokenizer and safetensors files."""
 
@@ -22,6 +31,7 @@ class ModelFolder:
     """Of its weights."""
     settings_id: str = ""
     """Hash of all else that decides what it answers: see `ratchet_kit.policy_id.settings_of_folder`."""
+    changes: Changes | None = None
 
 
 class ModelFolders(Protocol):
@@ -44,7 +54,8 @@ class ModelFolders(Protocol):
 
     async def receive(self, base: ModelFolder, weights: WeightStream, *, changes: bool = False) -> ModelFolder:
         """Writes a new folder: `weights`, with the config and tokenizer of `base`. With `changes` tensors may come as
-        what changed of those of `base`, and those that do not come are as there.
+        what changed of those of `base`, and those that do not come are as there; the folder then has `changes`, too,
+        unless there are tensors of other names or shapes.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
         order, ResourceExhausted when the disk is full, or before the first tensor when it has no room for as much as
@@ -99,6 +110,14 @@ class PolicyEngine(Protocol):
         """Completions of one prompt: all at once, or in pieces with `stream`. Closing the generator aborts the request.
 
         Raises InvalidArgument when the prompt does not fit the model, Unavailable when the engine dies.
+        """
+        ...
+
+    async def prepare(self, folder: ModelFolder) -> None:
+        """Gets ready for the changes of a folder, while it generates: `load_weights` then applies them in place. Where
+        that cannot be, the log says why, and `load_weights` reads the whole folder.
+
+        Raises Unavailable when the engine dies.
         """
         ...
 

@@ -50,6 +50,8 @@ class LoadedWeights:
 
     probe_error: float
     """The largest relative difference between what the engine computes and what the sent weights give."""
+    in_place: bool = False
+    """Only what changed was applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +61,7 @@ class WeightUpdateResult:
     received_bytes: int
     """Fewer than `size_bytes` where changes came."""
     receive_duration: timedelta
+    """Until the engine could take them; it generated meanwhile."""
     load_duration: timedelta
+    """That generation paused."""
     probe_error: float

@@ -206,15 +206,27 @@ class VllmPolicyEngine:
                 last = reply.last
                 yield wire.output_of(reply)
 
+    async def prepare(self, folder: ModelFolder) -> None:
+        if folder.changes is None:
+            return
+        call = wire.PrepareChanges(str(folder.path), folder.policy_id, folder.changes.base, folder.changes.digest)
+        reply = await self._loading(call)
+        assert isinstance(reply, wire.Prepared)
+        if reply.obstacle:
+            log.warning("weights.read_whole", policy=self._request.name, reason=reply.obstacle)
+
     async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
+        reply = await self._loading(wire.LoadWeights(str(folder.path), folder.policy_id))
+        assert isinstance(reply, wire.Loaded)
+        return LoadedWeights(reply.probe_error, reply.in_place)
+
+    async def _loading(self, call: wire.Call) -> wire.Reply:
         try:
-            async with asyncio.timeout(self._load_timeout), self._call(wire.LoadWeights(str(folder.path))) as reader:
-                reply = await _reply(reader)
+            async with asyncio.timeout(self._load_timeout), self._call(call) as reader:
+                return await _reply(reader)
         except TimeoutError as error:
             await self.stop()  # it hangs, and with it all calls that wait for the new weights
             raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from error
-        assert isinstance(reply, wire.Loaded)
-        return LoadedWeights(reply.probe_error)
 
     async def died(self) -> Death:
         assert self._process is not None, "not started"

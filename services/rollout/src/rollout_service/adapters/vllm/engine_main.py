@@ -6,7 +6,6 @@ import traceback
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -69,8 +68,10 @@ class EngineServer:
                 async with aclosing(_beats(engine)) as beats:
                     async for beat in beats:
                         yield beat
-            case wire.LoadWeights(folder):
-                yield wire.Loaded(await engine.load_weights(Path(folder)))
+            case wire.PrepareChanges():
+                yield wire.Prepared(await engine.prepare(call))
+            case wire.LoadWeights():
+                yield await engine.load_weights(call)
             case wire.Generate():
                 async with aclosing(engine.generate(call, uuid.uuid4().hex)) as outputs:
                     async for output in outputs:

@@ -1,23 +1,26 @@
 """Runs inside the workers of vLLM (`worker_extension_cls`): loads new weights, checks that vLLM computes with them."""
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors import safe_open
 from torch import Tensor, nn
+from vllm.config import VllmConfig, set_current_vllm_config
 from vllm.logger import init_logger
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 
-from rollout_service.adapters.vllm.probe import Read, probe_model
+from rollout_service.adapters.vllm.patch import Patcher
+from rollout_service.adapters.vllm.probe import Report, probe_model
+from rollout_service.adapters.vllm.sent_weights import SentWeights
 
 logger = init_logger(__name__)
 
 
 class Worker(Protocol):
     """What is used of a worker of vLLM."""
+
+    vllm_config: VllmConfig
 
     def reload_weights(self, *, weights_iterator: Iterator[tuple[str, Tensor]], is_checkpoint_format: bool) -> None: ...
 
@@ -27,12 +30,15 @@ class Worker(Protocol):
 class WeightExtension:
     """Mixed into the worker class of vLLM. `collective_rpc` calls it on every rank."""
 
-    def ratchet_load_weights(self: Worker, folder: str, repack: bool = True) -> dict[str, Any]:
+    def ratchet_load_weights(self: Worker, folder: str, policy_id: str = "", repack: bool = True) -> dict[str, Any]:
         """Loads the safetensors files of `folder` in place, then probes the model.
 
-        `repack=False` skips the correction of a tied output layer; only the test of the probe uses it.
-        Returns `error` (largest relative error) and `failures` (one sentence each; empty when all is right).
+        `policy_id`: theirs. `repack=False` skips the correction of a tied output layer; only the test of the probe uses
+        it. Returns `error` (largest relative error) and `failures` (one sentence each; empty when all is right).
         """
+        patcher = _patcher(self)
+        patcher.drop()
+        patcher.held = ""
         with ExitStack() as stack:
             sent = SentWeights(Path(folder), stack)
             self.reload_weights(weights_iterator=iter(sent), is_checkpoint_format=True)
@@ -40,37 +46,46 @@ class WeightExtension:
             if repack:
                 _repack_tied_heads(model)
             report = probe_model(model, sent.reader(model))
-        if report.skipped:
-            logger.warning("weight probe: nothing to compare these modules with: %s", ", ".join(report.skipped))
-        logger.info("weight probe: %d comparisons, largest error %.3g", len(report.probes), report.error)
-        failures = [f"{p.name} differs by {p.error:.3g} (allowed {p.tolerance:.3g})" for p in report.failures]
-        failures += [f"{name} could not be probed" for name in report.skipped if _is_vocabulary(model, name)]
-        return {"error": report.error, "failures": failures}
+        return _said(report, patcher, policy_id)
+
+    def ratchet_prepare_changes(self: Worker, folder: str, policy_id: str, base: str, digest: str) -> None:
+        """See `Patcher.begin`."""
+        _patcher(self).begin(Path(folder), policy_id, base, digest)
+
+    def ratchet_prepare_on(self: Worker) -> str | None:
+        """See `Patcher.go_on`."""
+        with set_current_vllm_config(self.vllm_config):
+            return _patcher(self).go_on()
+
+    def ratchet_apply_changes(self: Worker, policy_id: str) -> dict[str, Any]:
+        """Applies what is ready, which makes the weights `policy_id`, and probes the model. Returns as the first.
+
+        Raises Unpatchable.
+        """
+        patcher = _patcher(self)
+        return _said(patcher.apply(policy_id), patcher, policy_id)
+
+    def ratchet_drop_changes(self: Worker) -> bool:
+        """See `Patcher.drop_some`."""
+        return _patcher(self).drop_some()
 
 
-class SentWeights:
-    """The tensors in the safetensors files of a folder, read on demand."""
+def _patcher(worker: Any) -> Patcher:
+    if "ratchet_patcher" not in vars(worker):
+        worker.ratchet_patcher = Patcher(worker.get_model(), worker.vllm_config)
+    patcher: Patcher = worker.ratchet_patcher
+    return patcher
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        files = [stack.enter_context(safe_open(file, framework="pt")) for file in sorted(folder.glob("*.safetensors"))]
-        self._files = {name: file for file in files for name in file.keys()}  # noqa: SIM118 - not a dict
 
-    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
-        return ((name, file.get_tensor(name)) for name, file in self._files.items())
-
-    def reader(self, model: nn.Module) -> Read:
-        """Reads by the module names of vLLM's model. Parts of fused layers keep their names of the checkpoint."""
-        names = {name: name for name in self._files}
-        mapper = getattr(model, "hf_to_vllm_mapper", None)
-        if mapper is not None:
-            mapper = dataclasses.replace(mapper, orig_to_new_stacked={})
-            names = {own: name for name in self._files if (own := mapper.map_name(name)) is not None}
-
-        def read(own: str) -> Tensor | None:
-            name = names.get(own)
-            return None if name is None else self._files[name].get_tensor(name)
-
-        return read
+def _said(report: Report, patcher: Patcher, policy_id: str) -> dict[str, Any]:
+    """What a load says of the probe. `patcher` knows from now on which weights the model has."""
+    if report.skipped:
+        logger.warning("weight probe: nothing to compare these modules with: %s", ", ".join(report.skipped))
+    logger.info("weight probe: %d comparisons, largest error %.3g", len(report.probes), report.error)
+    failures = [f"{p.name} differs by {p.error:.3g} (allowed {p.tolerance:.3g})" for p in report.failures]
+    failures += [f"{name} could not be probed" for name in report.skipped if _is_vocabulary(patcher.model, name)]
+    patcher.held = "" if failures else policy_id
+    return {"error": report.error, "failures": failures}
 
 
 def _repack_tied_heads(model: nn.Module) -> None:

@@ -11,11 +11,14 @@ weights give:
 
 Covered are embeddings, the output layer, every linear layer (of evenly spread decoder layers in a deep model; fused
 ones by `packed_modules_mapping`, tensor-parallel ones by their shard), and what is used as it is, such as norms.
+
+What the sent weights give can be computed before the model has them (`expect`): generation need not pause for it.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -72,55 +75,82 @@ Read = Callable[[str], Tensor | None]
 """The sent tensor of this name in the model's own naming, or None when none was sent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What one module is to give."""
+
+    name: str
+    compute: Callable[[], Tensor | None]
+    """Sends inputs through the module; None on a tensor-parallel rank that has no result."""
+    expected: Tensor
+    dtype: torch.dtype
+    one_hots: int | None = None
+    """So many of the rows are of one-hot inputs, the others of random signs. None: values that are looked up."""
+
+    def probes(self) -> list[Probe]:
+        computed = self.compute()
+        if computed is None:
+            return []
+        if self.one_hots is None:
+            return [_compare(self.name, computed, self.expected, EXACT_TOLERANCE[self.dtype])]
+        return _compare_both(self.name, computed, self.expected, self.one_hots, self.dtype)
+
+
 def probe_model(model: nn.Module, read: Read) -> Report:
     """Sends inputs through `model` and compares with the weights that `read` gives.
 
     On tensor-parallel workers all ranks must call it at the same time, since layers exchange partial results.
     """
-    with torch.no_grad():
-        return _probe_modules(model, read)
+    return check(dict(expect(model, read)))
 
 
-def _probe_modules(model: nn.Module, read: Read) -> Report:
-    probes: list[Probe] = []
-    skipped: list[str] = []
+def expect(model: nn.Module, read: Read) -> Iterator[tuple[str, list[Expectation] | None]]:
+    """What each module is to give with the weights that `read` gives; None where their names are not known. The model's
+    own weights are not used."""
     embedding = next(_modules(model, VocabParallelEmbedding), None)
     for name, module in _chosen(model):
-        if isinstance(module, VocabParallelEmbedding):  # also the output layer, which derives from it
-            sent = read(f"{name}.weight")
-            if sent is None and isinstance(module, ParallelLMHead) and embedding is not None:
-                sent = read(f"{embedding}.weight")  # tied
-            found = None if sent is None else _probe_vocabulary(model, name, module, sent)
-        elif isinstance(module, LinearBase):
-            found = _probe_linear(model, name, module, read)
-        else:
-            found = _probe_parameters(name, module, read)
-        if found is None:
-            skipped.append(name)
-        else:
-            probes.extend(found)
-    return Report(tuple(probes), tuple(skipped))
+        with torch.no_grad():
+            if isinstance(module, VocabParallelEmbedding):  # also the output layer, which derives from it
+                sent = read(f"{name}.weight")
+                if sent is None and isinstance(module, ParallelLMHead) and embedding is not None:
+                    sent = read(f"{embedding}.weight")  # tied
+                found = None if sent is None else [_expect_vocabulary(model, name, module, sent)]
+            elif isinstance(module, LinearBase):
+                found = _expect_linear(model, name, module, read)
+            else:
+                found = _expect_parameters(name, module, read)
+        yield name, found
 
 
-def _probe_vocabulary(model: nn.Module, name: str, module: VocabParallelEmbedding, sent: Tensor) -> list[Probe] | None:
+def check(expected: Mapping[str, list[Expectation] | None]) -> Report:
+    """Whether the model gives what it is to give. As `probe_model`, on all ranks at the same time."""
+    with torch.no_grad():
+        probes = [probe for found in expected.values() for one in found or () for probe in one.probes()]
+    return Report(tuple(probes), tuple(name for name, found in expected.items() if found is None))
+
+
+def _expect_vocabulary(model: nn.Module, name: str, module: VocabParallelEmbedding, sent: Tensor) -> Expectation:
     dtype, device = module.weight.dtype, module.weight.device
-    sent = sent.to(device=device, dtype=dtype)
     if not isinstance(module, ParallelLMHead):
-        ids = torch.linspace(0, sent.shape[0] - 1, LOOKUPS, device=device).long()
-        return [_compare(name, module(ids), sent[ids], EXACT_TOLERANCE[dtype])]
+        ids = torch.linspace(0, sent.shape[0] - 1, LOOKUPS).long()
+        rows = sent[ids].to(device=device, dtype=dtype)
+        return Expectation(name, lambda: module(ids.to(device)), rows, dtype)
+    sent = sent.to(device=device, dtype=dtype)
     inputs, one_hots = _inputs(sent.shape[1], dtype, device)
-    logits = model.compute_logits(inputs)
-    if logits is None:  # tensor-parallel: only the first rank has them
-        return []
     expected = inputs.float() @ sent.float().T
     processor = getattr(model, "logits_processor", None)
     cap, scale = getattr(processor, "soft_cap", None), getattr(processor, "scale", 1.0)
     if cap is not None:
         expected = torch.tanh(expected / cap) * cap
-    return _compare_both(name, logits[:, : sent.shape[0]], expected * scale, one_hots, dtype)
+
+    def logits() -> Tensor | None:
+        computed = model.compute_logits(inputs)
+        return None if computed is None else computed[:, : expected.shape[1]]  # tensor-parallel: only on the first rank
+
+    return Expectation(name, logits, expected * scale, dtype, one_hots)
 
 
-def _probe_linear(model: nn.Module, name: str, module: LinearBase, read: Read) -> list[Probe] | None:
+def _expect_linear(model: nn.Module, name: str, module: LinearBase, read: Read) -> list[Expectation] | None:
     weight = _sent_weight(model, name, module, read, "weight")
     dtype = module.params_dtype
     if weight is None or dtype not in EXACT_TOLERANCE or module.quant_config is not None:
@@ -135,9 +165,13 @@ def _probe_linear(model: nn.Module, name: str, module: LinearBase, read: Read) -
     if isinstance(module, RowParallelLinear) and module.input_is_parallel:
         width = module.input_size_per_partition
         inputs = inputs[:, module.tp_rank * width : (module.tp_rank + 1) * width].contiguous()
-    result = module(inputs)
-    computed = result[0] if isinstance(result, tuple) else result
-    return _compare_both(name, computed, expected, one_hots, dtype)
+
+    def outputs() -> Tensor:
+        result = module(inputs)
+        computed: Tensor = result[0] if isinstance(result, tuple) else result
+        return computed
+
+    return [Expectation(name, outputs, expected, dtype, one_hots)]
 
 
 def _sent_weight(model: nn.Module, name: str, module: LinearBase, read: Read, kind: str) -> Tensor | None:
@@ -164,16 +198,16 @@ def _rows(module: ColumnParallelLinear, index: int, part: Tensor) -> Tensor:
     return part[rank * height : (rank + 1) * height]
 
 
-def _probe_parameters(name: str, module: nn.Module, read: Read) -> list[Probe] | None:
+def _expect_parameters(name: str, module: nn.Module, read: Read) -> list[Expectation] | None:
     """Parameters that are used as they are: norms, scales."""
-    probes = []
+    found = []
     for leaf, parameter in module.named_parameters(recurse=False):
         sent = read(f"{name}.{leaf}")
         if sent is None or sent.shape != parameter.shape or parameter.dtype not in EXACT_TOLERANCE:
             return None
         sent = sent.to(device=parameter.device, dtype=parameter.dtype)
-        probes.append(_compare(f"{name}.{leaf}", parameter, sent, EXACT_TOLERANCE[parameter.dtype]))
-    return probes
+        found.append(Expectation(f"{name}.{leaf}", partial(module.get_parameter, leaf), sent, parameter.dtype))
+    return found
 
 
 def _inputs(width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, int]:

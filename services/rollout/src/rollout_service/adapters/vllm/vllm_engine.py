@@ -9,9 +9,9 @@ import os
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet_kit.logs import get_logger
 from ratchet_policies import (
     ChatPrompt,
     Completion,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.v1.engine.async_llm import AsyncLLM
 
+log = get_logger(__name__)
 _DEATH_POLL_SECONDS = 0.1
 _AUTO_FIT = -1
 """As `max_model_len`: the smaller of the config's and what the KV cache holds."""
@@ -63,6 +64,9 @@ class VllmEngine:
         self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
+        self._prepared = ""
+        """The policy id of the weights that it has with the changes that are ready."""
+        self._dropping: asyncio.Task[None] | None = None
         self.loads = False
         """It takes new weights: it answers nothing meanwhile, and there is a limit for that."""
 
@@ -98,31 +102,68 @@ class VllmEngine:
     def stop(self) -> None:
         self._llm.shutdown(timeout=0)
 
-    async def load_weights(self, folder: Path) -> float:
-        """Loads the weights in `folder`, drops all cached keys and values, and returns the largest error of the probe.
+    async def prepare(self, call: wire.PrepareChanges) -> str:
+        """Makes changes ready to be applied by the next `load_weights`. It generates meanwhile: vLLM makes its steps in
+        between. Returns why they cannot be; empty where they can."""
+        self._prepared = ""
+        if self._dropping is not None:
+            await asyncio.wait([self._dropping])
+        await self._llm.collective_rpc(
+            "ratchet_prepare_changes", args=(call.folder, call.policy_id, call.base, call.digest)
+        )
+        ranks: list[str | None] = [None]
+        while None in ranks and not any(ranks):
+            ranks = await self._llm.collective_rpc("ratchet_prepare_on")
+        obstacle = next(filter(None, ranks), "")
+        if obstacle:
+            await self._drop()
+        else:
+            self._prepared = call.policy_id
+        return obstacle
+
+    async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
+        """Loads the weights in a folder, or applies what is ready of them; drops all cached keys and values, and probes
+        the engine.
 
         Raises WeightsRefused.
         """
         self.loads = True
         try:
-            return await self._load_weights(folder)
+            await self._llm.pause_generation(mode="wait", clear_cache=True)
+            loaded = await self._in_place(call) or await self._whole(call)
+            await self._llm.resume_generation()
         finally:
             self.loads = False
+        if loaded.in_place:
+            self._dropping = asyncio.create_task(self._drop())
+        return loaded
 
-    async def _load_weights(self, folder: Path) -> float:
-        await self._llm.pause_generation(mode="wait", clear_cache=True)
+    async def _drop(self) -> None:
+        """Gives the memory of the old weights back, while it generates."""
+        while any(await self._llm.collective_rpc("ratchet_drop_changes")):
+            pass
+
+    async def _in_place(self, call: wire.LoadWeights) -> wire.Loaded | None:
+        """None where it did not succeed."""
+        prepared, self._prepared = self._prepared, ""
+        if prepared != call.policy_id:
+            return None
         try:
-            reports = await self._llm.collective_rpc("ratchet_load_weights", args=(str(folder),))
+            return _loaded(await self._llm.collective_rpc("ratchet_apply_changes", args=(call.policy_id,)), True)
+        except Exception:
+            if self.dead:
+                raise
+            log.exception("weights.not_applied")
+            return None
+
+    async def _whole(self, call: wire.LoadWeights) -> wire.Loaded:
+        try:
+            reports = await self._llm.collective_rpc("ratchet_load_weights", args=(call.folder, call.policy_id))
         except Exception as error:
             if self.dead:
                 raise
             raise WeightsRefused(f"vLLM does not take these weights: {error}") from error
-        failures = [failure for report in reports for failure in report["failures"]]
-        if failures:
-            shown = "; ".join(failures[:3])
-            raise WeightsRefused(f"the engine does not compute with the sent weights: {shown} ({len(failures)} in all)")
-        await self._llm.resume_generation()
-        return max(float(report["error"]) for report in reports)
+        return _loaded(reports, False)
 
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
@@ -249,6 +290,15 @@ class VllmEngine:
             )
         except (ValueError, VLLMClientError) as error:
             raise RequestRefused("sampling", str(error)) from error
+
+
+def _loaded(reports: Sequence[Mapping[str, Any]], in_place: bool) -> wire.Loaded:
+    """Of what all ranks say. Raises WeightsRefused."""
+    failures = [failure for report in reports for failure in report["failures"]]
+    if failures:
+        shown = "; ".join(failures[:3])
+        raise WeightsRefused(f"the engine does not compute with the sent weights: {shown} ({len(failures)} in all)")
+    return wire.Loaded(max(float(report["error"]) for report in reports), in_place)
 
 
 def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":

@@ -71,10 +71,23 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     tools: Tools | None = None
 
 
+class PrepareChanges(msgspec.Struct, tag="prepare_changes", frozen=True):
+    """The reply is `Prepared`."""
+
+    folder: str
+    policy_id: str
+    """Of the weights in it."""
+    base: str
+    """Of those that the changes beside them are of."""
+    digest: str
+    """Of the changes."""
+
+
 class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
     """The reply is `Loaded`."""
 
     folder: str
+    policy_id: str
 
 
 class Described(msgspec.Struct, tag="described", frozen=True):
@@ -98,8 +111,14 @@ class Output(msgspec.Struct, tag="output", frozen=True):
     echo: Echo | None = None
 
 
+class Prepared(msgspec.Struct, tag="prepared", frozen=True):
+    obstacle: str
+    """Why the changes cannot be applied in place; empty where they can."""
+
+
 class Loaded(msgspec.Struct, tag="loaded", frozen=True):
     probe_error: float
+    in_place: bool
 
 
 class Failed(msgspec.Struct, tag="failed", frozen=True):
@@ -111,8 +130,8 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     """For an invalid argument: the field of the public request."""
 
 
-Call = Watch | Generate | LoadWeights
-Reply = Described | Beat | Output | Loaded | Failed
+Call = Watch | Generate | PrepareChanges | LoadWeights
+Reply = Described | Beat | Output | Prepared | Loaded | Failed
 
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()
