@@ -61,6 +61,7 @@ PLUGINS = (
     Installed(Plugin("advantage", "median", "pack", "1.0", "sha256:h"), allowed=True),
     Installed(Plugin("algorithm", "median", "pack", "1.0", "sha256:h"), allowed=True),
     Installed(Plugin("reward", "short", "pack", "1.0", "sha256:h"), allowed=True),
+    Installed(Plugin("environment", "hints", "pack", "1.0", "sha256:h"), allowed=True),
 )
 MEDIAN = Recipe(
     "rloo",

@@ -474,6 +474,26 @@ async def test_a_sampler_and_a_loss_of_ones_own_train(
         assert step.metrics["plugin_unclipped_ratio"] == pytest.approx(1.0)  # learned from once
 
 
+async def test_an_environment_of_ones_own_trains(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = str(install_plugin("environment", "hints"))
+    monkeypatch.syspath_prepend(site)
+    (plugin,) = plugins.installed()
+    spec = run_spec(steps=2, validate_every=None, environment=EnvironmentSpec("plugin:hints", 3, plugin.digest))
+    spec = replace(spec, hyperparameters=replace(spec.hyperparameters, max_response_tokens=192))
+    async with world.running(world.job(spec), PYTHONPATH=site) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2]
+    for step in world.reports.steps.values():
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+    assert world.reports.faults == 0
+    (samples,) = (world.folder / "run").rglob("step-2.json")
+    assert "tests fail." in samples.read_text()  # what it told
+
+
 async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:
     world.reports.cancelled = True
     async with world.running(world.job(run_spec())) as job:
