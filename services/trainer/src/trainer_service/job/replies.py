@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from ratchet_environments.turns import Seen
 from ratchet_kit.errors import InvalidArgument
+from ratchet_quality.own import problem_to_json
 
 
 class Replies:
@@ -27,14 +28,6 @@ class Replies:
 
     async def __call__(self, seen: Seen) -> str | None:
         """Raises what the call raises, and InvalidArgument for what is no text."""
-        problem = {
-            "id": seen.problem.id,
-            "prompt": seen.problem.prompt,
-            "entry_point": seen.problem.entry_point,
-            "references": list(seen.problem.references),
-            "difficulty": seen.problem.difficulty,
-            "tags": list(seen.problem.tags),
-        }
         grade = seen.ran.grade
         result = {
             "passed": grade.passed,
@@ -44,7 +37,7 @@ class Replies:
             "detail": grade.detail,
             "failing": seen.failing,
         }
-        loop = asyncio.get_running_loop()
+        problem, loop = problem_to_json(seen.problem), asyncio.get_running_loop()
         said = await loop.run_in_executor(self._thread, self._call, problem, list(seen.answers), result)
         if said is not None and not (isinstance(said, str) and said.strip()):
             raise InvalidArgument(
