@@ -10,6 +10,7 @@ from ratchet_environments import EnvironmentSpec, Episode, Outcome, Task
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
+from ratchet_environments.turns import Reply, Seen
 from ratchet_kit.faults import Faults
 from ratchet_problems import CallTest, CheckTest, Problem, StdioTest
 from ratchet_problems.problem import TestCase
@@ -44,9 +45,12 @@ class Sandbox:
         )
 
 
-async def play(sandbox: Sandbox, tests: tuple[TestCase, ...], *answers: str, turns: int = 3) -> Episode:
+async def play(
+    sandbox: Sandbox, tests: tuple[TestCase, ...], *answers: str, turns: int = 3, plugin: Reply | None = None
+) -> Episode:
     async with Executor(sandbox) as executor:
-        environment = environment_of(EnvironmentSpec("edits", turns), CodeEnvironment(executor))
+        spec = EnvironmentSpec("plugin:mine" if plugin else "edits", turns)
+        environment = environment_of(spec, CodeEnvironment(executor), plugin)
         task = Task.of(Problem("p", "Write f.", tests, entry_point="f"), is_program=True)
         episode = await environment.start(task)
         for answer in answers:
@@ -118,8 +122,43 @@ async def test_a_program_that_came_to_no_test_is_told_why() -> None:
     assert said(await play(sandbox, SHOWN, "0")) == ["3 of 3 tests fail: SyntaxError: line 1"]
 
 
+async def test_a_plugin_says_what_is_told_and_when_it_ends() -> None:
+    seen: list[Seen] = []
+
+    async def reply(one: Seen) -> str | None:
+        seen.append(one)
+        return None if len(one.answers) == 2 else "shorter"
+
+    held_out = CallTest("[[9]]", "9", held_out=True)
+    episode = await play(Sandbox(result("4")), (*SHOWN, held_out), "3", "1", turns=4, plugin=reply)
+    assert said(episode) == ["shorter"]  # it goes on after what passes, where it likes
+    assert [(list(one.answers), one.ran.grade.passed, one.failing) for one in seen] == [
+        (["3"], True, []),
+        (["3", "1"], False, ["f([]): 4, not 0", "f([2, 2]): 4, not 8"]),
+    ]
+    assert [turn.grade.tests_passed for turn in episode.turns] == [3, 1]  # of all four
+    assert episode.outcome == Outcome(Grade("FAILED", 1, 4, "what went wrong"))
+
+
+async def test_a_plugin_speaks_of_a_problem_without_tests_to_show_and_never_after_the_last_turn() -> None:
+    async def reply(one: Seen) -> str | None:
+        assert (one.ran.grade.verdict, one.failing, one.tests) == ("UNTESTED", [], ())
+        return "go on"
+
+    held_out = CallTest("[[9]]", "9", held_out=True)
+    episode = await play(Sandbox(result("4")), (held_out,), "0", "0", turns=2, plugin=reply)
+    assert said(episode) == ["go on"]
+
+
 def test_a_spec_names_an_environment_that_there_is() -> None:
     faults = Faults()
     EnvironmentSpec("edit", 1).check(faults)
     assert [fault.field for fault in faults.violations] == ["name", "max_turns"]
     assert EnvironmentSpec("edits").completed() == EnvironmentSpec("edits", 3)
+    plugin, where = EnvironmentSpec("plugin:mine"), Faults()
+    plugin.check(where, plugins=True)
+    assert (plugin.plugin, where.violations) == ("mine", ())
+    plugin.check(where)
+    assert [fault.description for fault in where.violations] == [
+        "must be one of edits: plug-ins are of training, and play in its validations"
+    ]

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location, VersionRef
 from ratchet_testing.clock import ManualClock
@@ -39,9 +40,17 @@ from trainer_service.domain.reports import Reports
 from trainer_service.domain.run import Run
 from trainer_service.domain.runs import Runs
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.job.background import Background
 from trainer_service.job.config import JobConfig
+from trainer_service.job.groups import Groups
+from trainer_service.job.rewarding import Rewarding
+from trainer_service.job.schedule import Schedule
+from trainer_service.job.sent import Sent
+from trainer_service.job.session import Session
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
+
+from .generating import LOUD, Environment, Making, Measurer, Policy, Prompts
 
 RATCHET = Path(__file__).parents[3] / ".venvs/light/bin/ratchet"
 MakeSpec = Callable[..., RunSpec]
@@ -52,6 +61,7 @@ PLUGINS = (
     Installed(Plugin("advantage", "median", "pack", "1.0", "sha256:h"), allowed=True),
     Installed(Plugin("algorithm", "median", "pack", "1.0", "sha256:h"), allowed=True),
     Installed(Plugin("reward", "short", "pack", "1.0", "sha256:h"), allowed=True),
+    Installed(Plugin("environment", "hints", "pack", "1.0", "sha256:h"), allowed=True),
 )
 MEDIAN = Recipe(
     "rloo",
@@ -212,3 +222,43 @@ async def run(trainer: Trainer, make_spec: MakeSpec) -> Run:
     """Of three steps; its version is one of "coder"."""
     created: Run = await trainer.create("r1", make_spec(steps=3, output_model="coder"))
     return created
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    with Background() as running:
+        yield running
+
+
+@pytest.fixture
+def make_groups(background: Background, make_job: Any, make_complete_spec: Any) -> Callable[..., Making]:
+    """Four completions a prompt of 16 tokens, at a temperature that is one above the number of the step, of nine."""
+
+    def make(
+        policy: Policy,
+        environment: Environment,
+        *,
+        algorithm: str = "ppo",
+        push: Callable[[], str] = lambda: "",
+        measurer: Measurer | None = None,
+        limit: float = 0.5,
+        prompts: Prompts | None = None,
+    ) -> Making:
+        hyper = Hyperparameters(group_size=4, max_response_tokens=16, temperature=2.0, temperature_end=10.0)
+        spec = make_complete_spec(
+            algorithm=algorithm, steps=9, hyperparameters=hyper, environment=EnvironmentSpec("edits")
+        )
+        parts: Any = {
+            "reporter": None,
+            "checkpoints": None,
+            "policy": policy,
+            "environment": environment,
+            "rewarding": Rewarding(LOUD, measurer or Measurer(), limit),
+        }
+        session = Session(job=make_job(spec), schedule=Schedule.of(spec), background=background, **parts)
+        sent = Sent(push)
+        sent.now("sha256:mine", 0)
+        put: Any = prompts or Prompts()
+        return Making(Groups(session, sent, put), session, sent)
+
+    return make

@@ -1,4 +1,4 @@
-"""`ratchet new sampler|loss|advantage|algorithm|dataset`, and `new reward --installed`: packages from templates."""
+"""`ratchet new sampler|loss|advantage|algorithm|dataset|environment`, `new reward --installed`: as packages."""
 
 import os
 import subprocess
@@ -20,6 +20,7 @@ NO_TESTS = 5  # what pytest ends with where all is skipped: the light environmen
         (["advantage"], ["advantage"], "--plugin advantage=mine", NO_TESTS),
         (["algorithm"], ["algorithm", "loss", "advantage"], "--plugin algorithm=mine", NO_TESTS),
         (["dataset"], ["dataset"], "--problems plugin:mine/train", 0),
+        (["environment"], ["environment"], "--environment plugin:mine", 0),
         (["reward", "--installed"], ["reward"], "--reward plugin:mine", 0),
         (["reward", "--installed", "--task", "math"], ["reward"], "--reward plugin:mine", NO_TESTS),
     ],

@@ -17,8 +17,8 @@ platform (DESIGN.md, I1); neither is ever turned into the other.
 - The task itself cannot be run, whatever the answer: `start` or `step` raises InvalidArgument.
 - Anything else that is raised is a bug.
 
-This package is plain Python. What talks to sandbox-service is in its modules `sandbox`, `executor`, `code`, `edits` and
-`named`, which only a service's `main` and adapters import.
+This package is plain Python. What talks to sandbox-service is in its modules `sandbox`, `executor`, `code`, `turns`,
+`edits` and `named`, which only a service's `main` and adapters import.
 """
 
 from ratchet_environments.environment import Environment, judge

@@ -78,18 +78,22 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def problem_to_json(problem: Problem) -> dict[str, Any]:
+    """As code of one's own is given it. No tests: what is held out stays so."""
+    return {
+        "id": problem.id,
+        "prompt": problem.prompt,
+        "entry_point": problem.entry_point,
+        "references": list(problem.references),
+        "difficulty": problem.difficulty,
+        "tags": list(problem.tags),
+    }
+
+
 def _to_json(problem: Problem, sample: Sample) -> dict[str, Any]:
-    """No tests: what is held out stays so."""
     grade = sample.grade
     return {
-        "problem": {
-            "id": problem.id,
-            "prompt": problem.prompt,
-            "entry_point": problem.entry_point,
-            "references": list(problem.references),
-            "difficulty": problem.difficulty,
-            "tags": list(problem.tags),
-        },
+        "problem": problem_to_json(problem),
         "answer": sample.answer,
         "source": sample.source,
         "passed": grade.passed,

@@ -86,5 +86,6 @@ def test_an_environment_is_for_chats_that_a_model_answers() -> None:
         "spec.environment.name",
         "spec.environment.max_turns",
     ]
+    assert fields_of(environment=EnvironmentSpec("plugin:hints")) == ["spec.environment.name"]
     assert fields_of(environment=edits, prompting=Prompting(form=Form.COMPLETION)) == ["spec.environment"]
     assert fields_of(model=None, environment=edits, imported_samples=5) == ["spec.environment"]

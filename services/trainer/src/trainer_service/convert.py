@@ -117,6 +117,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         prompt_form=pb.PromptForm.Value(f"PROMPT_FORM_{(spec.prompt_form or 'unspecified').upper()}"),
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
+        environment_digest=spec.environment.digest if spec.environment else "",
         max_tokens=spec.max_tokens,
         profile_steps=spec.profile_steps,
         experiment=spec.experiment,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ratchet_kit.errors import InvalidArgument
 from trainer_service.domain.curriculum import Curriculum, Kind, Stage
-from trainer_service.job.curriculum import Draws, Evidence, Gathered
+from trainer_service.job.curriculum import Draws, Evidence
 
 BATCH = 4
 KINDS = [Kind(1 + place % 5) for place in range(40)]
@@ -156,12 +156,3 @@ def test_stages_select_by_difficulty_and_by_tags() -> None:
         assert list(Draws(Curriculum(1.0, (stage,)), kinds, 0).probabilities) == expected
     with pytest.raises(InvalidArgument, match="stage 2 of the curriculum has no problem left"):
         Draws(Curriculum(1.0, (Stage(steps=1), Stage(min_difficulty=4))), kinds, 0)
-
-
-def test_evidence_is_taken_in_the_order_of_the_draws() -> None:
-    gathered = Gathered()
-    one, two = Evidence(7, 0.5, 0.1, 8), Evidence(3, 0.5, 0.1, 8)
-    gathered.add(1, two)
-    gathered.add(0, one)
-    assert gathered.take() == [one, two]
-    assert gathered.take() == []

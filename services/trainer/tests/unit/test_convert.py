@@ -60,6 +60,10 @@ def test_an_environment_crosses_both_ways(make_complete_spec: Any) -> None:
     complete = make_complete_spec(environment=EnvironmentSpec("edits", 4))
     again = convert.spec_from_proto(convert.spec_to_proto(complete), Faults())
     assert again.environment == EnvironmentSpec("edits", 4)
+    plugin = replace(complete, environment=EnvironmentSpec("plugin:hints", 4, "sha256:h"))
+    shown = convert.spec_to_proto(plugin)
+    assert (shown.environment.name, shown.environment_digest) == ("plugin:hints", "sha256:h")
+    assert convert.spec_from_proto(shown, Faults()).environment == EnvironmentSpec("plugin:hints", 4)  # found again
 
 
 def test_what_is_not_known_is_kept_to_be_named() -> None:

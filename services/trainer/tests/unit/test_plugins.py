@@ -1,11 +1,14 @@
 """Plug-ins of a spec: pinned at Create, or refused with what there is."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.places import Places
@@ -144,6 +147,72 @@ async def test_a_reward_that_is_no_plugin_here_is_refused(trainer: Any, make_spe
     for wrong in (Reward("plugin:long"), Reward(components=(Component("plugin:long"),))):
         said = await faults(trainer, make_spec(reward=wrong))
         assert set(said.values()) == {"leads nowhere: no reward 'long' is installed; there are: short"}
+
+
+async def test_an_environment_that_is_a_plugin_is_pinned(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec(environment=EnvironmentSpec("plugin:hints")))
+    assert run.spec.environment == EnvironmentSpec("plugin:hints", 3, "sha256:h")
+    assert (await trainer.create("r2", run.spec)).spec == run.spec
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("plugin:hint", "leads nowhere: no environment 'hint' is installed; there are: hints"),
+        ("plugin:", "must be one of edits; not 'plugin:'"),
+        ("hints", "must be one of edits; not 'hints'"),
+    ],
+)
+async def test_an_environment_that_is_no_plugin_here_is_refused(
+    trainer: Any, make_spec: Any, name: str, reason: str
+) -> None:
+    assert await faults(trainer, make_spec(environment=EnvironmentSpec(name))) == {"spec.environment.name": reason}
+
+
+async def test_an_environment_that_is_not_allowed_is_refused(make_plugin: Any, trainer: Any, make_spec: Any) -> None:
+    make_plugin("mine", "def mine(problem, answers, result): return None", environment="mine")
+    said = Faults()
+    await looking(trainer, []).find(make_spec(environment=EnvironmentSpec("plugin:mine")), said)
+    assert [fault.field for fault in said.violations] == ["environment.name"]
+    assert "the operator has not allowed it: RATCHET_TRAINER_PLUGINS=mine allows it" in said.violations[0].description
+
+
+def looking(trainer: Any, allowed: Sequence[str]) -> References:
+    """With what is really installed."""
+    ports = trainer.ports
+    return References(ports.registry, ports.rewards, ports.folders, ports.problems, InstalledPlugins(allowed))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import nothing_of_that_name", "the environment mine cannot be imported: No module named"),
+        ("1 / 0", "the environment mine cannot be imported: division by zero"),
+        ("mine = 3", "the environment mine must be a function, as in its template"),
+        (
+            "def mine(problem, answers): return None",
+            r"the environment mine must take \(problem, answers, result\), as in its template \(docs/plugins.md\): "
+            "too many positional arguments",
+        ),
+        ("def mine(problem, answers, result, more): return None", "missing a required argument: 'more'"),
+        ("import os\nos._exit(3)", "the environment mine has no answer: its process ended with 3"),
+    ],
+)
+async def test_an_environment_that_can_not_be_called_is_refused(
+    trainer: Any, make_spec: Any, make_plugin: Any, source: str, reason: str
+) -> None:
+    make_plugin("mine", source, environment="mine")
+    said = Faults()
+    found = await looking(trainer, ["mine"]).find(make_spec(environment=EnvironmentSpec("plugin:mine")), said)
+    assert (found.environment, [fault.field for fault in said.violations]) == ("", ["environment.name"])
+    assert re.search(reason, said.violations[0].description), said.violations[0].description
+
+
+async def test_an_environment_that_can_be_called_is_found(trainer: Any, make_spec: Any, make_plugin: Any) -> None:
+    make_plugin("mine", "def mine(problem, answers, result, *, more=1): return None", environment="mine")
+    said = Faults()
+    found = await looking(trainer, ["mine"]).find(make_spec(environment=EnvironmentSpec("plugin:mine")), said)
+    assert (found.environment[:7], said.violations) == ("sha256:", ())
 
 
 async def test_data_and_rewards_are_named_where_they_are_used(trainer: Any, make_spec: Any) -> None:

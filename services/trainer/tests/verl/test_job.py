@@ -313,6 +313,42 @@ async def test_a_curriculum_goes_on_after_a_kill_with_what_it_knew(world: World,
         assert 1 <= step.metrics["effective_problems"] <= selected + 1e-6
 
 
+@pytest.mark.timeout(900)  # three jobs
+async def test_episodes_under_a_curriculum_are_made_ahead_and_again_after_a_kill(world: World, run_spec: Any) -> None:
+    """Prompts are drawn by what the step before told, whose samples were of older weights than the step's own."""
+    few, reports = ProblemSetRef("composed/train", limit=24), world.reports
+    stages = (Stage(max_difficulty=4, steps=2), Stage(min_difficulty=2))
+    curriculum, edits = Curriculum(0.1, stages), EnvironmentSpec("edits")
+    spec = run_spec(steps=5, validate_every=3, problems=few, curriculum=curriculum, environment=edits)
+    hyper = replace(spec.hyperparameters, max_staleness=1, max_response_tokens=192)
+    spec = replace(spec, hyperparameters=hyper)
+
+    def found(number: int) -> list[object]:
+        step = reports.steps[number]
+        names = ("staleness_mean", "stage", "effective_problems", "estimated_pass_rate", "turns_mean", "reward_mean")
+        return [step.policy_id, *(step.metrics[name] for name in names)]
+
+    async with world.running(world.job(spec)) as job:
+        # Step 4 is after the checkpoint of step 3: it is lost with the job, and with what was made ahead of step 5.
+        await reports.until(job, lambda now: 4 in now.steps)
+        os.killpg(job.pid, signal.SIGKILL)
+    reports.attempt = 2
+    async with world.running(world.job(spec, attempt=2)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    assert [reports.steps[number].attempt for number in range(1, 6)] == [1, 1, 1, 2, 2]
+    made, scores = [found(number) for number in range(1, 6)], reports.scores()
+    assert [one[1] for one in made] == [0, 1, 1, 0, 1]
+    assert [one[2] for one in made] == [1, 1, 2, 2, 2]
+    assert all(1 < reports.steps[number].metrics["turns_mean"] <= 3 for number in range(1, 6))
+    assert all(reports.steps[number].metrics["logprob_diff_mean"] < 1e-3 for number in (1, 4))
+    assert reports.faults == 0
+    reports.forget()
+    async with world.running(world.job(spec, name="whole")) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert ([found(number) for number in range(1, 6)], reports.scores()) == (made, scores)
+
+
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:
     spec = run_spec(
         algorithm="ppo",
@@ -436,6 +472,26 @@ async def test_a_sampler_and_a_loss_of_ones_own_train(
     assert sorted(world.reports.steps) == [1, 2, 3]
     for step in world.reports.steps.values():
         assert step.metrics["plugin_unclipped_ratio"] == pytest.approx(1.0)  # learned from once
+
+
+async def test_an_environment_of_ones_own_trains(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = str(install_plugin("environment", "hints"))
+    monkeypatch.syspath_prepend(site)
+    (plugin,) = plugins.installed()
+    spec = run_spec(steps=2, validate_every=None, environment=EnvironmentSpec("plugin:hints", 3, plugin.digest))
+    spec = replace(spec, hyperparameters=replace(spec.hyperparameters, max_response_tokens=192))
+    async with world.running(world.job(spec), PYTHONPATH=site) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2]
+    for step in world.reports.steps.values():
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+    assert world.reports.faults == 0
+    (samples,) = (world.folder / "run").rglob("step-2.json")
+    assert "tests fail." in samples.read_text()  # what it told
 
 
 async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:

@@ -28,7 +28,10 @@ CallerOption = Annotated[str, typer.Option(help="Whose batches they are; default
 
 
 EnvironmentOption = Annotated[
-    str, typer.Option(help="edits: several answers, each after what failed of the last; edits=N: N at most.")
+    str,
+    typer.Option(
+        help="edits: several answers, each after what failed of the last; edits=N: N at most. Training: or plugin:NAME."
+    ),
 ]
 
 

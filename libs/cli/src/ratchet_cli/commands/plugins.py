@@ -1,5 +1,5 @@
-"""`ratchet new sampler|loss|advantage|algorithm|dataset`, and `ratchet new reward --installed`: a plug-in of
-training, as a Python package from its template."""
+"""`ratchet new sampler|loss|advantage|algorithm|dataset|environment`, and `ratchet new reward --installed`: a plug-in
+of training, as a Python package from its template."""
 
 import sys
 from keyword import iskeyword
@@ -17,6 +17,7 @@ ENTRIES = {
 """The functions of a template by their kinds, where there is more than the one."""
 USED = {
     "dataset": "--problems plugin:NAME/train",
+    "environment": "--environment plugin:NAME",
     "reward": "--reward plugin:NAME",
     "math_reward": "--reward plugin:NAME",
 }
@@ -49,6 +50,11 @@ def new_algorithm(name: NameArgument, folder: FolderOption = Path()) -> None:
 def new_dataset(name: NameArgument, folder: FolderOption = Path()) -> None:
     """Write a data set of your own (a function that gives problems), a package with a test."""
     _write("dataset", name, folder)
+
+
+def new_environment(name: NameArgument, folder: FolderOption = Path()) -> None:
+    """Write an environment of your own (what the policy is told after an answer), a package with a test."""
+    _write("environment", name, folder)
 
 
 def new_installed_reward(task: str, name: str, folder: Path) -> None:

@@ -258,7 +258,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("prompts", view.form(run.spec.prompt_form)),
-        ("environment", environment_name(run.spec.environment)),
+        ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", view.reward(run.spec.reward) or "-"),
         ("tokens", view.tokens(run)),
         ("attempt", f"{run.attempt}" + (f", pre-empted {run.preemptions} times" if run.preemptions else "")),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ratchet_kit.errors import Failure, NotFound, Unavailable
+from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
@@ -279,12 +279,18 @@ class MemoryPlugins:
     def __init__(self, plugins: Sequence[Installed] = (), recipes: Mapping[str, Recipe] | None = None) -> None:
         self._plugins = plugins
         self._recipes = recipes or {}
+        self.broken: set[str] = set()
+        """Names of environments."""
 
     async def installed(self) -> Sequence[Installed]:
         return self._plugins
 
     async def recipe(self, name: str) -> Recipe:
         return self._recipes[name]
+
+    async def check_environment(self, name: str) -> None:
+        if name in self.broken:
+            raise InvalidArgument(f"the environment {name} cannot be imported: no module")
 
 
 class MemoryPolicies:

@@ -24,6 +24,10 @@ class InstalledPlugins:
     async def recipe(self, name: str) -> Recipe:
         return await asyncio.to_thread(_recipe, name)
 
+    async def check_environment(self, name: str) -> None:
+        with Called(PluginKind.ENVIRONMENT, name) as call:
+            await asyncio.to_thread(call.start)
+
 
 def _recipe(name: str) -> Recipe:
     with Called(PluginKind.ALGORITHM, name) as call:

@@ -58,7 +58,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         plugins=pinned(spec.plugins, found.plugins),
         prompt_form=spec.prompt_form or (found.pairs.form if found.pairs else "") or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
-        environment=spec.environment.completed() if spec.environment else None,
+        environment=spec.environment.completed(found.environment) if spec.environment else None,
     )
 
 

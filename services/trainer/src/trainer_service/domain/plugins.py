@@ -20,6 +20,9 @@ class PluginKind(StrEnum):
     """Problems. A spec names it as a set, "plugin:NAME"; not among its plug-ins."""
     REWARD = "reward"
     """A component of the reward. A spec names it there, "plugin:NAME"; not among its plug-ins."""
+    ENVIRONMENT = "environment"
+    """What the policy is told after an answer. A spec names it as its environment, "plugin:NAME"; not among its
+    plug-ins."""
 
 
 IN_A_SPEC = (PluginKind.SAMPLER, PluginKind.LOSS, PluginKind.ADVANTAGE, PluginKind.ALGORITHM)

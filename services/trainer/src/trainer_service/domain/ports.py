@@ -350,6 +350,11 @@ class Plugins(Protocol):
         """What an installed and allowed plug-in of the kind algorithm says. Raises InvalidArgument, DataLoss."""
         ...
 
+    async def check_environment(self, name: str) -> None:
+        """Raises InvalidArgument, with one sentence, where an installed and allowed plug-in of the kind environment
+        cannot be imported, or takes other arguments; DataLoss where it has gone since."""
+        ...
+
 
 class PolicyHost(Protocol):
     """Where the jobs of a run load their policies."""

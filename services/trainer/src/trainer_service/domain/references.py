@@ -35,6 +35,8 @@ class Found:
     plugins: Sequence[Installed] = ()
     """All there are; none is looked for where the spec names none."""
     pairs: FoundSet | None = None
+    environment: str = ""
+    """The digest of one that is a plug-in."""
 
 
 class References:
@@ -87,14 +89,33 @@ class References:
             validated = await self._validation_split(spec.problems, faults)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
         there = await self._plugins.installed() if spec.plugins else ()
-        return Found(base, problems, validated, rewards, there, pairs)
+        environment = await self._environment(spec, faults)
+        return Found(base, problems, validated, rewards, there, pairs, environment)
+
+    async def _environment(self, spec: RunSpec, faults: Faults) -> str:
+        """The digest of a plug-in, empty where it is none."""
+        if spec.environment is None or not spec.environment.plugin:
+            return ""
+        name = spec.environment.plugin
+        try:
+            digest = await self._digest(PluginKind.ENVIRONMENT, name)
+            await self._plugins.check_environment(name)
+            return digest
+        except NotFound as error:
+            faults.add("environment.name", f"leads nowhere: {error.message}")
+        except (InvalidArgument, DataLoss) as error:
+            faults.add("environment.name", error.message)
+        return ""
 
     async def _reward_plugin(self, name: str) -> str:
-        """Its digest. Raises NotFound."""
+        return await self._digest(PluginKind.REWARD, name)
+
+    async def _digest(self, kind: PluginKind, name: str) -> str:
+        """Of a plug-in's code. Raises NotFound where a run cannot have it."""
         there = await self._plugins.installed()
-        if reason := plugins.missing(PluginKind.REWARD, name, there):
+        if reason := plugins.missing(kind, name, there):
             raise NotFound(reason)
-        return next(one.plugin.digest for one in there if (one.plugin.kind, one.plugin.name) == ("reward", name))
+        return next(one.plugin.digest for one in there if (one.plugin.kind, one.plugin.name) == (kind, name))
 
     async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:

@@ -204,8 +204,9 @@ class RunSpec:
         return self.pairs or self.problems
 
     def temperature_at(self, step: int) -> float:
-        """Of a complete spec of RL: on a line from the first step to the last."""
-        start = self.hyperparameters.temperature or 0.0
+        """Of a complete spec: on a line from the first step to the last. Where it has none nothing is sampled to learn
+        from, and validations are sampled at 1."""
+        start = 1.0 if self.hyperparameters.temperature is None else self.hyperparameters.temperature
         end = self.hyperparameters.temperature_end
         if end is None or end == start or self.steps < 2:  # a run of old has no end
             return start

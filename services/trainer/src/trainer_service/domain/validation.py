@@ -129,7 +129,7 @@ def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> N
     if spec.environment is None:
         return
     if faults.unless(not algorithm.takes_examples, "environment", "must be absent: SFT answers nothing"):
-        spec.environment.check(faults.under("environment"))
+        spec.environment.check(faults.under("environment"), plugins=True)
         chat = "must be absent: its replies are messages of a chat, and the prompts are texts"
         faults.unless(spec.prompt_form != PromptForm.COMPLETION, "environment", chat)
 

@@ -28,6 +28,7 @@ from trainer_service.job.called import Called
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy, rollouts
+from trainer_service.job.replies import Replies
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.rewarding import Overlong, Rewarding
 from trainer_service.job.schedule import Schedule
@@ -120,6 +121,10 @@ async def _open(
         for one in job.spec.reward.components
         if one.plugin
     }
+    replies = None
+    if (wanted := job.spec.environment) and wanted.plugin:
+        call = clients.enter_context(Called(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
+        replies = clients.enter_context(Replies(wanted.plugin, call))
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins))
     return Session(
         job=job,
@@ -128,7 +133,7 @@ async def _open(
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
         environment=environment_of(
-            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards)
+            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards), replies
         ),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)

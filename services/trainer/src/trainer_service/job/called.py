@@ -46,6 +46,11 @@ class Called:
             self._end()
             self._errors.close()
 
+    def start(self) -> None:
+        """Raises as a call, where it cannot be called at all."""
+        with self._lock:
+            self._process = self._process or self._started()
+
     def __call__(self, *arguments: Any, most: int = MOST) -> Any:
         """`most`: items of an answer that comes one by one.
 

@@ -6,7 +6,6 @@ mean. Pure Python: the same draws for the same seed and evidence, also after a r
 """
 
 import math
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -181,18 +180,3 @@ class Draws:
         of_level = level_means[self._kinds[place].difficulty]
         own = self._problems.get(place)
         return own.mean(of_level, PRIOR) if own else of_level
-
-
-class Gathered:
-    """The evidence of a step: added by one thread, taken by another, in the order in which they were drawn."""
-
-    def __init__(self) -> None:
-        self._added: deque[tuple[int, Evidence]] = deque()
-
-    def add(self, number: int, evidence: Evidence) -> None:
-        """`number`: of the draw within its step."""
-        self._added.append((number, evidence))
-
-    def take(self) -> list[Evidence]:
-        taken = [self._added.popleft() for _ in range(len(self._added))]
-        return [evidence for _, evidence in sorted(taken, key=lambda one: one[0])]

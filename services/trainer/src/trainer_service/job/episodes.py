@@ -8,17 +8,14 @@ it saw.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ratchet_benchmarks import Prompt
 from ratchet_environments import Environment, Episode, Task
 from ratchet_kit.errors import Unavailable
 from ratchet_policies import Completion, FinishReason, Sampling
-from ratchet_problems import Message, Problem
+from trainer_service.job.prompting import Prompting, Put
 from trainer_service.job.rewarding import Graded
 from trainer_service.job.seeds import turn_seed
 
 Complete = Callable[[Sequence[int], Sampling], Awaitable[Sequence[Completion]]]
-Reply = Callable[[Sequence[Message], Sequence[Message], int], Sequence[int]]
-"""The tokens between an answer and the next, of the first messages, the replies, and the answer's last token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +50,14 @@ class Played:
 class Player:
     """`max_tokens`: of all answers and replies of an episode; what has no room ends it."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        detokenize: Callable[[Sequence[int]], str],
-        reply: Reply,
-        max_tokens: int,
-    ) -> None:
+    def __init__(self, environment: Environment, prompting: Prompting, max_tokens: int) -> None:
         self._environment = environment
-        self._detokenize = detokenize
-        self._reply = reply
+        self._prompting = prompting
         self._max_tokens = max_tokens
 
-    async def play(
-        self,
-        complete: Complete,
-        problem: Problem,
-        put: Prompt,
-        prompt: Sequence[int],
-        first: Completion,
-        sampling: Sampling,
-    ) -> Played:
-        """`first`: the first answer to `prompt`; `complete` draws the later ones by `sampling`, each with a seed of its
-        own.
+    async def play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played:
+        """`first`: the first answer to what was put; `complete` draws the later ones by `sampling`, each with a seed of
+        its own.
 
         Raises Unavailable where the engine broke an answer off, or the platform could not judge one; InvalidArgument
         where the problem's tests can judge no program; else what `complete` raises.
@@ -84,19 +66,20 @@ class Player:
         log_probs: list[float] = []
         mask: list[int] = []
         ends: list[int] = []
-        episode, completion = await self._environment.start(Task.of(problem)), first
+        episode, completion = await self._environment.start(Task.of(put.problem)), first
         while True:
             if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
                 many = len(completion.token_ids)
-                raise Unavailable(f"{problem.id}: the engine broke a completion off after {many} tokens")
+                raise Unavailable(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
             tokens += completion.token_ids
             log_probs += completion.log_probs
             mask += [1] * len(completion.token_ids)
             ends.append(len(tokens) - 1)
-            episode = await self._environment.step(episode, put.cut(self._detokenize(completion.token_ids)))
+            answer = put.prompt.cut(self._prompting.text(completion.token_ids))
+            episode = await self._environment.step(episode, answer)
             if episode.outcome is not None:
                 break
-            between = self._reply(episode.task.messages, episode.turns[-1].replies, tokens[-1])
+            between = self._prompting.reply(episode.task.messages, episode.turns[-1].replies, tokens[-1])
             room = self._max_tokens - len(tokens) - len(between)
             if room < 1:
                 episode = episode.cut()
@@ -105,5 +88,5 @@ class Player:
             log_probs += [0.0] * len(between)
             mask += [0] * len(between)
             seed = turn_seed(sampling.seed or 0, len(ends))
-            [completion] = await complete([*prompt, *tokens], replace(sampling, seed=seed, max_tokens=room))
+            [completion] = await complete([*put.tokens, *tokens], replace(sampling, seed=seed, max_tokens=room))
         return Played(episode, tokens, log_probs, mask, ends)

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from trainer_service.domain.plugins import Plugin, PluginKind, named
+
+_TAKES = {PluginKind.ENVIRONMENT: ("problem", "answers", "result")}
+"""Arguments of kinds whose functions are not called before a step needs them, and yet refused at Create."""
 
 
 def installed() -> list[Plugin]:
@@ -40,7 +44,20 @@ def function_of(kind: str, name: str, digest: str = "") -> Callable[..., Any]:
     if not callable(loaded):
         raise InvalidArgument(f"the {kind} {name} must be a function, as in its template (docs/plugins.md)")
     function: Callable[..., Any] = loaded
+    _check_arguments(kind, name, function)
     return function
+
+
+def _check_arguments(kind: str, name: str, function: Callable[..., Any]) -> None:
+    """Raises InvalidArgument where it cannot be called with those of its kind."""
+    wanted = _TAKES.get(PluginKind(kind), ())
+    try:
+        if wanted:
+            inspect.signature(function).bind(*wanted)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"the {kind} {name} must take ({', '.join(wanted)}), as in its template (docs/plugins.md): {error}"
+        ) from error
 
 
 def _plugin(kind: str, point: EntryPoint) -> Plugin:

@@ -14,12 +14,11 @@ from transformers import AutoTokenizer
 from ratchet_benchmarks import Prompt
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Message, Problem, jsonl
+from trainer_service.job.prompting import prompt_ids, reply_ids
 from trainer_service.job.verl.driver.datasets import (
     ExampleDataset,
     PairDataset,
     PromptDataset,
-    prompt_ids,
-    reply_ids,
 )
 
 STARTER = Path(__file__).parents[5] / "models/starter"

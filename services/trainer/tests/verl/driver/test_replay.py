@@ -1,5 +1,6 @@
 """Samples come in the order of their prompts, and a step of which nothing is left is the platform's fault."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,9 +23,7 @@ def replay() -> Replay:
     return Replay(
         group_size=2,
         max_filtered=0,
-        wait=lambda seconds: None,
-        last_fault=lambda: "no lane",
-        place_of=PLACES.__getitem__,
+        source=lambda: SimpleNamespace(last_fault="no lane", place_of=PLACES.__getitem__),
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=None,

@@ -17,14 +17,15 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job.curriculum import Gathered
+from trainer_service.job.curriculum import Evidence
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.schedule import Schedule
+from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
+from trainer_service.job.steps import Generating
 from trainer_service.job.verl.driver import rl_trainer
 from trainer_service.job.verl.driver.replay import FAULTS
 from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
-from trainer_service.job.verl.driver.rollouts import Made
 from trainer_service.job.verl.rank.losses import GAP_MEAN
 
 pytestmark = pytest.mark.verl
@@ -42,23 +43,22 @@ class Ranks:
 class Rollouts:
     """`submitted`: the step that learns from a batch, and the weights that made it."""
 
-    weights: Any
+    sent: Sent
     submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
-    evidence: Gathered = field(default_factory=Gathered)
-    last_fault: str = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         step = int(tu.get(prompts, "global_steps"))
         assert step not in self.submitted
-        self.submitted[step] = (self.weights.step, self.weights.policy_id)
+        self.submitted[step] = (self.sent.step, self.sent.policy_id)
         self.events.append(f"generate {step}")
 
     def wait_made(self) -> None:
         self.events.append("wait")
 
-    def made(self, step: int) -> Made:
-        return Made(began=1.0, ended=4.0)
+    def evidence(self, step: int) -> list[Evidence]:
+        self.events.append(f"evidence {step}")
+        return [Evidence(step, 0.5, 0.1, 8)]
 
 
 @pytest.fixture
@@ -84,11 +84,13 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
         config = SimpleNamespace(data=batch, actor_rollout_ref=actor, trainer=SimpleNamespace())
         built = RatchetTrainer(config, session, Future())
         built.trainer_mode, built.actor_rollout_wg, built.timing_raw = "sync", Ranks(), {"gen": 0.5}
-        built._draws = None
-        built.rollouts = built.agent_loop_manager = Rollouts(built._weights)
+        built._compute_old_log_prob = lambda: None
+        built._draws, built._groups = None, SimpleNamespace(last_fault="")
+        built.rollouts = built.agent_loop_manager = Rollouts(built._sent)
         built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
         built.global_steps = 0
-        built._sync_weights()
+        built._loading.set_result(None)
+        built.on_init_end()
         return built
 
     return build
@@ -101,6 +103,7 @@ def learn(trainer: Any, step: int, **tag: Any) -> None:
     version, policy_id = trainer.rollouts.submitted[step]
     tags = [{"seq_len": 50, "max_global_steps": version, "policy_id": policy_id} | tag]
     trainer._balance_batch(KVBatchMeta(["a_0_0"], tags, partition_id="train"), {FAULTS: 0})
+    trainer._compute_old_log_prob()
     trainer.rollouts.events.append(f"update {step}")
     trainer._save_checkpoint()
     trainer.on_step_end()
@@ -142,7 +145,7 @@ def test_nothing_is_made_ahead_of_the_end_by_tokens(trainer: Any) -> None:
 def test_a_job_makes_room_with_the_first_step_that_nothing_is_made_ahead_of(trainer: Any) -> None:
     built = trainer(1, steps=9)
     learn(built, 1)
-    built._ask_ahead = lambda: (RatchetTrainer._ask_ahead(built), setattr(built._session.reporter, "preempted", True))
+    built._compute_old_log_prob = lambda: setattr(built._session.reporter, "preempted", True)
     learn(built, 2)  # told while it learns, when the samples of step 3 are made already
     assert (built._session.schedule.leaves_at, "save" in built.rollouts.events) == (None, False)
     learn(built, 3)
@@ -168,10 +171,25 @@ def test_the_engines_probabilities_are_compared_where_samples_are_fresh(trainer:
     built._check_probabilities({GAP_MEAN: 0.5}, GAP_MEAN)
 
 
-def test_what_the_trainer_did_not_wait_for_was_beside_an_update(trainer: Any) -> None:
-    """Made in 3 s, of which it waited 0.25 before new weights and 0.5 for the last verdicts."""
-    built = trainer(1, steps=9)
-    learn(built, 1)
-    assert built._overlapped({"gen": 2.0, "wait": 0.25}) == {}
-    learn(built, 2)
-    assert built._overlapped({"gen": 0.5, "wait": 0.0}) == {"timing_s/overlapped": 2.25}
+def test_a_curriculum_learns_from_a_step_before_the_next_is_drawn(trainer: Any) -> None:
+    built = trainer(1, steps=4, checkpoint_every=2)
+    built._draws = SimpleNamespace(learn=lambda evidence: {"stage": float(evidence[0].place)})
+    for step in (1, 2, 3):
+        learn(built, step)
+    assert built._reported == {"stage": 3.0}
+    events = [event for event in built.rollouts.events if not event.startswith(("update", "wait"))]
+    one = ["generate 1", "evidence 1", "generate 2", "evidence 2", "save"]
+    assert events == [*one, "generate 3", "evidence 3", "generate 4"]
+
+
+def test_verls_loop_in_another_order_is_refused(trainer: Any) -> None:
+    built = trainer(0, steps=3)
+    built.global_steps = 1
+    with pytest.raises(AssertionError):
+        built.on_step_end()  # before there are samples
+    built.prepare_step()
+    with pytest.raises(AssertionError):
+        built.on_step_end()  # before they are learned from
+    built._save_checkpoint()
+    assert built.rollouts.events == ["generate 1"]
+    assert built._state == Generating(built._moves, 1)

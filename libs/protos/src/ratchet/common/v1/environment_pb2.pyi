@@ -26,7 +26,7 @@ class EnvironmentSpec(_message.Message):
     MAX_TURNS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """"edits": after each answer the policy is shown which tests fail, and writes its program again; held-out tests are never
-    shown. Prompts are chats.
+    shown. Prompts are chats. In training also a plug-in: "plugin:NAME" (docs/plugins.md).
     """
     max_turns: _builtins.int
     """Answers of an episode, at most: 2 to 16. Absent means 3."""

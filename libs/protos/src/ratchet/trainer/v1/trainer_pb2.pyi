@@ -732,7 +732,7 @@ Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 @_typing.final
 class Plugin(_message.Message):
     """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md. Problems of a plug-in are named
-    as a set, "plugin:NAME" or "plugin:NAME/train"; a reward of one as a component.
+    as a set, "plugin:NAME" or "plugin:NAME/train"; a reward of one as a component; an environment of one as the environment.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -883,6 +883,7 @@ class RunSpec(_message.Message):
     PAIRS_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_DIGEST_FIELD_NUMBER: _builtins.int
     PROFILE_STEPS_FIELD_NUMBER: _builtins.int
     EXPERIMENT_FIELD_NUMBER: _builtins.int
     CURRICULUM_FIELD_NUMBER: _builtins.int
@@ -912,6 +913,8 @@ class RunSpec(_message.Message):
     """Ends the run, SUCCEEDED, after the step with which it has trained on so many tokens of prompts and responses, if not after
     `steps`. That step is validated and saved as the last one is. Absent: no such end.
     """
+    environment_digest: _builtins.str
+    """Output only. Of the code of an environment that is a plug-in, "sha256:<hex>"."""
     experiment: _builtins.str
     """Under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
     @_builtins.property
@@ -991,13 +994,14 @@ class RunSpec(_message.Message):
         pairs: _problem_pb2.ProblemSetRef | None = ...,
         max_tokens: _builtins.int | None = ...,
         environment: _environment_pb2.EnvironmentSpec | None = ...,
+        environment_digest: _builtins.str = ...,
         profile_steps: _abc.Iterable[_builtins.int] | None = ...,
         experiment: _builtins.str = ...,
         curriculum: Global___Curriculum | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

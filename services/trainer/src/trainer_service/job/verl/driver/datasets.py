@@ -7,15 +7,13 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
+from ratchet_benchmarks import Form, Prompt
 from ratchet_environments import Task
-from ratchet_problems import Message, Problem, data_digest, pairs
+from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
 from trainer_service.job import problems as problem_sets
 from trainer_service.job.lengths import fitting
-
-_ANSWER = "ratchet-answer-5d1f0c"
-"""Stands for an answer where only what comes after it is asked for."""
+from trainer_service.job.prompting import prompt_ids, prompt_of
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -112,29 +110,6 @@ def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
     if pair.form:
         return Prompt(messages=pair.messages, text=pair.text)
     return prompt_of(pair.as_problem, form)
-
-
-def prompt_of(problem: Problem, form: Form) -> Prompt:
-    """How training puts it to a model: as an evaluation does."""
-    return OWN_PROMPTING.put(problem, form)
-
-
-def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """The tokens that a completion continues: of a chat, in the model's chat template; else those of the text."""
-    if not prompt.messages:
-        return list(tokenizer(prompt.text)["input_ids"])
-    conversation = [{"role": message.role, "content": message.content} for message in prompt.messages]
-    return tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
-
-
-def reply_ids(tokenizer: Any, messages: Sequence[Message], replies: Sequence[Message], last: int) -> list[int]:
-    """The tokens between an answer to `messages` and the next answer, as the model's chat template writes them. `last`:
-    the token that the answer ended with. Where the template has another end, that comes after it."""
-    chat = [*messages, Message("assistant", _ANSWER), *replies]
-    conversation = [{"role": message.role, "content": message.content} for message in chat]
-    written = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
-    after = written.partition(_ANSWER)[2].removeprefix(tokenizer.decode([last]))
-    return list(tokenizer(after, add_special_tokens=False)["input_ids"])
 
 
 def _limit(max_samples: int) -> int | None:

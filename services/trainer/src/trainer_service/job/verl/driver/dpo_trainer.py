@@ -22,11 +22,13 @@ from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run import Phase
 from trainer_service.job import policy
 from trainer_service.job.faults import check_data
+from trainer_service.job.groups import Groups
 from trainer_service.job.lengths import left_out
+from trainer_service.job.prompting import Prompting
+from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import PromptDataset, prompt_ids, prompt_of, reply_ids
-from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.driver.datasets import PromptDataset
 from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer, StepMetrics
 from trainer_service.job.verl.driver.validation import Validated, validate
 from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_probs, dpo_loss
@@ -61,30 +63,9 @@ class RatchetDpoTrainer(RatchetSftTrainer):
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
-        self._weights = Weights(push=self._push)
-        self._rollouts = self._build_rollouts(tokenizer)
+        self._sent = Sent(push=self._push)
+        self._groups = Groups(self._session, self._sent, Prompting(tokenizer, self.config.data.prompt_form))
         self.measure = self._validate
-
-    def _build_rollouts(self, tokenizer: Any) -> Rollouts:
-        session = self._session
-        spec = session.job.spec
-        return Rollouts(
-            background=session.background,
-            policy=session.policy,
-            environment=session.environment,
-            weights=self._weights,
-            put=lambda problem: prompt_of(problem, self.config.data.prompt_form),
-            tokenize=lambda prompt: prompt_ids(tokenizer, prompt),
-            detokenize=lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
-            reply=partial(reply_ids, tokenizer),
-            problems=(),
-            group_size=1,
-            seed=spec.seed,
-            temperature=lambda step: 1.0,
-            max_tokens=spec.hyperparameters.max_response_tokens or 0,
-            rewarding=session.rewarding,
-            last_step=spec.steps,
-        )
 
     def _build_engine(self) -> None:
         super()._build_engine()
@@ -162,7 +143,7 @@ class RatchetDpoTrainer(RatchetSftTrainer):
             self._session.reporter.phase(Phase.LOADING_POLICY)
             self._loading.result()
             if self._base_is_validated:
-                self._weights.policy_id = self._push()
+                self._sent.now(self._push(), 0)
                 found = self._measured(0)
                 self.first |= names.rename(found.base_metrics, self.names) | dict(found.components)
             self._session.reporter.phase(Phase.UPDATING)
@@ -171,7 +152,7 @@ class RatchetDpoTrainer(RatchetSftTrainer):
     def _validate(self, step: int, model: Path, metrics: StepMetrics) -> Estimate | None:
         started = time.monotonic()
         self._model = model
-        self._weights.policy_id = self._push(step)
+        self._sent.now(self._push(step), step)
         found = self._measured(step)
         metrics.add(found.metrics | {VALIDATION_TIME: time.monotonic() - started}, step)
         self.first |= found.components
@@ -179,7 +160,7 @@ class RatchetDpoTrainer(RatchetSftTrainer):
 
     def _measured(self, step: int) -> Validated:
         self._session.reporter.phase(Phase.VALIDATING)
-        return validate(self._rollouts, self._asked.problems, self._session.job, step)
+        return validate(self._groups, self._asked.problems, self._session.job, step)
 
     def _push(self, step: int = 0) -> str:
         """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -16,6 +16,24 @@ FAULTS = "training/platform_faults"
 POLL_S = 1.0
 
 
+class Source(Protocol):
+    """`Rollouts`."""
+
+    @property
+    def last_fault(self) -> str:
+        """Why the platform failed a sample."""
+        ...
+
+    def place_of(self, uid: str) -> int:
+        """Of a prompt among those of its step."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Returns when a group has ended, or after so long. Raises what ended the generation, since nothing more would
+        arrive."""
+        ...
+
+
 class Replay(ReplayBuffer):
     """`group_size`: samples that a prompt should have; those that are missing were lost to platform faults.
 
@@ -23,10 +41,8 @@ class Replay(ReplayBuffer):
     once rewards saturate there is nothing left to find (verl 0.9.1 ignores max_num_gen_batches); after this many the
     step takes the groups it gets, whose advantages are then 0.
 
-    `wait`: returns when a group has ended, or after so many seconds; raises what ended the generation, since nothing
-    more would arrive.
-    `last_fault`: the reason that the platform failed a sample. `place_of`: a prompt's, by its uid, among those of the
-    run: samples come in that order, whichever ended first, since sums of floats depend on it.
+    `source`: of the groups. Samples come in the order in which it has drawn their prompts, whichever ended first, since
+    sums of floats depend on it. verl makes the buffer before there is a source, so it is given when it is needed.
     """
 
     def __init__(
@@ -34,17 +50,13 @@ class Replay(ReplayBuffer):
         *,
         group_size: int,
         max_filtered: int,
-        wait: Callable[[float], None],
-        last_fault: Callable[[], str],
-        place_of: Callable[[str], int],
+        source: Callable[[], Source],
         **verl_arguments: Any,
     ) -> None:
         super().__init__(poll_interval=POLL_S, **verl_arguments)
-        self._last_fault = last_fault
-        self._place_of = place_of
         self._group_size = group_size
         self._max_filtered = max_filtered
-        self._wait = wait
+        self._source = source
         self._filtered = 0
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
@@ -59,7 +71,7 @@ class Replay(ReplayBuffer):
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
-            reason = self._last_fault() or "no reason was given"
+            reason = self._source().last_fault or "no reason was given"
             raise Unavailable(f"step {global_steps}: the platform failed all samples: {reason}") from error
         return batch, metrics | {FAULTS: batch_size * self._group_size - len(batch.keys)}
 
@@ -74,7 +86,9 @@ class Replay(ReplayBuffer):
         return evicted
 
     def _select_prompt_uids(self, partition_id: str, sampleable_keys: Iterable[str], batch_size: int) -> Any:
-        return super()._select_prompt_uids(partition_id, sorted(sampleable_keys, key=self._place_of), batch_size)
+        return super()._select_prompt_uids(
+            partition_id, sorted(sampleable_keys, key=self._source().place_of), batch_size
+        )
 
     def _materialize_batch(self, partition_id: str, *selected: Any) -> KVBatchMeta:
         batch = super()._materialize_batch(partition_id, *selected)
@@ -84,8 +98,8 @@ class Replay(ReplayBuffer):
     def _place_of_sample(self, key: str) -> tuple[int, int]:
         """Keys are `<uid>_<session>_<index>`."""
         uid, session, _ = key.rsplit("_", 2)
-        return self._place_of(uid), int(session)
+        return self._source().place_of(uid), int(session)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
-        self._wait(self.poll_interval)
+        self._source().wait(self.poll_interval)
         return last_debug_time

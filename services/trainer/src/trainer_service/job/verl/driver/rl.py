@@ -41,7 +41,7 @@ def run(session: Session, loading: Future[None]) -> None:
             trainer = RatchetTrainer(config, session, loading)
             trainer.init()
             queue.result()
-        trainer.fit(trainer.build_rollouts())
+        trainer.fit(trainer.rollouts)
     finally:
         transfer_queue.close()
     # Otherwise the service unloads it before the next attempt, or when the run is over.

@@ -8,9 +8,9 @@ from ratchet_kit.statistics import Estimate
 from ratchet_problems import Problem
 from trainer_service.job.config import JobConfig
 from trainer_service.job.faults import check_faults
+from trainer_service.job.groups import Groups
 from trainer_service.job.tally import components, of_turns
 from trainer_service.job.validated import interval
-from trainer_service.job.verl.driver.rollouts import Rollouts
 
 SCORE = "validation/score"
 BASE_SCORE = "validation/base_score"
@@ -39,19 +39,20 @@ class Validated:
         return {name: self.score} | ({f"{name}_low": sure.low, f"{name}_high": sure.high} if sure else {})
 
 
-def validate(rollouts: Rollouts, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
+def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
     """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
-    groups = rollouts.validate(problems, job.validation_samples, step)
-    samples = [sample for group in groups for sample in group.samples]
+    made = groups.validate(problems, job.validation_samples, step)
+    samples = [sample for group in made for sample in group.samples]
     earned = [sample.earned for sample in samples]
-    expected = len(groups) * job.validation_samples
-    check_faults(step, expected - len(earned), expected, job.max_fault_share, rollouts.last_fault)
-    scores = [[sample.earned.score for sample in group.samples] for group in groups]
+    expected = len(made) * job.validation_samples
+    check_faults(step, expected - len(earned), expected, job.max_fault_share, groups.last_fault)
+    scores = [[sample.earned.score for sample in group.samples] for group in made]
     of = "base" if step == 0 else "validation"
-    measured = components(earned) | (of_turns([sample.turns for sample in samples]) if job.spec.environment else {})
+    turns = [sample.turns for sample in samples if sample.turns]
+    measured = components(earned) | (of_turns(turns) if turns else {})
     return Validated(
         fmean(one.score for one in earned),
         interval(problems, scores),
-        len(groups),
+        len(made),
         {f"{of}_{name}": value for name, value in measured.items()},
     )

@@ -1,0 +1,68 @@
+"""Groups in the TransferQueue, from where verl's replay buffer takes them."""
+
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+
+from trainer_service.job.groups import Group
+from trainer_service.job.made import Prompted
+from trainer_service.job.verl.algorithms import BEFORE_LENGTH
+
+
+def put(one: Prompted, group: Group, complete: bool) -> None:
+    """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
+
+    Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
+    """
+    if group.samples:
+        tq.kv_batch_put(
+            keys=[f"{one.uid}_{session}_0" for session in range(len(group.samples))],
+            fields=fields_of(one.uid, group),
+            tags=[
+                {
+                    "status": "success",
+                    "prompt_len": len(group.prompt),
+                    "response_len": len(sample.played.tokens),
+                    "seq_len": len(group.prompt) + len(sample.played.tokens),
+                    "global_steps": one.draw.step,
+                    # The weights' version in verl's terms.
+                    "min_global_steps": one.version,
+                    "max_global_steps": one.version,
+                    "policy_id": one.draw.policy_id,
+                }
+                for sample in group.samples
+            ],
+            partition_id="train",
+        )
+    tq.kv_put(key=one.uid, partition_id="train", tag={"status": "finished" if complete else "failure"})
+
+
+def fields_of(uid: str, group: Group) -> TensorDict:
+    prompt = torch.tensor(group.prompt, dtype=torch.int64)
+    rows = []
+    for sample in group.samples:
+        played = sample.played
+        tokens = torch.tensor(played.tokens, dtype=torch.int64)
+        ids = torch.cat([prompt, tokens])
+        mask = torch.tensor(played.mask, dtype=torch.int64)
+        scores = torch.zeros(len(tokens), dtype=torch.float32)
+        scores[list(played.ends)] = torch.tensor(sample.rewards, dtype=torch.float32)
+        rows.append(
+            {
+                "uid": uid,
+                "prompts": prompt,
+                "responses": tokens,
+                "response_mask": mask,
+                "loss_mask": mask,
+                "input_ids": ids,
+                "position_ids": torch.arange(len(ids)),
+                "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
+                "rm_scores": scores,
+                "multi_modal_inputs": {},
+                # What dynamic sampling compares (job/verl/algorithms.py).
+                "extra_fields": {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}},
+                "num_turns": 2 * len(played.ends),
+            }
+        )
+    return tu.list_of_dict_to_tensordict(rows)
