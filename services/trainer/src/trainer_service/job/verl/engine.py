@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
@@ -12,6 +13,9 @@ from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
 from trainer_service.job.verl.config import environment
 from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
+
+if TYPE_CHECKING:
+    from trainer_service.job.verl.reward_model import RewardModel
 
 _PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
 """Of the run's spec, its data or its weights."""
@@ -70,6 +74,15 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import rl
 
         rl.run(session, loading)
+
+
+def reward_model(job: JobConfig) -> "RewardModel | None":
+    """That of a component of the reward, to be loaded; None where there is none. Call this after `connect`."""
+    if not job.reward_model_path:
+        return None
+    from trainer_service.job.verl.reward_model import RewardModel  # which imports torch
+
+    return RewardModel(job)
 
 
 def found_no_room(error: BaseException) -> bool:
