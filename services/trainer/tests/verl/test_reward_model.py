@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers", reason="needs the trainer env
 from ratchet_kit.errors import InvalidArgument  # noqa: E402
 from ratchet_problems import CallTest, Message, Problem  # noqa: E402
 from trainer_service.job.config import JobConfig  # noqa: E402
+from trainer_service.job.verl.rank.reward_head import with_reward_head  # noqa: E402
 from trainer_service.job.verl.reward_model import RewardModel, _passes, conversation_ids  # noqa: E402
 
 pytestmark = pytest.mark.verl
@@ -135,3 +136,27 @@ def test_without_a_chat_template_it_is_refused(make: Callable[[], RewardModel], 
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(InvalidArgument, match="has no chat template"):
         make().load()
+
+
+def test_what_is_trained_gives_at_the_last_token_what_the_exported_gives(folder: Path) -> None:
+    def made(seed: int) -> "torch.nn.Module":
+        config = transformers.AutoConfig.from_pretrained(STARTER, num_labels=1)
+        base = transformers.AutoModelForTokenClassification.from_pretrained(STARTER, config=config)
+        return with_reward_head(base, seed).eval()
+
+    trained = made(3)
+    assert trained.config.architectures == ["LlamaForTokenClassification"]
+    assert torch.equal(trained.score.weight, made(3).score.weight)
+    assert not torch.equal(trained.score.weight, made(4).score.weight)
+    exported = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    exported.load_state_dict(trained.state_dict())
+    tokens = torch.tensor([[5, 6, 7, 8, 1]])
+    with torch.no_grad():
+        assert trained(tokens).logits[0, -1].tolist() == pytest.approx(exported(tokens).logits[0].tolist(), abs=1e-6)
+
+
+def test_an_architecture_of_another_kind_is_refused() -> None:
+    small = {"vocab_size": 9, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+    config = transformers.GPT2Config(**small, num_labels=1, pad_token_id=0)
+    with pytest.raises(InvalidArgument, match="no reward model can be made of a gpt2 model"):
+        with_reward_head(transformers.AutoModelForTokenClassification.from_config(config), 0)

@@ -135,8 +135,18 @@ def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faul
     held_out = found.validation_pairs
     if found.pairs and held_out and found.pairs.ref.digest == held_out.ref.digest:
         faults.add("validation_pairs.name", "must hold other pairs than those that are learned from")
+    scored = f"what {name} makes scores conversations"
+    texts = [
+        field
+        for field, there in (("pairs", found.pairs), ("validation_pairs", held_out))
+        if there and there.form == PromptForm.COMPLETION
+    ]
+    for field in texts:
+        faults.add(f"{field}.name", f"must hold problems or conversations, not texts: {scored}")
     if found.base and not found.base.has_chat_template:
-        faults.add("base", f"must have a chat template: what {name} makes scores conversations")
+        faults.add("base", f"must have a chat template: {scored}")
+    elif not texts:
+        faults.unless(spec.prompt_form == PromptForm.CHAT, "prompt_form", f"must be CHAT, or absent: {scored}")
     if spec.base and not isinstance(spec.base, Location) and spec.output_model == spec.base.model:
         faults.add(
             "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is no policy"

@@ -62,6 +62,10 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import sft
 
         sft.run(session)
+    elif session.job.algorithm.makes_reward_model:
+        from trainer_service.job.verl.driver import reward_model
+
+        reward_model.run(session)
     elif session.job.algorithm.takes_pairs:
         validated = session.job.spec.validation_problems is not None
         waited = session.background.start(session.policy.ensure_loaded()) if validated else None
