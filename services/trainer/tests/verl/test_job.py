@@ -413,7 +413,7 @@ async def test_dpo_on_two_ranks(world: World, run_spec: Any, pairs: ProblemSetRe
     assert world.reports.steps[2].metrics["pair_margin"] > 0
 
 
-@pytest.mark.timeout(900)  # four jobs
+@pytest.mark.timeout(1200)  # four jobs
 async def test_a_reward_model_goes_on_after_a_kill_and_then_rewards(
     world: World, run_spec: Any, pairs: ProblemSetRef, tmp_path: Path
 ) -> None:
