@@ -1,7 +1,7 @@
 """A reward model: a sequence classifier with one output, which scores an answer after its prompt.
 
 Both stand in the chat template of the model's own tokenizer, as a whole conversation, when it is trained (driver) and
-when it scores here. It is the model of OpenRLHF's and TRL's: what they train is read as it is.
+when it scores here.
 """
 
 import asyncio
