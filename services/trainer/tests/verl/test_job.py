@@ -194,9 +194,9 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
             small = replace(small, group_size=4, kl_coefficient=kl_coefficient)
         spec: dict[str, Any] = {
             "problems": ProblemSetRef("" if algorithm in ("dpo", "reward_model") else "composed/train"),
-            "validation_problems": None
-            if algorithm == "reward_model"
-            else ProblemSetRef("composed/validation", limit=8),
+            "validation_problems": ProblemSetRef("composed/validation", limit=8)
+            if algorithm != "reward_model"
+            else None,
             "steps": 4,
             "validate_every": 2,
             "reward": Reward() if algorithm in ("sft", "reward_model") else Reward("tests_fraction"),
@@ -403,14 +403,21 @@ async def test_dpo_goes_on_after_a_kill_with_the_bases_log_probs(
     assert reports.scores() == scores
 
 
-async def test_dpo_on_two_ranks(world: World, run_spec: Any, pairs: ProblemSetRef) -> None:
-    two = Resources(accelerators_per_node=2)
-    spec = run_spec(algorithm="dpo", pairs=pairs, steps=2, validation_problems=None, resources=two)
-    async with world.running(world.job(spec)) as job:
-        await world.reports.until(job, lambda now: now.ending is not None)
-    assert world.reports.ending == ""
-    assert world.reports.steps[1].metrics["loss"] == pytest.approx(math.log(2), abs=1e-4)
-    assert world.reports.steps[2].metrics["pair_margin"] > 0
+@pytest.mark.timeout(900)  # two jobs
+@pytest.mark.parametrize("algorithm", ["dpo", "reward_model"])
+async def test_two_ranks_learn_from_pairs_as_one_does(
+    world: World, run_spec: Any, pairs: ProblemSetRef, algorithm: str
+) -> None:
+    losses = []
+    for ranks in (1, 2):
+        some = Resources(accelerators_per_node=ranks)
+        spec = run_spec(algorithm=algorithm, pairs=pairs, steps=2, validation_problems=None, resources=some)
+        async with world.running(world.job(spec, name=f"ranks-{ranks}")) as job:
+            await world.reports.until(job, lambda now: now.ending is not None)
+        assert world.reports.ending == ""
+        losses.append([world.reports.steps[number].metrics["loss"] for number in (1, 2)])
+        world.reports.forget()
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
 @pytest.mark.timeout(1200)  # four jobs
@@ -428,13 +435,11 @@ async def test_a_reward_model_goes_on_after_a_kill_and_then_rewards(
         await reports.until(job, lambda now: now.ending is not None)
     assert reports.ending == ""
     assert [reports.steps[number].attempt for number in (1, 5, 6, 10)] == [1, 1, 2, 2]
-    first = reports.steps[1].metrics
-    assert (first["problems"], first["problems_left_out"], first["validation_left_out"]) == (11, 1, 0)
-    losses = [reports.steps[number].metrics["loss"] for number in range(1, 11)]
-    assert sum(losses[-3:]) < 0.8 * sum(losses[:3])
+    assert reports.steps[1].metrics["problems_left_out"] == 1
     best = reports.checkpoints[10]
-    assert 0 <= best.validation.low <= best.validation_score <= best.validation.high <= 1
+    assert best.validation.low < best.validation_score <= best.validation.high
     made = [(step.metrics["loss"], step.policy_id) for _, step in sorted(reports.steps.items())]
+    assert sum(loss for loss, _ in made[-3:]) < 0.8 * sum(loss for loss, _ in made[:3])
     reports.forget()
     async with world.running(world.job(spec, name="whole")) as job:
         await reports.until(job, lambda now: now.ending is not None)
@@ -447,9 +452,8 @@ async def test_a_reward_model_goes_on_after_a_kill_and_then_rewards(
     async with world.running(world.job(rewarded, name="rewarded", reward_model=exported)) as job:
         await reports.until(job, lambda now: now.ending is not None)
     assert reports.ending == ""
-    for step in reports.steps.values():
-        assert 0 < step.metrics["component_preference"] < 1
-    assert 0 < reports.steps[2].metrics["validation_component_preference"] < 1
+    measured = [step.metrics for step in reports.steps.values()]
+    assert all(0 < values["component_preference"] < 1 for values in measured)
 
 
 @pytest.mark.timeout(900)  # two jobs
