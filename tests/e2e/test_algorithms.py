@@ -12,7 +12,8 @@ from .test_main_job import grpo
 pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 
 ALGORITHMS = [name for name, number in trainer_pb2.Algorithm.items() if number]
-OF_EXAMPLES = ("ALGORITHM_SFT", "ALGORITHM_DPO")
+OF_PAIRS = ("ALGORITHM_DPO", "ALGORITHM_REWARD_MODEL")
+OF_EXAMPLES = ("ALGORITHM_SFT", *OF_PAIRS)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -20,9 +21,11 @@ def test_three_steps(platform: Platform, client: Client, name: str) -> None:
     spec = grpo(steps=3)
     spec.algorithm = trainer_pb2.Algorithm.Value(name)
     spec.output_model = ""
-    if name == "ALGORITHM_SFT":
+    if name in ("ALGORITHM_SFT", "ALGORITHM_REWARD_MODEL"):
         spec.ClearField("reward")
-    if name == "ALGORITHM_DPO":
+    if name == "ALGORITHM_REWARD_MODEL":
+        spec.ClearField("validation_problems")
+    if name in OF_PAIRS:
         spec.ClearField("problems")
         spec.pairs.name = pairs_of_references(platform)
     if name in OF_EXAMPLES:

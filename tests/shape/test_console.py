@@ -29,7 +29,12 @@ def listed(file: str, name: str) -> set[str]:
             "ALGORITHMS",
             {key.removeprefix("ALGORITHM_") for key, it in trainer_pb2.Algorithm.items() if it},
         ),
-        ("run_form.js", "REWARDS", {*ratchet_rewards.COMPONENTS, *ratchet_rewards.PRESETS}),
+        (
+            "run_form.js",
+            "REWARDS",  # a name alone says no model
+            {name for name, it in ratchet_rewards.COMPONENTS.items() if not it.needs_model}
+            | {*ratchet_rewards.PRESETS},
+        ),
         ("choices.js", "OWN_SETS", set(ratchet_benchmarks.OWN)),
         ("choices.js", "BENCHMARKS", set(ratchet_benchmarks.BENCHMARKS)),
         ("experiment_form.js", "MEASURES", {key.removeprefix("MEASURE_") for key, it in MEASURE.items() if it}),

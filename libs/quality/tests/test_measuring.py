@@ -1,6 +1,7 @@
 """Components of a reward, measured: what reads is real, the sandbox answers as written."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.names import Location
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.own import Sample
@@ -120,3 +122,33 @@ async def test_a_plugin_is_called_with_the_samples_and_counts_as_ones_own() -> N
 
 async def test_a_group_of_none_needs_nothing() -> None:
     assert await measured(Sandbox(), ["efficiency"]) == []
+
+
+class Judge:
+    def __init__(self, scores: Sequence[float]) -> None:
+        self._scores = scores
+        self.asked: list[tuple[str, list[str]]] = []
+
+    async def scores(self, problem: Problem, answers: Sequence[str]) -> Sequence[float]:
+        self.asked.append((problem.prompt, list(answers)))
+        return self._scores
+
+
+async def test_what_a_reward_model_gives_is_from_0_to_1_and_a_sample_that_it_cannot_score_has_no_number() -> None:
+    component = Component("preference", parameters={"center": 1.0, "scale": 2.0}, model=Location("/models/judge"))
+    judge = Judge([1.0, 3.0, -1e9, float("nan")])
+    samples = [sample(text) for text in ("a", "b", "c", "d")]
+    async with Executor(Sandbox()) as executor:
+        async with Measurer(Reward(components=(component,)), executor, scorer=judge) as measurer:
+            found = await measurer.measure(Task.of(PROBLEM), samples)
+    assert judge.asked == [("Sum xs.", ["a", "b", "c", "d"])]
+    assert [one and one.values["preference"] for one in found] == [
+        0.5, pytest.approx(1 / (1 + math.exp(-1.0))), 0.0, None,
+    ]  # fmt: skip
+
+
+async def test_without_its_model_preference_is_refused() -> None:
+    reward = Reward(components=(Component("preference", model=Location("/models/judge")),))
+    async with Executor(Sandbox()) as executor:
+        with pytest.raises(InvalidArgument, match="in the trainer's jobs only"):
+            Measurer(reward, executor)

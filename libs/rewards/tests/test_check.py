@@ -3,6 +3,7 @@
 import pytest
 
 from ratchet_kit.faults import Faults
+from ratchet_kit.names import Location
 from ratchet_rewards import PRESETS, Component, Point, Reward, check, completed
 
 
@@ -41,6 +42,9 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are() -> None:
         (Component("not a name", program="print([])"), "name"),
         (Component("loud", program="print([])\0"), "program"),
         (Component("loud", program="print([])", parameters={"limit": 0.0}), "parameters.limit"),
+        (Component("preference"), "model"),
+        (Component("style", model=Location("/models/judge")), "model"),
+        (Component("preference", parameters={"scale": 0.0}, model=Location("/models/judge")), "parameters.scale"),
     ],
 )
 def test_a_component_at_fault_is_named(component: Component, field: str) -> None:

@@ -83,7 +83,7 @@ def make_spec() -> MakeSpec:
             "problems": ProblemSetRef("composed/train"),
             "steps": 4,
         }
-        if changes.get("algorithm") == "dpo":
+        if changes.get("algorithm") in ("dpo", "reward_model"):
             spec |= {"problems": ProblemSetRef(""), "pairs": ProblemSetRef("pairs.jsonl")}
         return RunSpec(**spec | changes)
 

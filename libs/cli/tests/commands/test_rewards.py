@@ -86,12 +86,21 @@ def test_samples_are_scored_as_in_a_run(ratchet: Any, target: str, samples: Path
         ("style=0.5,stile=0.5", "did you mean style?"),
         ("style=", "has no number"),
         ("away.py", "away.py cannot be read"),
+        ("tests=0.7,preference=0.3", "reward.components[1].model is missing: name a reward model"),
     ],
 )
 def test_a_reward_at_fault_is_said(ratchet: Any, target: str, samples: Path, reward: str, said: str) -> None:
     done = ratchet("reward", "try", reward, "--samples", str(samples), "--problems", "basics", "--target", target)
     assert done.returncode in (1, 2)
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_reward_model_scores_in_runs_only(ratchet: Any, target: str, samples: Path, tmp_path: Path) -> None:
+    file = tmp_path / "reward.yaml"
+    file.write_text("components: [{name: preference, model: judge@1}]\n")
+    done = ratchet("reward", "try", str(file), "--samples", str(samples), "--problems", "basics", "--target", target)
+    assert done.returncode in (1, 2)
+    assert "preference is scored in the trainer's jobs only" in " ".join(done.stderr.split())
 
 
 def test_a_problem_that_the_set_lacks(ratchet: Any, target: str, tmp_path: Path) -> None:

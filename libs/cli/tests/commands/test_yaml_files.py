@@ -82,7 +82,7 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         (
             "algorithm: gpro",
             "algorithm must be one of sft, grpo, ppo, rloo, dapo, reinforce_plus_plus, remax, dr_grpo, gspo, cispo, "
-            "dpo, dapo_steps; not 'gpro'",
+            "dpo, dapo_steps, reward_model; not 'gpro'",
         ),
         ("loggers: console", "loggers must be a list"),
         ("hyperparameters: 5", "hyperparameters must be fields with values"),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 
+from ratchet.common.v1 import model_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.views.runs import PHASES, RunView, reward, seconds_per_step, stage
 
@@ -125,6 +126,9 @@ def test_a_reward_in_a_line() -> None:
     assert reward(spec) == (
         "weighted_sum of tests_passed 1 at step 1 to 0 at step 9, style 0.2, safety 0 (vetoed below 0.5)"
     )
+    judge = model_pb2.ModelRef(version=model_pb2.VersionRef(model="judge", number=2))
+    preference = pb.RewardComponent(name="preference", weight=0.3, model=judge)
+    assert reward(pb.RewardSpec(components=[preference])) == "preference 0.3 by judge@2"
 
 
 def test_a_stage_in_a_line() -> None:

@@ -1,4 +1,4 @@
-"""Pairs for DPO of an evaluation's samples: of one problem, one that passes and one that fails.
+"""Pairs for DPO, or a reward model, of an evaluation's samples: of one problem, one that passes and one that fails.
 
 with open("pairs.jsonl", "w") as file:
     for row in sample_pairs.rows(client.evaluations.samples(id), prompt):

@@ -22,10 +22,11 @@ from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
-from ratchet_quality import own
+from ratchet_quality import own, preference
 from ratchet_quality.components import READABLE
 from ratchet_quality.efficiency import NotMeasurable, compare, cpu_time
 from ratchet_quality.own import Sample
+from ratchet_quality.preference import Scorer
 from ratchet_quality.reader import Reader
 from ratchet_quality.score import reference
 from ratchet_rewards import TAMPERED, Component, Grade, Measured, Reward
@@ -40,10 +41,19 @@ class Measurer:
     """Of one complete reward. One event loop; any number of concurrent calls. `executor` stays the caller's."""
 
     def __init__(
-        self, reward: Reward, executor: Executor, plugins: Mapping[str, Callable[..., object]] | None = None
+        self,
+        reward: Reward,
+        executor: Executor,
+        plugins: Mapping[str, Callable[..., object]] | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
-        """`plugins`: the functions of those components that are some, by name, called in the threads of readers."""
+        """`plugins`: the functions of those components that are some, by name, called in the threads of readers.
+        `scorer`: of `preference`. Raises InvalidArgument where the reward has that, and there is no scorer."""
         self._plugins = plugins or {}
+        self._scorer = scorer
+        self._preference = next((one for one in reward.components if one.name == preference.NAME), None)
+        if self._preference and scorer is None:
+            raise InvalidArgument("preference is scored in the trainer's jobs only, which load its model: leave it out")
         self._reward = reward
         self._executor = executor
         self._read = {
@@ -83,10 +93,13 @@ class Measurer:
             theirs = await self._reference_time(task)
             for found, sample in zip(every, samples, strict=True):
                 found["efficiency"] = _efficiency(sample.grade, theirs)
+        if self._scorer and self._preference:
+            scores = await self._scorer.scores(task.problem, [sample.answer for sample in samples])
+            for found, score in zip(every, scores, strict=True):
+                found[preference.NAME] = preference.within(score, self._preference.parameters)
         cut = [False] * len(samples)
         for component in self._own:
-            scores = await self._scores(component, task.problem, samples)
-            for place, score in enumerate(scores):
+            for place, score in enumerate(await self._scores(component, task.problem, samples)):
                 limit = component.parameters.get("limit", 1.0)
                 cut[place] |= abs(score) > limit
                 every[place][component.name] = max(-1.0, min(1.0, score / limit)) if math.isfinite(score) else math.nan

@@ -21,6 +21,8 @@ class Kind:
     """Nothing can be measured on a problem without one."""
     needs_tests: bool = False
     """It goes by the tests of the problem."""
+    needs_model: bool = False
+    """A reward model gives the values."""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The bounds of each, as `Faults.bounds` takes them."""
 
@@ -37,6 +39,7 @@ COMPONENTS: Mapping[str, Kind] = {
     "length": Kind(reads=True, parameters={"tokens": {"at_least": 1}}),
     "safety": Kind(reads=True),
     "similarity": Kind(reads=True, needs_reference=True),
+    "preference": Kind(needs_model=True, parameters={"center": {}, "scale": {"above": 0}}),
 }
 
 DEFAULT = "tests_passed"

@@ -45,6 +45,13 @@ def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
         known = kind(component) if component.is_own or component.name in COMPONENTS else None
         if known is None:
             continue
+        if known.needs_model:
+            missing = (
+                "is missing: name a reward model, a folder or a version of the registry (docs/rewards.md#preference)"
+            )
+            own.unless(component.model, "model", missing)
+        else:
+            own.unless(not component.model, "model", f"must be absent: {component.name[:80]} is not scored by a model")
         if component.veto_below is not None:
             own.bounds("veto_below", component.veto_below, above=known.low, at_most=1)
         for name, value in component.parameters.items():

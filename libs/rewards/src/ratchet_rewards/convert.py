@@ -1,12 +1,15 @@
 """Rewards to protobuf and back. Pure; values that are not known are kept, for `check` to name."""
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_kit import refs
+from ratchet_kit.faults import Faults
 from ratchet_rewards.reward import Component, Point, Reward
 
 _PREFIX = "COMBINATION_"
 
 
-def from_proto(message: pb.RewardSpec) -> Reward:
+def from_proto(message: pb.RewardSpec, faults: Faults) -> Reward:
+    """A model that is none is added to `faults`, which are those of the reward, and left out."""
     return Reward(
         name=message.name,
         components=tuple(
@@ -19,8 +22,11 @@ def from_proto(message: pb.RewardSpec) -> Reward:
                 schedule=tuple(Point(point.step, point.weight) for point in component.schedule),
                 program=component.program,
                 version=component.version,
+                model=faults.read(f"components[{place}].model", refs.model_from_proto, component.model)
+                if component.HasField("model")
+                else None,
             )
-            for component in message.components
+            for place, component in enumerate(message.components)
         ),
         combination=_combination(message.combination),
     )
@@ -42,6 +48,7 @@ def to_proto(reward: Reward) -> pb.RewardSpec:
                 program=component.program,
                 digest=component.digest,
                 version=component.version,
+                model=refs.model_to_proto(component.model) if component.model else None,
             )
             for component in reward.components
         ],

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from ratchet_kit.names import AnyModel
+
 
 def digest(program: str) -> str:
     """ "sha256:<hex>" of the source of a reward of one's own."""
@@ -50,6 +52,8 @@ class Component:
     """Of the program or the plug-in, "sha256:<hex>"."""
     version: int = 0
     """Of a reward of the registry, whose source is the program; 0 for any other."""
+    model: AnyModel | None = None
+    """Of `preference`: the reward model that scores."""
 
     @property
     def plugin(self) -> str:
@@ -93,3 +97,8 @@ class Reward:
     def __bool__(self) -> bool:
         """Whether anything is said at all."""
         return self != Reward()
+
+    @property
+    def model(self) -> AnyModel | None:
+        """The reward model that scores a component; None where none does."""
+        return next((component.model for component in self.components if component.model), None)

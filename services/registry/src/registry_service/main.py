@@ -102,7 +102,7 @@ async def provision(
         yield Service(
             models=Models(stores.models, clock),
             versions=versions,
-            aliases=Aliases(stores, clock),
+            aliases=Aliases(stores, artifacts, clock),
             gates=Gates(stores, queues.gates, clock),
             rewards=Rewards(stores.rewards, clock),
             background=[

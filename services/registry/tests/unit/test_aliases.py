@@ -35,6 +35,16 @@ async def test_a_passed_gate_opens_the_way(registry: Registry, versions: list[Ve
     assert (first.from_number, first.to_number) == (0, 1)
 
 
+async def test_a_reward_model_is_never_champion(registry: Registry, model_folder: ModelFolder) -> None:
+    folder = model_folder()
+    config = '{"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"}}'
+    (folder / "config.json").write_text(config)
+    await registry.make(folder)
+    with pytest.raises(FailedPrecondition, match="starter@1 is a reward model"):
+        await registry.point("champion", 1)
+    assert await registry.point("judge", 1) == {"judge": 1}
+
+
 async def test_a_reason_has_a_length(registry: Registry, versions: list[Version]) -> None:
     with pytest.raises(InvalidArgument, match="reason"):
         await registry.point("mine", 2, reason="x" * 2001)

@@ -236,6 +236,14 @@ class TestDisk:
         with pytest.raises(InvalidArgument, match=missing.removeprefix("model")):
             await on_disk(work).check(str(folder))
 
+    async def test_a_reward_model_is_not_served(self, work: Path, tmp_path: Path) -> None:
+        folder = write_model(tmp_path / "judge")
+        config = {"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
+        (folder / "config.json").write_text(json.dumps(config))
+        for ask in (on_disk(work).check, on_disk(work).fetch):
+            with pytest.raises(InvalidArgument, match=r"a reward model, or another classifier, .* it cannot be served"):
+                await ask(str(folder))
+
     async def test_refuses_an_unknown_storage(self, work: Path) -> None:
         with pytest.raises(InvalidArgument, match="nowhere") as refused:
             await on_disk(work).check("nowhere://bucket/model")

@@ -42,7 +42,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         validation_problems=_problem_set_from_proto(message.validation_problems)
         if message.HasField("validation_problems")
         else None,
-        reward=rewards.from_proto(message.reward),
+        reward=rewards.from_proto(message.reward, faults.under("reward")),
         resources=Resources(
             nodes=resources.nodes if resources.HasField("nodes") else None,
             accelerators_per_node=resources.accelerators_per_node
@@ -64,6 +64,9 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             Plugin(_enum_from_proto(pb.PluginKind.DESCRIPTOR, one.kind), one.name) for one in message.plugins
         ),
         pairs=_problem_set_from_proto(message.pairs) if message.HasField("pairs") else None,
+        validation_pairs=_problem_set_from_proto(message.validation_pairs)
+        if message.HasField("validation_pairs")
+        else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         profile_steps=tuple(message.profile_steps),
         experiment=message.experiment,
@@ -86,6 +89,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
         problems=_problem_set_to_proto(spec.problems) if spec.problems.name else None,
         pairs=_problem_set_to_proto(spec.pairs) if spec.pairs else None,
+        validation_pairs=_problem_set_to_proto(spec.validation_pairs) if spec.validation_pairs else None,
         validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
         reward=rewards.to_proto(spec.reward),
         steps=spec.steps,

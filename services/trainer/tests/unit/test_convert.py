@@ -167,7 +167,9 @@ def test_a_run_from_before_there_were_forms_has_none(make_complete_spec: Any) ->
 
 
 def test_pairs_take_the_place_of_problems(make_spec: Any) -> None:
-    message = pb.RunSpec(pairs=problem_pb2.ProblemSetRef(name="pairs.jsonl", limit=3))
+    held_out = problem_pb2.ProblemSetRef(name="held-out.jsonl")
+    message = pb.RunSpec(pairs=problem_pb2.ProblemSetRef(name="pairs.jsonl", limit=3), validation_pairs=held_out)
     spec = convert.spec_from_proto(message, Faults())
     assert (spec.pairs, spec.problems.name) == (ProblemSetRef("pairs.jsonl", 3), "")
+    assert spec.validation_pairs == ProblemSetRef("held-out.jsonl")
     assert convert.spec_from_proto(pb.RunSpec(), Faults()).pairs is None

@@ -33,7 +33,9 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     assert chosen | {"micro_batch_size"} == ALGORITHMS[name].applicable
     assert completed.resources == Resources(1, ranks, "cpu")
     assert (completed.loggers, completed.priority) == (("console",), "normal")
-    assert completed.reward == {"sft": Reward(), "dapo_steps": TESTS_FRACTION}.get(name, TESTS_PASSED)
+    assert completed.reward == {"sft": Reward(), "reward_model": Reward(), "dapo_steps": TESTS_FRACTION}.get(
+        name, TESTS_PASSED
+    )
     assert complete(completed, Found(STARTER), LIMITS) == completed
 
 

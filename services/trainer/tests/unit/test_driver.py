@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from ratchet_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from ratchet_kit.names import Location
+from ratchet_rewards import Component, Reward
+from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.run import Run, State
 from trainer_service.domain.spec import Hyperparameters
 
@@ -278,7 +282,17 @@ async def test_a_base_that_is_gone_fails_the_run(trainer: Any, run: Run) -> None
     trainer.folders.models.clear()
     async with driving(trainer, run.id) as driver:
         await asyncio.wait_for(driver, 5)
-    assert "the base is gone" in (await trainer.runs.get(run.id)).failure.message
+    assert "a model that it needs is gone" in (await trainer.runs.get(run.id)).failure.message
+
+
+async def test_a_job_is_given_the_reward_model(trainer: Any, make_spec: Any) -> None:
+    judge = FoundModel(Location("/models/judge"), "/models/judge", 7_000_000, max_tokens=512, outputs=1)
+    trainer.folders.models["/models/judge"] = judge
+    reward = Reward(components=(Component("preference", model=Location("/models/judge")),))
+    run = await trainer.create("r2", make_spec(reward=reward))
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+    assert [model.path for model in trainer.jobs.reward_models] == [Path("/models/judge")]
 
 
 async def test_a_job_cannot_fail_a_run_that_has_trained(trainer: Any, run: Run) -> None:

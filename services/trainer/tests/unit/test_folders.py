@@ -48,8 +48,16 @@ async def test_a_local_model_is_named_by_its_absolute_path(
 ) -> None:
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
-    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256, has_chat_template=False)
+    bare = {"has_chat_template": False, "has_tokenizer": False}
+    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256, **bare)
     assert await folders.fetch(found, RunId("run_1")) == FetchedModel(str(model), model)
+
+
+async def test_a_reward_model_is_known_by_its_config(folders: FsspecModelFolders, model: Path) -> None:
+    (model / "config.json").write_text('{"architectures": ["LlamaForSequenceClassification"], "num_labels": 1}')
+    (model / "tokenizer.json").write_text("{}")
+    found = await folders.inspect(str(model))
+    assert (found.outputs, found.has_tokenizer) == (1, True)
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
@@ -81,6 +89,10 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
         fetched = await folders.fetch(found, RunId("run_1"))
         assert fetched == FetchedModel(found.uri, tmp_path / "runs" / "run_1" / "base")
         assert (fetched.path / "model.safetensors").read_bytes() == b"\0" * 10
+    beside = await folders.fetch(found, RunId("run_1"), "reward-model")
+    assert beside.path == tmp_path / "runs" / "run_1" / "reward-model"
+    await folders.tidy(RunId("run_1"))
+    assert os.listdir(tmp_path / "runs" / "run_1") == []
 
 
 async def test_a_base_that_finds_no_room_leaves_nothing_and_is_fetched_later(

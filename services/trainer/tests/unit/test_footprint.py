@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer_service.domain.footprint import GIB, MOST_TOKENS, Shape, Training, fitting, too_large
+from trainer_service.domain.footprint import GIB, MOST_TOKENS, Shape, Training, fitting, scoring_bytes, too_large
 from trainer_service.domain.spec import Passes
 
 SMOLLM2 = Shape(parameters=134_515_008, layers=30, hidden=576, inner=1536, vocabulary=49152)
@@ -46,6 +46,17 @@ def test_a_reference_and_a_critic_take_their_part() -> None:
     alone = training(SMOLLM2).bytes(passes)
     both = Training(SMOLLM2, 416, 1, 1, "cpu", 4, has_reference=True, has_critic=True).bytes(passes)
     assert both - alone == (2 + 16) * SMOLLM2.parameters
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_reward_model_takes_its_weights_and_a_layer_of_a_pass(device: str) -> None:
+    passes = Passes(1024, recomputed=True)
+    scoring = scoring_bytes(SMOLLM2, 0, activation_bytes=4)
+    assert scoring == 4 * SMOLLM2.parameters + 4096 * 4 * (12 * 576 + 4 * 1536)
+    beside = Training(SMOLLM2, 416, 1, 1, device, 4, reward_model_bytes=scoring)
+    assert beside.bytes(passes) == training(SMOLLM2, device=device).bytes(passes) + scoring
+    assert "of them the reward model's" in too_large(beside, passes, GIB)
+    assert scoring_bytes(None, 10, activation_bytes=4) == 20
 
 
 def test_ranks_share_weights_but_not_activations() -> None:

@@ -88,6 +88,12 @@ async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
     await jobs.close()
 
 
+async def test_a_job_knows_where_its_reward_model_is(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    await jobs.submit(run, BASE, FetchedModel("/models/judge", Path("/models/judge")))
+    environment = json.loads(ray.requests[-1].content)["runtime_env"]["env_vars"]
+    assert JobConfig.from_env(environment).reward_model_path == "/models/judge"
+
+
 @pytest.fixture
 def run(make_complete_spec: Any) -> Run:
     return Run.create(RunId("run_1"), make_complete_spec(), NOW).start(NOW)
@@ -103,6 +109,7 @@ async def test_a_job_gets_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp
     job = JobConfig.from_env(body["runtime_env"]["env_vars"])
     assert (job.run_id, job.attempt, job.work_dir) == ("run_1", 1, tmp_path / "run_1")
     assert (job.base_path, job.base_uri) == ("/copies/s", "s3://bucket/s")
+    assert job.reward_model_path == ""
     assert job.export_uri == "s3://bucket/runs/run_1"
     assert job.spec == run.spec
     assert (tmp_path / "run_1" / "logs").is_dir()

@@ -46,6 +46,16 @@ async def test_a_base_that_leads_nowhere_is_named(references: References, base: 
     assert (found.base, at_fault) == (None, {"spec.base"})
 
 
+async def test_a_reward_model_is_found_as_a_base_is(references: References, make_spec: Any) -> None:
+    def rewarded(model: AnyModel) -> RunSpec:
+        return make_spec(reward=Reward(components=(Component("tests_passed"), Component("preference", model=model))))
+
+    found, at_fault = await find(references, rewarded(AliasRef("starter", "champion")))
+    assert (found.reward_model and found.reward_model.ref, at_fault) == (STARTER_1, set())
+    found, at_fault = await find(references, rewarded(Location("/nowhere")))
+    assert (found.reward_model, at_fault) == (None, {"spec.reward.components[1].model"})
+
+
 async def test_a_base_that_could_not_be_read_is_named_by_who_read_it(references: References, make_spec: Any) -> None:
     found, at_fault = await find(references, make_spec(base=None))
     assert (found.base, at_fault) == (None, set())

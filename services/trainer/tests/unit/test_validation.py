@@ -5,7 +5,7 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import AliasRef, AnyModel, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.curriculum import Curriculum, Kind, Stage
@@ -19,7 +19,8 @@ from trainer_service.domain.thresholds import Thresholds
 from trainer_service.domain.validation import check
 
 LIMITS = Limits(accelerators=4)
-FOUND = Found(FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300))
+STARTER_1 = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300)
+FOUND = Found(STARTER_1)
 
 
 def named(spec: RunSpec, limits: Limits = LIMITS, found: Found = FOUND) -> dict[str, str]:
@@ -434,3 +435,69 @@ def test_gains_are_of_a_reward_that_each_answer_has_by_itself(make_spec: Any) ->
     assert set(alone) == {"spec.hyperparameters.group_size"}
     advantage = Plugin(PluginKind.ADVANTAGE, "own")
     assert "critic" in named(make_spec(algorithm="dapo_steps", plugins=(advantage,)))["spec.plugins[0].kind"]
+
+
+JUDGE = FoundModel(VersionRef("judge", 2), "/artifacts/judge/2", 7_000_000, max_tokens=300, outputs=1)
+
+
+def rewarded(model: AnyModel = AliasRef("judge", "best"), **parameters: float) -> Reward:
+    return Reward(components=(Component("tests_passed"), Component("preference", 0.3, parameters, model=model)))
+
+
+def test_a_reward_model_is_pinned_to_the_version_that_was_found(make_spec: Any) -> None:
+    found, spec = replace(FOUND, reward_model=JUDGE), make_spec(reward=rewarded(scale=2.0))
+    assert named(spec, found=found) == {}
+    assert complete(spec, found, LIMITS).reward.model == VersionRef("judge", 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"outputs": 0}, "judge@2 writes text"),
+        ({"outputs": 3}, "judge@2 has 3 outputs"),
+        ({"has_tokenizer": False}, "judge@2 has no tokenizer.json"),
+        ({"has_chat_template": False}, "must have a chat template"),
+        ({"max_tokens": 200}, "300 tokens: judge@2 has it for 200"),
+    ],
+)
+def test_what_is_no_reward_model_is_refused(change: dict[str, Any], said: str, make_spec: Any) -> None:
+    found = replace(FOUND, reward_model=replace(JUDGE, **change))
+    faults = named(make_spec(reward=rewarded()), found=found)
+    assert set(faults) == {"spec.reward.components[1].model"}
+    assert said in faults["spec.reward.components[1].model"]
+
+
+def test_a_reward_model_is_no_base(make_spec: Any) -> None:
+    assert set(named(make_spec(), found=replace(FOUND, base=JUDGE))) == {"spec.base"}
+
+
+def pairs(digest: str) -> FoundSet:
+    return FoundSet(ProblemSetRef(f"{digest}.jsonl", digest=digest), 100)
+
+
+def test_a_reward_model_learns_and_is_validated_on_pairs(make_spec: Any) -> None:
+    found = replace(FOUND, pairs=pairs("p"), validation_pairs=pairs("v"))
+    spec = make_spec(algorithm="reward_model", validation_pairs=ProblemSetRef("v.jsonl"), output_model="judge")
+    assert named(spec, found=found) == {}
+    assert complete(spec, found, LIMITS).validation_pairs == ProblemSetRef("v.jsonl", digest="v")
+    assert named(spec, found=replace(found, validation_pairs=pairs("p"))).keys() == {"spec.validation_pairs.name"}
+    wrong = replace(
+        spec,
+        base=VersionRef("starter", 1),
+        problems=ProblemSetRef("composed/train"),
+        validation_problems=ProblemSetRef("composed/validation"),
+        reward=Reward("tests_passed"),
+        environment=EnvironmentSpec("edits"),
+        output_model="starter",
+        hyperparameters=Hyperparameters(dpo_beta=0.1),
+    )
+    assert named(wrong, found=replace(found, base=replace(STARTER_1, has_chat_template=False))).keys() == {
+        "spec.base",
+        "spec.problems",
+        "spec.validation_problems",
+        "spec.reward.name",
+        "spec.environment",
+        "spec.output_model",
+        "spec.hyperparameters.dpo_beta",
+    }
+    assert named(make_spec(validation_pairs=ProblemSetRef("v.jsonl"))).keys() == {"spec.validation_pairs"}

@@ -13,7 +13,14 @@ from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resource
 from trainer_service.domain.thresholds import Thresholds
 from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.job.verl.config import dpo_overrides, environment, quote, rl_overrides, sft_overrides
+from trainer_service.job.verl.config import (
+    dpo_overrides,
+    environment,
+    quote,
+    reward_model_overrides,
+    rl_overrides,
+    sft_overrides,
+)
 
 
 def settings(overrides: list[str]) -> dict[str, str]:
@@ -199,6 +206,9 @@ def test_what_ratchet_sets_is_not_a_callers_to_set(make_job: Any, make_complete_
     if job.algorithm.takes_examples:
         assert not set(settings(sft_overrides(job, Path("/c")))) & set(verl_settings.EXAMPLES)
         return
+    if job.algorithm.makes_reward_model:
+        assert not set(settings(reward_model_overrides(job, Path("/c")))) & set(verl_settings.PAIRS)
+        return
     if job.algorithm.takes_pairs:
         assert not set(settings(dpo_overrides(job, Path("/c")))) & set(verl_settings.PAIRS)
         return
@@ -227,6 +237,12 @@ def test_dpo_reads_pairs_and_validates_by_itself(make_job: Any, make_complete_sp
     assert (config["data.train_files"], config["data.val_files"]) == ("'pairs.jsonl'", "null")
     assert config["data.custom_cls.name"] == "PairDataset"
     assert config["trainer.balance_batch"] == "False"
+
+
+def test_a_reward_model_reads_conversations_and_has_no_logits(make_job: Any, make_complete_spec: Any) -> None:
+    config = settings(reward_model_overrides(make_job(make_complete_spec(algorithm="reward_model")), None))
+    assert config["data.custom_cls.name"] == "ConversationPairDataset"
+    assert (config["data.val_files"], config["model.use_fused_kernels"]) == ("null", "False")
 
 
 def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete_spec: Any) -> None:

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -20,9 +20,10 @@ from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
 from ratchet_kit.client import wait_healthy
+from ratchet_kit.names import Location
 from ratchet_kit.process import ProcessGroup
-from ratchet_problems import load
-from ratchet_rewards import Reward
+from ratchet_problems import Problem, load
+from ratchet_rewards import Component, Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
@@ -130,7 +131,13 @@ class World:
     sandbox: str
 
     def job(
-        self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run", base: Path = STARTER
+        self,
+        spec: RunSpec,
+        attempt: int = 1,
+        dtype: Dtype = "float32",
+        name: str = "run",
+        base: Path = STARTER,
+        reward_model: str = "",
     ) -> JobConfig:
         return JobConfig(
             run_id=f"job_{name}",
@@ -138,6 +145,7 @@ class World:
             spec=spec,
             base_path=str(base),
             base_uri=str(base),
+            reward_model_path=reward_model,
             work_dir=self.folder / name,
             trainer_target=self.trainer,
             rollout_target=self.rollout,
@@ -182,14 +190,16 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
 
     def make(algorithm: str = "grpo", kl_coefficient: float = 0.0, **changes: Any) -> RunSpec:
         small = Hyperparameters(batch_size=4, max_prompt_tokens=64, max_response_tokens=72, warmup_steps=0)
-        if algorithm not in ("sft", "dpo"):
+        if algorithm not in ("sft", "dpo", "reward_model"):
             small = replace(small, group_size=4, kl_coefficient=kl_coefficient)
         spec: dict[str, Any] = {
-            "problems": ProblemSetRef("" if algorithm == "dpo" else "composed/train"),
-            "validation_problems": ProblemSetRef("composed/validation", limit=8),
+            "problems": ProblemSetRef("" if algorithm in ("dpo", "reward_model") else "composed/train"),
+            "validation_problems": ProblemSetRef("composed/validation", limit=8)
+            if algorithm != "reward_model"
+            else None,
             "steps": 4,
             "validate_every": 2,
-            "reward": Reward() if algorithm == "sft" else Reward("tests_fraction"),
+            "reward": Reward() if algorithm in ("sft", "reward_model") else Reward("tests_fraction"),
         }
         return make_complete_spec(algorithm=algorithm, hyperparameters=small, **spec | changes)
 
@@ -382,12 +392,15 @@ async def test_sft(world: World, run_spec: Any) -> None:
 @pytest.fixture
 def pairs(tmp_path: Path) -> ProblemSetRef:
     """Of ten problems: the reference, and the same program without its last character; and one that has no room."""
-    problems = load("composed/train", limit=10)
+    return pairs_of(load("composed/train", limit=10), tmp_path / "pairs.jsonl", {"rejected": "no " * 200})
+
+
+def pairs_of(problems: Sequence[Problem], path: Path, last: Mapping[str, str]) -> ProblemSetRef:
+    """`last`: another line, as the first one is but for this."""
     lines = [
         {"problem": one.prompt, "chosen": one.references[0], "rejected": one.references[0][:-1]} for one in problems
     ]
-    lines.append(lines[0] | {"rejected": "no " * 200})
-    path = tmp_path / "pairs.jsonl"
+    lines.append(lines[0] | last)
     path.write_text("\n".join(json.dumps(line) for line in lines))
     return ProblemSetRef(str(path))
 
@@ -426,14 +439,57 @@ async def test_dpo_goes_on_after_a_kill_with_the_bases_log_probs(
     assert reports.scores() == scores
 
 
-async def test_dpo_on_two_ranks(world: World, run_spec: Any, pairs: ProblemSetRef) -> None:
-    two = Resources(accelerators_per_node=2)
-    spec = run_spec(algorithm="dpo", pairs=pairs, steps=2, validation_problems=None, resources=two)
+@pytest.mark.timeout(900)  # two jobs
+@pytest.mark.parametrize("algorithm", ["dpo", "reward_model"])
+async def test_two_ranks_learn_from_pairs_as_one_does(
+    world: World, run_spec: Any, pairs: ProblemSetRef, algorithm: str
+) -> None:
+    losses = []
+    for ranks in (1, 2):
+        some = Resources(accelerators_per_node=ranks)
+        spec = run_spec(algorithm=algorithm, pairs=pairs, steps=2, validation_problems=None, resources=some)
+        async with world.running(world.job(spec, name=f"ranks-{ranks}")) as job:
+            await world.reports.until(job, lambda now: now.ending is not None)
+        assert world.reports.ending == ""
+        losses.append([world.reports.steps[number].metrics["loss"] for number in (1, 2)])
+        world.reports.forget()
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+@pytest.mark.timeout(1200)  # four jobs
+async def test_a_reward_model_goes_on_after_a_kill_and_then_rewards(
+    world: World, run_spec: Any, pairs: ProblemSetRef, tmp_path: Path
+) -> None:
+    held_out = pairs_of(load("composed/validation", limit=9), tmp_path / "held-out.jsonl", {"rejected": "pass"})
+    reports = world.reports
+    spec = run_spec(algorithm="reward_model", pairs=pairs, validation_pairs=held_out, steps=10, validate_every=5)
     async with world.running(world.job(spec)) as job:
-        await world.reports.until(job, lambda now: now.ending is not None)
-    assert world.reports.ending == ""
-    assert world.reports.steps[1].metrics["loss"] == pytest.approx(math.log(2), abs=1e-4)
-    assert world.reports.steps[2].metrics["pair_margin"] > 0
+        await reports.until(job, lambda now: 6 in now.steps)
+        os.killpg(job.pid, signal.SIGKILL)
+    reports.attempt = 2
+    async with world.running(world.job(spec, attempt=2)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    assert [reports.steps[number].attempt for number in (1, 5, 6, 10)] == [1, 1, 2, 2]
+    assert reports.steps[1].metrics["problems_left_out"] == 1
+    best = reports.checkpoints[10]
+    assert best.validation.low < best.validation_score <= best.validation.high
+    made = [(step.metrics["loss"], step.policy_id) for _, step in sorted(reports.steps.items())]
+    assert sum(loss for loss, _ in made[-3:]) < 0.8 * sum(loss for loss, _ in made[:3])
+    reports.forget()
+    async with world.running(world.job(spec, name="whole")) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert [(step.metrics["loss"], step.policy_id) for _, step in sorted(reports.steps.items())] == made
+
+    exported = reports.checkpoints[10].uri
+    judged = Component("preference", 0.3, model=Location(exported))
+    reports.forget()
+    rewarded = run_spec(steps=2, reward=Reward(components=(Component("tests_passed", 0.7), judged)))
+    async with world.running(world.job(rewarded, name="rewarded", reward_model=exported)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert reports.ending == ""
+    measured = [step.metrics for step in reports.steps.values()]
+    assert all(0 < values["component_preference"] < 1 for values in measured)
 
 
 @pytest.mark.timeout(900)  # two jobs

@@ -1,4 +1,5 @@
-"""DPO's loss against its formula, written out for each pair; and passes that keep pairs whole."""
+"""The losses of DPO and of a reward model against their formulas, written out for each pair; and passes that keep pairs
+whole."""
 
 import math
 
@@ -12,7 +13,14 @@ from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
 from trainer_service.job.verl.rank import patches  # noqa: E402
-from trainer_service.job.verl.rank.pairs import REFERENCE, answer_log_probs, dpo_loss  # noqa: E402
+from trainer_service.job.verl.rank.pairs import (  # noqa: E402
+    CENTERING,
+    REFERENCE,
+    answer_log_probs,
+    conversation_scores,
+    dpo_loss,
+    reward_model_loss,
+)
 
 pytestmark = pytest.mark.verl
 
@@ -92,6 +100,58 @@ def test_passes_and_ranks_add_up_to_the_mean_over_the_batch() -> None:
     assert float(sum(loss for loss, _ in parts)) / 2 == pytest.approx(float(whole))  # verl takes the mean of ranks
     margin = sum(metrics["train/pair_margin"].aggregate() for _, metrics in parts) / 2
     assert margin == pytest.approx(of_whole["train/pair_margin"].aggregate(), abs=1e-6)
+
+
+PAD = 0
+
+
+def scored(requires_grad: bool = False) -> tuple[list["torch.Tensor"], TensorDict]:
+    """A value for each token, and the rest of a pass. The second row ends with the token for padding."""
+    torch.manual_seed(0)
+    values = [torch.randn(PROMPT + length).requires_grad_(requires_grad) for length in ANSWERS]
+    tokens = [torch.randint(1, 9, (PROMPT + length,)) for length in ANSWERS]
+    tokens[1][-1] = PAD
+    data = TensorDict({"input_ids": nested(tokens)}, batch_size=len(ANSWERS))
+    tu.assign_non_tensor(data, dp_size=1, global_batch_size=len(ANSWERS) // 2)
+    return values, data
+
+
+def of_conversations(values: list["torch.Tensor"]) -> list[float]:
+    return [float(row[-2 if place == 1 else -1]) for place, row in enumerate(values)]
+
+
+def test_a_conversations_score_is_that_of_its_last_token_but_padding() -> None:
+    values, data = scored()
+    assert conversation_scores(nested(values), data["input_ids"], PAD).tolist() == of_conversations(values)
+
+
+def test_a_reward_models_loss_is_bradley_and_terrys_with_scores_around_0() -> None:
+    values, data = scored(requires_grad=True)
+    found = of_conversations(values)
+    pairs = list(zip(found[0::2], found[1::2], strict=True))
+    expected = [-math.log(1 / (1 + math.exp(b - a))) + CENTERING * (a + b) ** 2 for a, b in pairs]
+    loss, metrics = reward_model_loss({"values": nested(values)}, data, PAD)
+    assert float(loss.detach()) == pytest.approx(sum(expected) / 3, abs=1e-6)
+    measured = {name: one.aggregate() for name, one in metrics.items()}
+    assert measured["train/pair_margin"] == pytest.approx(sum(a - b for a, b in pairs) / 3, abs=1e-6)
+    assert measured["train/pair_accuracy"] == pytest.approx(sum(a > b for a, b in pairs) / 3)
+    assert measured["train/chosen_score"] == pytest.approx(sum(found[0::2]) / 3)
+    assert measured["train/rejected_score"] == pytest.approx(sum(found[1::2]) / 3)
+    loss.backward()
+    for place, row in enumerate(values):
+        learned = [index for index, one in enumerate(row.grad.tolist()) if one]
+        assert learned == [len(row) - (2 if place == 1 else 1)]
+
+
+def test_parts_of_a_reward_models_batch_add_up() -> None:
+    values, data = scored()
+    whole, _ = reward_model_loss({"values": nested(values)}, data, PAD)
+    tu.assign_non_tensor(data, dp_size=2)
+    parts = [
+        reward_model_loss({"values": nested(values[rows])}, tu.index_select_tensor_dict(data, places), PAD)[0]
+        for rows, places in ((slice(0, 2), [0, 1]), (slice(2, 6), [2, 3, 4, 5]))
+    ]
+    assert float(sum(parts)) / 2 == pytest.approx(float(whole))
 
 
 def test_no_pass_parts_a_pair() -> None:

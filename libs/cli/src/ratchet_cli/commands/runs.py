@@ -52,10 +52,11 @@ def train(
     problems: Annotated[
         str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the --pairs.")
     ] = "",
-    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo).")] = "",
+    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo, reward_model).")] = "",
     validation: Annotated[
-        str, typer.Option(help="Problem set that chooses the best checkpoint.")
-    ] = "composed/validation",
+        str, typer.Option(help="Problem set that chooses the best checkpoint; default: composed/validation.")
+    ] = "",
+    validation_pairs: Annotated[str, typer.Option(help="The same, a JSONL file of pairs (reward_model).")] = "",
     validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
     combine: CombineOption = "",
@@ -101,6 +102,7 @@ def train(
         raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
     problems = problems or ("" if pairs else "composed/train")
+    validation = validation or ("" if algorithm == "reward_model" else "composed/validation")
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
             display_name=name,
@@ -108,7 +110,10 @@ def train(
             algorithm=_algorithm(context, algorithm, plugin),
             problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
             pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
-            validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
+            validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None)
+            if validation
+            else None,
+            validation_pairs=problem_pb2.ProblemSetRef(name=validation_pairs) if validation_pairs else None,
             reward=parsed(reward, combine),
             steps=steps,
             max_tokens=max_tokens or None,
@@ -163,7 +168,10 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
     if as_json:
         print_json(run)
     elif version := version_name(run.version):
-        say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
+        if run.spec.algorithm == trainer_pb2.ALGORITHM_REWARD_MODEL:
+            say(f"Registered as {version}. Reward by it: {{name: preference, model: {version}}} in a run's reward")
+        else:
+            say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
     view.raise_unless_succeeded(run)
 
 

@@ -88,7 +88,7 @@ def make_pairs(
     benchmark: Benchmark = "",
     problem: Problem = "",
 ) -> None:
-    """Write pairs for DPO, a passing and a failing sample of one problem each: ratchet train --algorithm dpo --pairs"""
+    """Write pairs for DPO or a reward model, each a passing and a failing sample of a problem: ratchet train --pairs"""
     with Client() as client:
         evaluation = client.evaluations.get(id)
         prompts = _prompts(evaluation)

@@ -50,10 +50,10 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
     Raises CommandError for a file or a set that cannot be read, InvalidArgument for a reward at fault or one that
     fails, Unavailable when the sandbox failed.
     """
-    wanted = from_proto(spec)
+    faults = Faults().under("reward")
+    wanted = from_proto(spec, faults)
     lookup = asyncio.run(ratchet_rewards.look_up(wanted, _registered, _plugin))
     reward = ratchet_rewards.completed(wanted, lookup)
-    faults = Faults().under("reward")
     ratchet_rewards.check(reward, faults, lookup)
     faults.raise_if_any()
     groups: dict[str, list[FileSample]] = {}

@@ -131,7 +131,8 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     yield "base", model_name(spec.base)
     yield "algorithm", pb.Algorithm.Name(spec.algorithm).removeprefix("ALGORITHM_").lower()
     yield "learned from", _learned(spec.pairs if spec.HasField("pairs") else spec.problems)
-    yield "validated on", _learned(spec.validation_problems)
+    held_out = spec.validation_pairs if spec.HasField("validation_pairs") else spec.validation_problems
+    yield "validated on", _learned(held_out)
     yield "reward", view.reward(spec.reward)
     yield "prompts", view.form(spec.prompt_form)
     yield "result", version_name(run.version)

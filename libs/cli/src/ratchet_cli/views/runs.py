@@ -12,6 +12,7 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Pace, duration, following
 from ratchet_cli.terminal.output import sparkline, state_name
+from ratchet_cli.views.names import model_name
 from ratchet_client import Client
 
 PHASES = {
@@ -77,7 +78,8 @@ def _component(component: pb.RewardComponent) -> str:
         weight = " " + " to ".join(f"{point.weight:g} at step {point.step}" for point in component.schedule)
     veto = f" (vetoed below {component.veto_below:g})" if component.HasField("veto_below") else ""
     number = f"@{component.version}" if component.version else ""
-    return f"{component.name}{number}{weight}{veto}"
+    scored_by = f" by {model_name(component.model)}" if component.HasField("model") else ""
+    return f"{component.name}{number}{weight}{scored_by}{veto}"
 
 
 def raise_unless_succeeded(run: pb.Run) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratchet_kit import policy_id, storage
+from ratchet_kit import model_config, policy_id, storage
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
 from ratchet_kit.places import Places
 from registry_service.domain.version import Artifact
@@ -32,6 +32,10 @@ class FsspecArtifactStore:
 
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         return await asyncio.to_thread(self._ingest, source_uri, key)
+
+    async def is_policy(self, key: str) -> bool:
+        config = await asyncio.to_thread(self._root.child(key).read, "config.json")
+        return not model_config.outputs(model_config.read(config))
 
     async def delete(self, key: str) -> None:
         await asyncio.to_thread(self._delete, key)

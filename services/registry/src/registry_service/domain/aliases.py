@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from ratchet_kit.errors import Aborted
+from ratchet_kit.errors import Aborted, FailedPrecondition
 from ratchet_kit.faults import check_reason
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import CHAMPION, AliasRef, VersionRef, check_alias_name
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from registry_service.domain.model import AliasChange, Model
-from registry_service.domain.ports import Stores
+from registry_service.domain.ports import ArtifactStore, Stores
 from registry_service.domain.promotion import check_promotion
 
 log = get_logger(__name__)
@@ -18,8 +18,9 @@ _ATTEMPTS = 5
 
 
 class Aliases:
-    def __init__(self, stores: Stores, clock: Clock) -> None:
+    def __init__(self, stores: Stores, artifacts: ArtifactStore, clock: Clock) -> None:
         self._stores = stores
+        self._artifacts = artifacts
         self._clock = clock
 
     async def set(
@@ -62,11 +63,22 @@ class Aliases:
             raise Aborted(f"alias {ref} is at {before or 'no version'}, not at {expected or 'none'}: read it again")
         gate = await self._stores.gates.get(gate_id) if gate_id else None
         if ref.alias == CHAMPION:
-            check_promotion(model, number, await self._stores.models.past_numbers(ref.model, CHAMPION), gate)
+            earlier = await self._stores.models.past_numbers(ref.model, CHAMPION)
+            check_promotion(model, number, earlier, gate)
+            if number not in earlier:
+                await self._check_policy(VersionRef(ref.model, number))
         change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, self._clock.now(), actor)
         changed = await self._stores.models.move_alias(change)
         log.info("alias.moved", alias=str(ref), before=before, now=number, gate=gate_id, by=actor)
         return changed
+
+    async def _check_policy(self, ref: VersionRef) -> None:
+        artifact = (await self._stores.versions.get(ref)).artifact
+        if artifact is not None and not await self._artifacts.is_policy(artifact.key):
+            raise FailedPrecondition(
+                f"{ref} is a reward model, or another classifier, which scores texts and writes none: it cannot be in"
+                " production; give it another alias"
+            )
 
     async def history(self, model: str, alias: str, page_size: int, page_token: str) -> Page[AliasChange]:
         """Newest first; of all aliases when `alias` is empty. Raises NotFound when there is no such model."""

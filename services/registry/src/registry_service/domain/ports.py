@@ -206,6 +206,11 @@ class ArtifactStore(Protocol):
         """
         ...
 
+    async def is_policy(self, key: str) -> bool:
+        """Whether the artifact is a model that writes, not a reward model or another classifier. Raises NotFound,
+        Unavailable when the store cannot be reached."""
+        ...
+
     async def delete(self, key: str) -> None:
         """Removes whatever is at `key`, half copied or whole. No error when there is nothing."""
         ...

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet_kit import policy_id, storage
+from ratchet_kit import model_config, policy_id, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
@@ -283,11 +283,13 @@ def _fault(folder: Path) -> str | None:
         return "there is no config.json in it"
     if not any(folder.glob("*.safetensors")):
         return "there is no .safetensors file in it"
+    if model_config.outputs(model_config.read((folder / "config.json").read_bytes())):
+        return "it is a reward model, or another classifier, which scores texts and writes none: it cannot be served"
     return None
 
 
 def _bad_source(source: str, fault: str) -> InvalidArgument:
-    return InvalidArgument(f"{source} holds no model: {fault}", [FieldViolation("source_uri", fault)])
+    return InvalidArgument(f"{source} holds no policy: {fault}", [FieldViolation("source_uri", fault)])
 
 
 def _out_of_order(fault: str) -> InvalidArgument:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet_kit import storage
+from ratchet_kit import model_config, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import Location
@@ -23,9 +23,13 @@ from trainer_service.domain.run import RunId
 from trainer_service.job.record import PART, RECORD
 
 _BASE = "base"
+_REWARD_MODEL = "reward-model"
+_COPIES = (f"{_BASE}*", f"{_REWARD_MODEL}*")
+"""What a run's folder holds of models that are not local, whole or in part."""
 _MAX_CONFIG_BYTES = 16 << 20
 _TEMPLATE = "chat_template.jinja"
 _TOKENIZER = "tokenizer_config.json"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 class FsspecModelFolders:
@@ -40,12 +44,13 @@ class FsspecModelFolders:
     async def inspect(self, uri: str) -> FoundModel:
         return await asyncio.to_thread(self._inspect, uri)
 
-    async def fetch(self, base: FoundModel, id: RunId) -> FetchedModel:
-        return await asyncio.to_thread(self._fetch, base.uri, id)
+    async def fetch(self, model: FoundModel, id: RunId, name: str = _BASE) -> FetchedModel:
+        return await asyncio.to_thread(self._fetch, model.uri, id, name)
 
     async def tidy(self, id: RunId) -> None:
         of_run = self._runs_folder / id
-        for folder in (of_run / "checkpoints", *of_run.glob(f"{_BASE}*")):
+        copies = (folder for pattern in _COPIES for folder in of_run.glob(pattern))
+        for folder in (of_run / "checkpoints", *copies):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def with_leftovers(self) -> Sequence[RunId]:
@@ -53,7 +58,7 @@ class FsspecModelFolders:
             lambda: sorted(
                 {
                     RunId(one.parent.name)
-                    for kept in ("checkpoints", f"{_BASE}*")
+                    for kept in ("checkpoints", *_COPIES)
                     for one in self._runs_folder.glob(f"*/{kept}")
                 }
             )
@@ -98,13 +103,13 @@ class FsspecModelFolders:
         if self._exports is not None:
             await asyncio.to_thread(self._exports.child(id).delete)
 
-    def _fetch(self, uri: str, id: RunId) -> FetchedModel:
+    def _fetch(self, uri: str, id: RunId, name: str) -> FetchedModel:
         folder = self._places.open(self._inspect(uri).uri)
-        target = folder.local or self._runs_folder / id / _BASE
+        target = folder.local or self._runs_folder / id / name
         with disk_errors(str(target)):
             if not target.is_dir():
                 # Its own: a driver that lost the run to another may be copying still.
-                partial = target.with_name(f"{_BASE}-{socket.gethostname()}-{os.getpid()}")
+                partial = target.with_name(f"{name}-{socket.gethostname()}-{os.getpid()}")
                 try:
                     folder.download(partial)
                     partial.rename(target)
@@ -146,6 +151,8 @@ def _inspect(places: Places, uri: str) -> FoundModel:
         max_tokens=room if isinstance(room, int) and room > 0 else 0,
         shape=_shape(decoder, size),
         has_chat_template=_has_chat_template(folder, sizes),
+        has_tokenizer=any(name in sizes for name in _TOKENIZERS),
+        outputs=model_config.outputs(config),
     )
 
 

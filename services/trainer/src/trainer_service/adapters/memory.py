@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
@@ -123,6 +124,7 @@ class MemoryJobs:
         self.place = "here"
         self.has = [Node(cpus=32, accelerators=4)]
         self.submitted: list[tuple[RunId, int]] = []
+        self.reward_models: list[FetchedModel | None] = []
         self.stopped: list[tuple[RunId, int]] = []
         self.down = False
         self._status: dict[tuple[RunId, int], JobStatus] = {}
@@ -131,10 +133,11 @@ class MemoryJobs:
         self._reach()
         return self.has
 
-    async def submit(self, run: Run, base: FetchedModel) -> None:
+    async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:
         self._reach()
         if (run.id, run.attempt) not in self._status:
             self.submitted.append((run.id, run.attempt))
+            self.reward_models.append(reward_model)
             self._status[run.id, run.attempt] = JobStatus(JobState.ACTIVE)
 
     async def status(self, id: RunId, attempt: int) -> JobStatus:
@@ -251,8 +254,8 @@ class MemoryFolders:
             raise NotFound(f"there is no folder {uri}")
         return self.models[uri]
 
-    async def fetch(self, base: FoundModel, id: RunId) -> str:
-        return base.uri
+    async def fetch(self, model: FoundModel, id: RunId, name: str = "base") -> FetchedModel:
+        return FetchedModel(model.uri, Path(model.uri))
 
     async def remove(self, id: RunId) -> None:
         self.removed.append(id)

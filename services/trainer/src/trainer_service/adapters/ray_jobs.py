@@ -115,12 +115,12 @@ class RayJobs:
             raise Unavailable(f"Ray does not say which nodes it has: {_first_line(reply.text)}") from error
         return [Node(float(has.get("CPU", 0)), float(has.get("GPU", 0))) for has in alive]
 
-    async def submit(self, run: Run, base: FetchedModel) -> None:
+    async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:
         cluster = await self._ray.ensure()
         name = _name(run.id, run.attempt)
         if await self._details(cluster, name):
             return
-        job = self._config(run, base)
+        job = self._config(run, base, reward_model)
         output = self._log_file(run.id, run.attempt)
         with disk_errors(str(output.parent)):
             await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ class RayJobs:
             raise Unavailable(f"Ray at {cluster.address} asks for another token than RATCHET_TRAINER_RAY_TOKEN")
         return reply
 
-    def _config(self, run: Run, base: FetchedModel) -> JobConfig:
+    def _config(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None) -> JobConfig:
         options = self._options
         return JobConfig(
             run_id=run.id,
@@ -198,6 +198,7 @@ class RayJobs:
             spec=replace(run.spec, loggers=tuple(name for name in run.spec.loggers if not run.track(name))),
             base_path=str(base.path),
             base_uri=base.uri,
+            reward_model_path=str(reward_model.path) if reward_model else "",
             work_dir=options.runs_folder / run.id,
             export_uri=f"{options.exports_uri}/{run.id}" if options.exports_uri else "",
             trainer_target=options.trainer_target,

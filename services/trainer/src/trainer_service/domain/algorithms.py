@@ -6,10 +6,11 @@ arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as
 whose rewards are 1 and -1 where ours are 1 and 0; its buffer is a fifth, as 4096 of 20480 (section 4.1). ReMax draws
 one completion a prompt and a greedy one, arXiv:2310.10505 (algorithm 1): 128 a step, as the others. Dr. GRPO is GRPO
 without two divisors, arXiv:2503.20783 (section 3). DPO's beta, arXiv:2305.18290 (appendix B), and its learning rate,
-arXiv:2310.16944 (section 4.1). GSPO's clip range and four updates a step, arXiv:2507.18071 (section 5.1). CISPO has no
-lower bound of the ratio, arXiv:2506.13585 (section 3.1), which has no number for the upper one. DAPO by steps is DAPO
-but for its baseline, a critic with PPO's numbers. Learning rates: verl's examples for models of billions of parameters;
-for models of millions, measured on the starter policy.
+arXiv:2310.16944 (section 4.1). A reward model's learning rate and batch, arXiv:2203.02155 (appendix C.2). GSPO's clip
+range and four updates a step, arXiv:2507.18071 (section 5.1). CISPO has no lower bound of the ratio, arXiv:2506.13585
+(section 3.1), which has no number for the upper one. DAPO by steps is DAPO but for its baseline, a critic with PPO's
+numbers. Learning rates: verl's examples for models of billions of parameters; for models of millions, measured on the
+starter policy.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -36,6 +37,9 @@ class Algorithm:
     """It learns from the problems' references: nothing is generated, graded or rewarded."""
     takes_pairs: bool = False
     """It learns from pairs of answers: only in validation is anything generated, graded or rewarded."""
+    makes_reward_model: bool = False
+    """What it trains gives a text a number and writes none: nothing is generated, graded or rewarded, in validation
+    neither."""
     has_greedy: bool = False
     """The baseline is the reward of one more completion of each prompt, the greedy one."""
     has_own_loss: bool = False
@@ -52,6 +56,11 @@ class Algorithm:
     def is_online(self) -> bool:
         """It learns from its own completions."""
         return not (self.takes_examples or self.takes_pairs)
+
+    @property
+    def is_rewarded(self) -> bool:
+        """Completions are made and judged, in training or in validation."""
+        return not (self.takes_examples or self.makes_reward_model)
 
     @property
     def applicable(self) -> frozenset[str]:
@@ -92,6 +101,7 @@ _SFT = Hyperparameters(
     learning_rate_end_ratio=0.0,
 )
 _DPO = replace(_SFT, learning_rate=5e-7, warmup_steps=10, dpo_beta=0.1)
+_REWARD_MODEL = replace(_SFT, learning_rate=9e-6, batch_size=64, warmup_steps=10)
 _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (
@@ -141,5 +151,8 @@ _ROWS = (
         has_steps=True,
     ),
     Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),
+    Algorithm(
+        "reward_model", _REWARD_MODEL, Hyperparameters(learning_rate=3e-4), takes_pairs=True, makes_reward_model=True
+    ),
 )
 ALGORITHMS = {row.name: row for row in _ROWS}

@@ -40,7 +40,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         device=spec.resources.device or limits.devices[0],
     )
     hyperparameters = (
-        _hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
+        _hyperparameters(algorithm, spec.hyperparameters, resources, found, limits)
         if algorithm
         else spec.hyperparameters
     )
@@ -49,6 +49,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         base=found.base.ref if found.base else spec.base,
         problems=found.problems.ref if found.problems else spec.problems,
         pairs=found.pairs.ref if found.pairs else spec.pairs,
+        validation_pairs=found.validation_pairs.ref if found.validation_pairs else spec.validation_pairs,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
         resources=resources,
         hyperparameters=hyperparameters,
@@ -64,11 +65,15 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
 
 def _reward(reward: Reward, algorithm: Algorithm | None, found: Found) -> Reward:
     """Of steps, that which grows with each test."""
-    if algorithm and algorithm.takes_examples:
+    if algorithm and not algorithm.is_rewarded:
         return reward
     if algorithm and algorithm.has_steps and not (reward.name or reward.components):
         reward = replace(reward, name="tests_fraction")
-    return ratchet_rewards.completed(reward, found.rewards)
+    reward = ratchet_rewards.completed(reward, found.rewards)
+    if found.reward_model is None:
+        return reward
+    model = found.reward_model.ref
+    return replace(reward, components=tuple(replace(one, model=one.model and model) for one in reward.components))
 
 
 def _form_of(base: FoundModel | None) -> PromptForm:
@@ -76,9 +81,10 @@ def _form_of(base: FoundModel | None) -> PromptForm:
 
 
 def _hyperparameters(
-    algorithm: Algorithm, chosen: Hyperparameters, resources: Resources, base: FoundModel | None, limits: Limits
+    algorithm: Algorithm, chosen: Hyperparameters, resources: Resources, found: Found, limits: Limits
 ) -> Hyperparameters:
     """`chosen`, with the algorithm's defaults where it says nothing."""
+    base = found.base
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
     taken = chosen.over(of_size).over(algorithm.defaults)
     taken = taken.over(_lengths(taken, base.max_tokens if base else 0))
@@ -88,18 +94,19 @@ def _hyperparameters(
             temperature_end=taken.temperature,
         )
         taken = taken.over(computed)
-    return _passes(taken, algorithm, resources, base, limits)
+    return _passes(taken, algorithm, resources, found, limits)
 
 
 def _passes(
-    taken: Hyperparameters, algorithm: Algorithm, resources: Resources, base: FoundModel | None, limits: Limits
+    taken: Hyperparameters, algorithm: Algorithm, resources: Resources, found: Found, limits: Limits
 ) -> Hyperparameters:
     """With the longest passes, and the fewest computed twice, that the memory holds."""
+    together = taken.together(algorithm.takes_pairs)
     if taken.micro_batch_size is not None and taken.micro_batch_size > 0:
-        taken = taken.over(Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.together))
-    counted = training(taken, algorithm, resources, base, limits)
+        taken = taken.over(Hyperparameters(micro_batch_tokens=taken.micro_batch_size * together))
+    counted = training(taken, algorithm, resources, found, limits)
     if counted is None or limits.memory_bytes is None:
-        passes = Passes(max(taken.together, LEAST_TOKENS), recomputed=True)
+        passes = Passes(max(together, LEAST_TOKENS), recomputed=True)
     else:
         passes = fitting(counted, limits.memory_bytes, taken.micro_batch_tokens, taken.gradient_checkpointing)
     chosen = Hyperparameters(micro_batch_tokens=passes.tokens, gradient_checkpointing=passes.recomputed)

@@ -19,7 +19,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import bound, get_logger
-from ratchet_kit.names import Location, VersionRef
+from ratchet_kit.names import AnyModel, Location, VersionRef
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from trainer_service.domain.ports import (
@@ -197,11 +197,18 @@ class Driver:
         await self._changed(run)
         while run.state is State.STARTING:
             try:
-                await self._jobs.submit(run, await self._folders.fetch(await self._base(run), run.id))
+                base = await self._folders.fetch(await self._model(run.spec.base), run.id)
+                scored_by = run.spec.reward.model
+                reward_model = (
+                    await self._folders.fetch(await self._model(scored_by), run.id, "reward-model")
+                    if scored_by
+                    else None
+                )
+                await self._jobs.submit(run, base, reward_model)
                 log.info("job.submitted", attempt=run.attempt)
                 return
             except NotFound as error:
-                await self.give_up(run.id, NotFound(f"the base is gone: {error.message}"))
+                await self.give_up(run.id, NotFound(f"a model that it needs is gone: {error.message}"))
                 return
             except OUTSIDE as error:
                 log.warning("job.not_submitted", attempt=run.attempt, reason=error.message)
@@ -288,11 +295,11 @@ class Driver:
             await self._jobs.stop(run.id, run.attempt)
             await self._policies.release(run.id, run.attempt)
 
-    async def _base(self, run: Run) -> FoundModel:
-        assert run.spec.base is not None
-        if isinstance(run.spec.base, Location):
-            return await self._folders.inspect(run.spec.base.uri)
-        return await self._registry.resolve(run.spec.base)
+    async def _model(self, ref: AnyModel | None) -> FoundModel:
+        assert ref is not None  # of a valid spec
+        if isinstance(ref, Location):
+            return await self._folders.inspect(ref.uri)
+        return await self._registry.resolve(ref)
 
     async def _changed(self, run: Run) -> None:
         self._updates.announce(run.id)

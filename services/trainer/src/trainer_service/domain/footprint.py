@@ -29,6 +29,8 @@ PROCESS = int(0.7 * GIB)
 """A training rank before it has a model: Python, torch, verl, Ray."""
 JOB = int(1.2 * GIB)
 """The processes of a job that are no ranks: the driver, Ray's own, the queue."""
+SCORED_TOKENS = 4096
+"""Of a pass of a reward model, padding included."""
 LEAST_TOKENS = 1024
 """Of a pass where the memory is not known."""
 MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
@@ -62,15 +64,17 @@ class Training:
     has_reference: bool = False
     has_critic: bool = False
     max_staleness: int = 0
+    reward_model_bytes: int = 0
+    """Of the one that scores completions, in the driver's process: `scoring_bytes`."""
 
     @classmethod
     def of(
         cls, shape: Shape, hyper: Hyperparameters, ranks: int, ranks_per_node: int, device: str, activation_bytes: int,
-        has_critic: bool,
+        has_critic: bool, pairs: bool, reward_model_bytes: int,
     ) -> "Training":  # fmt: skip
         return cls(
             shape=shape,
-            max_tokens=hyper.together,
+            max_tokens=hyper.together(pairs),
             ranks=ranks,
             ranks_per_node=ranks_per_node,
             device=device,
@@ -78,6 +82,7 @@ class Training:
             has_reference=bool(hyper.kl_coefficient),
             has_critic=has_critic,
             max_staleness=hyper.max_staleness or 0,
+            reward_model_bytes=reward_model_bytes,
         )
 
     def bytes(self, passes: Passes) -> int:
@@ -87,8 +92,8 @@ class Training:
             # Those that are sent, and those that were: for the changes, or for an engine that is lost beside an update.
             copies = 2 if self.activation_bytes < 4 or self.max_staleness else 1
             sent = copies * self.shape.parameters * self.activation_bytes
-            return self.ranks_per_node * (rank + PROCESS) + sent + JOB
-        return rank + PROCESS
+            return self.ranks_per_node * (rank + PROCESS) + sent + JOB + self.reward_model_bytes
+        return rank + PROCESS + self.reward_model_bytes
 
     def step_seconds(self, sequences: int) -> float | None:
         """The longest a step takes where the device's speed is known: all sequences are as long as can be. Three passes
@@ -116,6 +121,15 @@ class Training:
         logits = SLICE_COPIES * min(SLICE, passes.tokens) * shape.vocabulary * 4
         head = 2 * shape.vocabulary * shape.hidden * 4  # gathered, and its gradient
         return activations + logits + head
+
+
+def scoring_bytes(shape: Shape | None, size_bytes: int, activation_bytes: int) -> int:
+    """A reward model's weights, in the precision of training, and a layer's activations of one pass. Where its shape is
+    not known, of weights alone that were stored in half precision."""
+    if shape is None:
+        return size_bytes * activation_bytes // 2
+    layer = (HIDDEN_COPIES * shape.hidden + INNER_COPIES * shape.inner) * activation_bytes
+    return shape.parameters * activation_bytes + SCORED_TOKENS * layer
 
 
 def fitting(training: Training, limit: int, tokens: int | None = None, recomputed: bool | None = None) -> Passes:
@@ -148,10 +162,12 @@ def too_large(training: Training, passes: Passes, limit: int) -> str:
         change = "take more accelerators, which share the weights, or a smaller base"
     else:
         change = "take a smaller base"
+    scoring = f", {_gib(training.reward_model_bytes)} of them the reward model's" if training.reward_model_bytes else ""
+    millions = f"{training.shape.parameters / 1e6:.0f} million"
     return (
         f"training takes about {_gib(needed)} of {where}, and a run may take {_gib(limit)}: {_gib(kept)} for"
-        f" {training.shape.parameters / 1e6:.0f} million parameters, their gradients and the optimizer's state, and"
-        f" {_gib(needed - kept)} for passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
+        f" {millions} parameters, their gradients and the optimizer's state{scoring}, and {_gib(needed - kept)} for"
+        f" passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
     )
 
 

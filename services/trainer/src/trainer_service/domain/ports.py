@@ -141,7 +141,7 @@ class JobRunner(Protocol):
         """What it has for jobs. Raises Unavailable when the cluster cannot be reached."""
         ...
 
-    async def submit(self, run: Run, base: FetchedModel) -> None:
+    async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:
         """Starts the job of the run's attempt; a job of that name that is there already is left alone.
 
         Raises:
@@ -163,7 +163,7 @@ SMALL_MODEL_BYTES = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model that a run can start from."""
+    """A model that a run can start from, or be rewarded by."""
 
     ref: VersionRef | Location
     """What lineage records; a folder under a name that holds everywhere (an absolute path)."""
@@ -177,6 +177,9 @@ class FoundModel:
     """None where its config does not say."""
 
     has_chat_template: bool = True
+    has_tokenizer: bool = True
+    outputs: int = 0
+    """Numbers that it gives for a text: 1 for a reward model, 0 for a model that writes."""
 
     @property
     def is_small(self) -> bool:
@@ -256,8 +259,9 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def fetch(self, base: FoundModel, id: RunId) -> FetchedModel:
-        """The model in a local folder: copied into the run's own where it is not local. Raises like `inspect`."""
+    async def fetch(self, model: FoundModel, id: RunId, name: str = "base") -> FetchedModel:
+        """The model in a local folder: copied into the run's own, under that name, where it is not local. Raises like
+        `inspect`."""
         ...
 
     async def tidy(self, id: RunId) -> None:

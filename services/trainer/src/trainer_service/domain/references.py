@@ -7,7 +7,7 @@ import ratchet_rewards
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
-from ratchet_rewards import Lookup
+from ratchet_rewards import Lookup, Reward
 from trainer_service.domain import plugins, recipes
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.plugins import Installed, PluginKind
@@ -35,6 +35,8 @@ class Found:
     plugins: Sequence[Installed] = ()
     """All there are; none is looked for where the spec names none."""
     pairs: FoundSet | None = None
+    validation_pairs: FoundSet | None = None
+    reward_model: FoundModel | None = None
     environment: str = ""
     """The digest of one that is a plug-in."""
 
@@ -76,21 +78,25 @@ class References:
 
         Raises Unavailable when the registry or a store is needed and cannot be reached.
         """
-        base = await self._base(spec.base, faults) if spec.base else None
+        base = await self._model("base", spec.base, faults)
         algorithm = ALGORITHMS.get(spec.algorithm)
         problems, pairs = None, None
         if algorithm and algorithm.takes_pairs:
             pairs = await self._set("pairs", spec.pairs or ProblemSetRef(""), self._problems.pairs, faults)
         else:
             problems = await self._set("problems", spec.problems, self._problems.look_up, faults)
+        held_out = None
+        if spec.validation_pairs:
+            held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
         if spec.validation_problems:
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
             validated = await self._validation_split(spec.problems, faults)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
         there = await self._plugins.installed() if spec.plugins else ()
+        reward_model = await self._reward_model(spec.reward, faults)
         environment = await self._environment(spec, faults)
-        return Found(base, problems, validated, rewards, there, pairs, environment)
+        return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment)
 
     async def _environment(self, spec: RunSpec, faults: Faults) -> str:
         """The digest of a plug-in, empty where it is none."""
@@ -117,20 +123,28 @@ class References:
             raise NotFound(reason)
         return next(one.plugin.digest for one in there if (one.plugin.kind, one.plugin.name) == (kind, name))
 
-    async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
+    async def _reward_model(self, reward: Reward, faults: Faults) -> FoundModel | None:
+        field = next(
+            (f"reward.components[{place}].model" for place, one in enumerate(reward.components) if one.model), ""
+        )
+        return await self._model(field, reward.model, faults)
+
+    async def _model(self, field: str, ref: AnyModel | None, faults: Faults) -> FoundModel | None:
+        if ref is None:
+            return None
         try:
             if isinstance(ref, Location):
                 return await self._folders.inspect(ref.uri)
             version = await self._registry.resolve(ref)
             return replace(await self._folders.inspect(version.uri), ref=version.ref)
         except NotFound as error:
-            faults.add("base", f"leads nowhere: {error.message}")
+            faults.add(field, f"leads nowhere: {error.message}")
             return None
 
     async def _set(
         self, field: str, ref: ProblemSetRef, look_up: Callable[[ProblemSetRef], Awaitable[FoundSet]], faults: Faults
     ) -> FoundSet | None:
-        there_are = "a JSONL file of pairs" if field == "pairs" else "a problem set or a JSONL file"
+        there_are = "a JSONL file of pairs" if field.endswith("pairs") else "a problem set or a JSONL file"
         is_named = faults.unless(ref.name.strip(), f"{field}.name", f"is missing: name {there_are}")
         is_bounded = ref.limit is None or faults.bounds(f"{field}.limit", ref.limit, at_least=1)
         if not (is_named and is_bounded):

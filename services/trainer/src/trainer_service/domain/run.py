@@ -327,12 +327,12 @@ class Run:
     @property
     def is_leanest(self) -> bool:
         """Nothing is left to try against want of memory: it was tried, or nothing can be had by it."""
-        return self.out_of_memory > 0 or self.spec.hyperparameters.passes(1) == self.passes
+        return self.out_of_memory > 0 or self.spec.passes(1) == self.passes
 
     @property
     def passes(self) -> Passes:
         """Those of the attempt that is next, or under way."""
-        return self.spec.hyperparameters.passes(self.out_of_memory)
+        return self.spec.passes(self.out_of_memory)
 
     def succeed(self, version: VersionRef | None, now: datetime) -> "Run":
         """All is done. `version`: what the registry made of the best checkpoint, None when that was not asked for."""

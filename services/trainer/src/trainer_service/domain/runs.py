@@ -105,7 +105,7 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
-        forecast = forecast_of(completed, found.base, self._limits)
+        forecast = forecast_of(completed, found, self._limits)
         await self._require_space(found.base)
         trackers = [logger for logger in completed.loggers if logger in self._limits.trackers]
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast, trackers)

@@ -80,8 +80,8 @@ class Passes:
 class Hyperparameters:
     """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
 
-    Batches count prompts (RL), examples (SFT) or pairs (DPO); a micro batch counts sequences (DPO: pairs), or tokens,
-    on one rank; lengths count tokens.
+    Batches count prompts (RL), examples (SFT) or pairs (DPO, a reward model); a micro batch counts sequences, or pairs,
+    or tokens, on one rank; lengths count tokens.
     """
 
     learning_rate: float | None = None
@@ -124,21 +124,14 @@ class Hyperparameters:
         """Prompt and response together."""
         return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
 
-    @property
-    def together(self) -> int:
+    def together(self, pairs: bool) -> int:
         """Tokens that one pass has to hold: the longest sequence, or the two of a pair."""
-        return self.max_tokens * (1 if self.dpo_beta is None else 2)
+        return self.max_tokens * (2 if pairs else 1)
 
     @property
     def samples(self) -> int:
-        """Completions (RL), examples (SFT) or pairs (DPO) of one step."""
+        """Completions (RL), examples (SFT) or pairs (DPO, a reward model) of one step."""
         return (self.batch_size or 0) * (self.group_size or 1)
-
-    def passes(self, out_of_memory: int = 0) -> Passes:
-        """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
-        those of the longest sequence, or pair."""
-        tokens = max((self.micro_batch_tokens or 0) >> out_of_memory, self.together)
-        return Passes(tokens, bool(self.gradient_checkpointing) or out_of_memory > 0)
 
     def update_sequences(self, ranks: int) -> int:
         """Sequences of one gradient update that fall to one rank; 0 when they do not divide."""
@@ -164,7 +157,7 @@ class RunSpec:
     display_name: str = ""
     validation_problems: ProblemSetRef | None = None
     reward: Reward = field(default_factory=Reward)
-    """Empty for an algorithm that learns from examples; for one that learns from pairs, what validation measures."""
+    """Empty for an algorithm that learns from examples, or makes a reward model; for DPO, what validation measures."""
     resources: Resources = Resources()
     seed: int = 0
     hyperparameters: Hyperparameters = Hyperparameters()
@@ -186,7 +179,9 @@ class RunSpec:
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
     plugins: tuple[Plugin, ...] = ()
     pairs: ProblemSetRef | None = None
-    """The file of pairs that DPO learns from."""
+    """The file of pairs that DPO, or a reward model, learns from."""
+    validation_pairs: ProblemSetRef | None = None
+    """Those that reward models are compared on; None: they are not validated."""
     profile_steps: tuple[int, ...] = ()
     """Of RL: those of which the training ranks' work is traced."""
     experiment: str = ""
@@ -202,6 +197,13 @@ class RunSpec:
     def learned(self) -> ProblemSetRef:
         """What it learns from."""
         return self.pairs or self.problems
+
+    def passes(self, out_of_memory: int = 0) -> Passes:
+        """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
+        those of the longest sequence, or pair."""
+        hyper = self.hyperparameters
+        tokens = max((hyper.micro_batch_tokens or 0) >> out_of_memory, hyper.together(self.pairs is not None))
+        return Passes(tokens, bool(hyper.gradient_checkpointing) or out_of_memory > 0)
 
     def temperature_at(self, step: int) -> float:
         """Of a complete spec: on a line from the first step to the last. Where it has none nothing is sampled to learn

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import ratchet_rewards
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import check_model_name
+from ratchet_kit.names import Location, check_model_name
 from ratchet_kit.work import Priority
 from ratchet_rewards import Combination, Reward
 from trainer_service.domain import curriculum, plugins, verl_settings
@@ -97,11 +97,14 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         _check_forgeable(found, faults)
     if not algorithm.takes_examples:
         _check_problems(found, faults)
-    if algorithm.takes_examples:
-        _check_no_reward(spec.reward, algorithm, faults)
-    else:
+    if algorithm.is_rewarded:
         _check_reward(spec.reward, algorithm, found, faults.under("reward"))
-    _check_pairs(spec, algorithm, faults)
+        _check_reward_model(spec, found, faults)
+    else:
+        _check_no_reward(spec.reward, algorithm, faults)
+    if found.base and found.base.outputs:
+        faults.add("base", "must be a model that writes: it is a classifier, or a reward model, which scores texts")
+    _check_pairs(spec, found, algorithm, faults)
     _check_environment(spec, algorithm, faults)
     if not algorithm.is_online:
         faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
@@ -117,18 +120,44 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         _check_together(spec, found, limits, algorithm, faults)
 
 
-def _check_pairs(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> None:
     name = algorithm.name.upper()
     if algorithm.takes_pairs:
         faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
     else:
         faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
+    if not algorithm.makes_reward_model:
+        absent = f"must be absent: {name} is validated on validation_problems"
+        faults.unless(spec.validation_pairs is None, "validation_pairs", absent)
+        return
+    absent = f"must be absent: {name} answers no problems, and is validated on validation_pairs"
+    faults.unless(spec.validation_problems is None, "validation_problems", absent)
+    held_out = found.validation_pairs
+    if found.pairs and held_out and found.pairs.ref.digest == held_out.ref.digest:
+        faults.add("validation_pairs.name", "must hold other pairs than those that are learned from")
+    scored = f"what {name} makes scores conversations"
+    texts = [
+        field
+        for field, there in (("pairs", found.pairs), ("validation_pairs", held_out))
+        if there and there.form == PromptForm.COMPLETION
+    ]
+    for field in texts:
+        faults.add(f"{field}.name", f"must hold problems or conversations, not texts: {scored}")
+    if found.base and not found.base.has_chat_template:
+        faults.add("base", f"must have a chat template: {scored}")
+    elif not texts:
+        faults.unless(spec.prompt_form == PromptForm.CHAT, "prompt_form", f"must be CHAT, or absent: {scored}")
+    if spec.base and not isinstance(spec.base, Location) and spec.output_model == spec.base.model:
+        faults.add(
+            "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is no policy"
+        )
 
 
 def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
     if spec.environment is None:
         return
-    if faults.unless(not algorithm.takes_examples, "environment", "must be absent: SFT answers nothing"):
+    nothing = f"must be absent: {algorithm.name.upper()} answers nothing"
+    if faults.unless(algorithm.is_rewarded, "environment", nothing):
         spec.environment.check(faults.under("environment"), plugins=True)
         chat = "must be absent: its replies are messages of a chat, and the prompts are texts"
         faults.unless(spec.prompt_form != PromptForm.COMPLETION, "environment", chat)
@@ -147,7 +176,8 @@ def _check_forgeable(found: Found, faults: Faults) -> None:
 def _check_no_reward(reward: Reward, algorithm: Algorithm, faults: Faults) -> None:
     for name in ("name", "components", "combination"):
         if getattr(reward, name):
-            faults.add(f"reward.{name}", f"must be empty: {algorithm.name.upper()} learns from references")
+            learned = "pairs" if algorithm.takes_pairs else "references"
+            faults.add(f"reward.{name}", f"must be empty: {algorithm.name.upper()} learns from {learned}")
 
 
 def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:
@@ -171,6 +201,28 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
                 own.add("name", f"must not be {component.name}, which needs tests: {bare}")
             if component.passing_only and there and there.without_tests:
                 own.add("passing_only", f"must be false: {there.without_tests} of {field} has no tests to pass")
+
+
+def _check_reward_model(spec: RunSpec, found: Found, faults: Faults) -> None:
+    """What its folder says; what only its weights do, the job finds before it trains."""
+    model = found.reward_model
+    if model is None:
+        return
+    place = next(place for place, one in enumerate(spec.reward.components) if one.model)
+    field = f"reward.components[{place}].model"
+    a_reward_model = "must be a reward model, a sequence classifier with one output"
+    if model.outputs != 1:
+        what = f"has {model.outputs} outputs" if model.outputs else "writes text"
+        faults.add(field, f"{a_reward_model}: {model.ref} {what} (docs/rewards.md#preference)")
+    faults.unless(model.has_tokenizer, field, f"must have a tokenizer: {model.ref} has no tokenizer.json")
+    template = f"must have a chat template, by which it reads prompt and answer: {model.ref} has none"
+    faults.unless(model.has_chat_template, field, template)
+    longest = spec.hyperparameters.max_tokens
+    if 0 < model.max_tokens < longest:
+        room = (
+            f"must have room for a prompt and a response, {longest} tokens: {model.ref} has it for {model.max_tokens}"
+        )
+        faults.add(field, f"{room}; take fewer max_prompt_tokens or max_response_tokens")
 
 
 def _check_plugins(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
@@ -301,7 +353,7 @@ def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults)
 def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:
     """The values against one another, and against what the references lead to."""
     taken, ranks = spec.hyperparameters, spec.resources.ranks
-    _check_batches(taken, ranks, limits, faults.under("hyperparameters"))
+    _check_batches(taken, algorithm, ranks, limits, faults.under("hyperparameters"))
     _check_staleness(spec, faults)
     room = (found.base.max_tokens if found.base else 0) or limits.max_tokens
     faults.unless(
@@ -334,7 +386,7 @@ def _check_staleness(spec: RunSpec, faults: Faults) -> None:
             faults.add(f"verl_overrides[{index}]", "must not set it to null: it weighs samples that are stale")
 
 
-def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:
+def _check_batches(taken: Hyperparameters, algorithm: Algorithm, ranks: int, limits: Limits, faults: Faults) -> None:
     batch, group = taken.batch_size or 0, taken.group_size or 1
     mini = taken.mini_batch_size or batch
     sequences, share = taken.samples, taken.update_sequences(ranks)
@@ -346,6 +398,6 @@ def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: F
         faults.add("mini_batch_size", f"must divide batch_size {batch}, as {mini} does not")
     elif divides and not share:
         faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
-    longest = taken.together
-    shorter = f"must be {longest} or more, the tokens of the longest {'sequence' if taken.dpo_beta is None else 'pair'}"
+    longest = taken.together(algorithm.takes_pairs)
+    shorter = f"must be {longest} or more, the tokens of the longest {'pair' if algorithm.takes_pairs else 'sequence'}"
     faults.unless((taken.micro_batch_tokens or longest) >= longest, "micro_batch_tokens", shorter)

@@ -22,6 +22,7 @@ from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
+from ratchet_quality.preference import Scorer
 from trainer_service.domain.plugins import PluginKind
 from trainer_service.job.background import Background
 from trainer_service.job.called import Called
@@ -61,14 +62,17 @@ def main() -> int:
     if unfinished:
         # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
         engine.connect(job)
+    scorer = engine.reward_model(job)
     with Background() as background, contextlib.ExitStack() as stack:
         clients = contextlib.AsyncExitStack()
         stack.callback(lambda: background.wait(clients.aclose()))
-        session = background.wait(_open(job, background, clients, checkpoints, schedule))
+        session = background.wait(_open(job, background, clients, checkpoints, schedule, scorer))
         try:
             session.reporter.started()
             background.start(session.reporter.beat(_end))
             if unfinished:
+                if scorer:
+                    scorer.load()
                 engine.train(session)
             session.reporter.finished()
         except Stopped as error:
@@ -108,6 +112,7 @@ async def _open(
     clients: contextlib.AsyncExitStack,
     checkpoints: Checkpoints,
     schedule: Schedule,
+    scorer: Scorer | None,
 ) -> Session:
     """Runs on the background loop, since grpc.aio binds a channel to the loop that it is made on."""
 
@@ -125,7 +130,7 @@ async def _open(
     if (wanted := job.spec.environment) and wanted.plugin:
         call = clients.enter_context(Called(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
         replies = clients.enter_context(Replies(wanted.plugin, call))
-    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins))
+    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
     return Session(
         job=job,
         schedule=schedule,

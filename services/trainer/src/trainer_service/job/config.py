@@ -37,6 +37,8 @@ class JobConfig(BaseModel):
     """Local folder of the Hugging Face model that training starts from (a registry reference is resolved before)."""
     base_uri: str
     """Where rollout-service finds the same model: a path or a URL."""
+    reward_model_path: str = ""
+    """Local folder of the reward model that scores a component; empty where none does."""
     work_dir: Path
     """Folder of the run, kept between attempts: checkpoints, exports, data, logs. By convention runs/<run_id>."""
     export_uri: str = ""
@@ -76,7 +78,7 @@ class JobConfig(BaseModel):
 
     @property
     def passes(self) -> Passes:
-        return self.spec.hyperparameters.passes(self.out_of_memory)
+        return self.spec.passes(self.out_of_memory)
 
     @property
     def keeps_sent(self) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import Problem
 
 
 class _Named(Protocol):
@@ -14,6 +13,7 @@ class _Named(Protocol):
 
 
 T = TypeVar("T", bound=_Named)
+V = TypeVar("V", bound=_Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def fitting(
     return found
 
 
-def left_out(training: Fitting[T], validation: Fitting[Problem] | None) -> dict[str, float]:
+def left_out(training: Fitting[T], validation: Fitting[V] | None) -> dict[str, float]:
     """As metrics of a step; none where all have room."""
     longest = max(training.longest, validation.longest if validation else 0)
     if not (training.left_out or (validation and validation.left_out)):

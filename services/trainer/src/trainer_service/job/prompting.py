@@ -62,3 +62,9 @@ def reply_ids(tokenizer: Any, messages: Sequence[Message], replies: Sequence[Mes
     written = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
     after = written.partition(_ANSWER)[2].removeprefix(tokenizer.decode([last]))
     return list(tokenizer(after, add_special_tokens=False)["input_ids"])
+
+
+def conversation_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:
+    """The whole conversation, which a reward model scores, as the chat template writes it."""
+    chat = [{"role": message.role, "content": message.content} for message in (*messages, Message("assistant", answer))]
+    return list(tokenizer.apply_chat_template(chat, tokenize=True, return_dict=False))

@@ -48,6 +48,10 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
     ALGORITHM_DAPO_STEPS: _Algorithm.ValueType  # 21
     """DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
+    ALGORITHM_REWARD_MODEL: _Algorithm.ValueType  # 22
+    """Makes a reward model of pairs, for the component "preference" of a reward: a sequence classifier with one output. It
+    is no policy: it can be neither served nor released.
+    """
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
 
@@ -66,6 +70,10 @@ ALGORITHM_DPO: Algorithm.ValueType  # 20
 """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
 ALGORITHM_DAPO_STEPS: Algorithm.ValueType  # 21
 """DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
+ALGORITHM_REWARD_MODEL: Algorithm.ValueType  # 22
+"""Makes a reward model of pairs, for the component "preference" of a reward: a sequence classifier with one output. It
+is no policy: it can be neither served nor released.
+"""
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
 class _LearningRateSchedule:
@@ -652,8 +660,9 @@ class RewardComponent(_message.Message):
     PROGRAM_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or your own, with a program, or
+    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity, preference; or your own, with a program, or
     as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create. Or a plug-in: "plugin:NAME".
     """
     weight: _builtins.float
@@ -676,6 +685,12 @@ class RewardComponent(_message.Message):
     def schedule(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightPoint]:
         """The weight over the steps, in place of weight."""
 
+    @_builtins.property
+    def model(self) -> _model_pb2.ModelRef:
+        """Of preference: the reward model that scores, a sequence classifier with one output and a chat template. GetRun shows
+        the version, or the folder, that was taken.
+        """
+
     def __init__(
         self,
         *,
@@ -688,10 +703,11 @@ class RewardComponent(_message.Message):
         program: _builtins.str = ...,
         digest: _builtins.str = ...,
         version: _builtins.int = ...,
+        model: _model_pb2.ModelRef | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "model", b"model", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "version", b"version", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "model", b"model", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "version", b"version", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__veto_below: _TypeAlias = _typing.Literal["veto_below"]  # noqa: Y015
     _WhichOneofArgType__veto_below: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below"]  # noqa: Y015
@@ -886,6 +902,7 @@ class RunSpec(_message.Message):
     ENVIRONMENT_DIGEST_FIELD_NUMBER: _builtins.int
     PROFILE_STEPS_FIELD_NUMBER: _builtins.int
     EXPERIMENT_FIELD_NUMBER: _builtins.int
+    VALIDATION_PAIRS_FIELD_NUMBER: _builtins.int
     CURRICULUM_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
@@ -949,7 +966,7 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def pairs(self) -> _problem_pb2.ProblemSetRef:
-        """What DPO learns from, in the place of problems: a JSONL file of pairs (docs/training.md), with the digest of what it
+        """What DPO and REWARD_MODEL learn from, in the place of problems: a JSONL file of pairs (docs/training.md), with the digest of what it
         held at Create. INVALID_ARGUMENT for a line that is no pair, with its number.
         """
 
@@ -962,6 +979,12 @@ class RunSpec(_message.Message):
     @_builtins.property
     def profile_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RL: steps of which the training ranks' work is traced, 10 at most; ListRunFiles has the traces."""
+
+    @_builtins.property
+    def validation_pairs(self) -> _problem_pb2.ProblemSetRef:
+        """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`: the share in the right order is the score. Absent:
+        it is not validated.
+        """
 
     @_builtins.property
     def curriculum(self) -> Global___Curriculum:
@@ -997,11 +1020,12 @@ class RunSpec(_message.Message):
         environment_digest: _builtins.str = ...,
         profile_steps: _abc.Iterable[_builtins.int] | None = ...,
         experiment: _builtins.str = ...,
+        validation_pairs: _problem_pb2.ProblemSetRef | None = ...,
         curriculum: Global___Curriculum | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

@@ -20,6 +20,7 @@ export const ALGORITHMS = [
   "REINFORCE_PLUS_PLUS",
   "PPO",
   "DPO",
+  "REWARD_MODEL",
 ].map((name) => [name, word(name, "")]);
 export const REWARDS = [
   "tests_passed",
@@ -44,8 +45,10 @@ export async function runForm(signal) {
   const names = versions.map(({ name }) => [name]);
   const champion = models.find((one) => one.aliases.champion);
   const first = champion ? `${champion.name}@${champion.aliases.champion}` : names[0][0];
-  const samples = (value) => !["SFT", "DPO"].includes(value("algorithm"));
-  const onPairs = (value) => value("algorithm") === "DPO";
+  const scores = (value) => value("algorithm") === "REWARD_MODEL";
+  const answers = (value) => !scores(value);
+  const onPairs = (value) => value("algorithm") === "DPO" || scores(value);
+  const samples = (value) => value("algorithm") !== "SFT" && !onPairs(value);
   const optional = (name, of, attributes) =>
     numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
   return form({
@@ -78,18 +81,40 @@ export async function runForm(signal) {
           "The path of a JSONL file on the machine that trains.",
         ),
       ),
-      field(
-        "Validated on",
-        offered("validation", "composed/validation", OWN_SETS, {
-          required: true,
-          "data-of": "spec.validation_problems.name spec.validation_problems",
-        }),
-        "Chooses the best checkpoint.",
+      onlyWhen(
+        answers,
+        field(
+          "Validated on",
+          offered("validation", "composed/validation", OWN_SETS, {
+            required: true,
+            "data-of": "spec.validation_problems.name spec.validation_problems",
+          }),
+          "Chooses the best checkpoint.",
+        ),
       ),
-      field(
-        "At most so many of these",
-        numeric("limit", "", { min: "1", "data-of": "spec.validation_problems.limit" }),
-        "Empty: all.",
+      onlyWhen(
+        answers,
+        field(
+          "At most so many of these",
+          numeric("limit", "", { min: "1", "data-of": "spec.validation_problems.limit" }),
+          "Empty: all.",
+        ),
+      ),
+      onlyWhen(
+        scores,
+        field(
+          "Held-out file",
+          el("input", { name: "held_out", autocomplete: "off", "data-of": "spec.validation_pairs" }),
+          "The path of another such file, which chooses the best checkpoint. Empty: the last one is taken.",
+        ),
+      ),
+      onlyWhen(
+        scores,
+        field(
+          "Model",
+          el("input", { name: "judge", required: true, autocomplete: "off", "data-of": "spec.output_model" }),
+          "What the result is called in the registry.",
+        ),
       ),
       field(
         "Steps between validations",
@@ -123,12 +148,15 @@ function spec(data, versions) {
   return {
     display_name: data.get("name"),
     base: { version: ref },
-    output_model: ref.model,
+    output_model: data.get("judge")?.trim() ?? ref.model,
     algorithm: `ALGORITHM_${data.get("algorithm")}`,
     reward: data.get("reward") ? { name: data.get("reward").trim() } : undefined,
     problems: data.has("problems") ? { name: data.get("problems").trim() } : undefined,
     pairs: data.has("pairs") ? { name: data.get("pairs").trim() } : undefined,
-    validation_problems: { name: data.get("validation").trim(), limit: set("limit") },
+    validation_problems: data.has("validation")
+      ? { name: data.get("validation").trim(), limit: set("limit") }
+      : undefined,
+    validation_pairs: data.get("held_out")?.trim() ? { name: data.get("held_out").trim() } : undefined,
     steps: Number(data.get("steps")),
     validate_every: set("every"),
     hyperparameters: {

@@ -189,6 +189,17 @@ def dpo_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     ]
 
 
+def reward_model_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """The same for a model that scores, which has no logits."""
+    return [
+        *_data(job, "ConversationPairDataset"),
+        "data.val_files=null",
+        *_examples(job, resume_from),
+        "model.use_fused_kernels=False",
+        "trainer.balance_batch=False",
+    ]
+
+
 def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
     spec, hyper = job.spec, job.spec.hyperparameters
     return [

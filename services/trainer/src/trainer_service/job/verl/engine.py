@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
@@ -12,6 +13,9 @@ from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
 from trainer_service.job.verl.config import environment
 from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
+
+if TYPE_CHECKING:
+    from trainer_service.job.verl.reward_model import RewardModel
 
 _PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
 """Of the run's spec, its data or its weights."""
@@ -58,6 +62,10 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import sft
 
         sft.run(session)
+    elif session.job.algorithm.makes_reward_model:
+        from trainer_service.job.verl.driver import reward_model
+
+        reward_model.run(session)
     elif session.job.algorithm.takes_pairs:
         validated = session.job.spec.validation_problems is not None
         waited = session.background.start(session.policy.ensure_loaded()) if validated else None
@@ -70,6 +78,15 @@ def train(session: Session) -> None:
         from trainer_service.job.verl.driver import rl
 
         rl.run(session, loading)
+
+
+def reward_model(job: JobConfig) -> "RewardModel | None":
+    """That of a component of the reward, to be loaded; None where there is none. Call this after `connect`."""
+    if not job.reward_model_path:
+        return None
+    from trainer_service.job.verl.reward_model import RewardModel  # which imports torch
+
+    return RewardModel(job)
 
 
 def found_no_room(error: BaseException) -> bool:

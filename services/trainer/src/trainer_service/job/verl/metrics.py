@@ -93,6 +93,18 @@ DPO_NAMES: Mapping[str, tuple[str, ...]] = {
     "time_validate_s": ("timing_s/testing",),
 }
 
+REWARD_MODEL_NAMES: Mapping[str, tuple[str, ...]] = {
+    **{ours: theirs for ours, theirs in SFT_NAMES.items() if not ours.startswith("validation")},
+    **{ours: RL_NAMES[ours] for ours in ("validation_score", "validation_score_low", "validation_score_high")},
+    # Of pairs, means.
+    "pair_accuracy": ("train/pair_accuracy",),
+    "pair_margin": ("train/pair_margin",),
+    "chosen_score": ("train/chosen_score",),
+    "rejected_score": ("train/rejected_score",),
+    "validation_pair_margin": ("validation/pair_margin",),
+    "time_validate_s": ("timing_s/testing",),
+}
+
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")
 NOT_FINITE = "not_finite"
 """How many of these are no finite number in a step; absent where all are."""

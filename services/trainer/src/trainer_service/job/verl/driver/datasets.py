@@ -13,7 +13,7 @@ from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
 from trainer_service.job import problems as problem_sets
 from trainer_service.job.lengths import fitting
-from trainer_service.job.prompting import prompt_ids, prompt_of
+from trainer_service.job.prompting import conversation_ids, prompt_ids, prompt_of
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -81,7 +81,7 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         rows = []
         for pair in read:
             put = _prompt_of_pair(pair, config.prompt_form)
-            rows.append([answered(tokenizer, put, answer) for answer in (pair.chosen, pair.rejected)])
+            rows.append([self._row(tokenizer, put, answer) for answer in (pair.chosen, pair.rejected)])
         lengths = [max(len(row["input_ids"]) for row in both) for both in rows]
         self.fitting = fitting(read, lengths, config.max_length, config.filter_overlong_prompts, "pair")
         self._rows = [both for both, length in zip(rows, lengths, strict=True) if length <= config.max_length]
@@ -91,6 +91,23 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
 
     def __getitem__(self, index: int) -> Sequence[dict[str, torch.Tensor]]:
         return self._rows[index]
+
+    @staticmethod
+    def _row(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
+        return answered(tokenizer, put, answer)
+
+
+class ConversationPairDataset(PairDataset):
+    """The same with each row as a reward model scores it: the whole conversation."""
+
+    @staticmethod
+    def _row(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
+        tokens = torch.tensor(conversation_ids(tokenizer, put.messages, answer))
+        return {
+            "input_ids": tokens,
+            "position_ids": torch.arange(len(tokens)),
+            "loss_mask": torch.ones_like(tokens),  # verl asks for one
+        }
 
 
 def answered(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 from safetensors import safe_open
-from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run import Phase
@@ -29,7 +28,8 @@ from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import PromptDataset
-from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer, StepMetrics
+from trainer_service.job.verl.driver.pair_trainer import PairTrainer
+from trainer_service.job.verl.driver.sft_trainer import StepMetrics
 from trainer_service.job.verl.driver.validation import Validated, validate
 from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_probs, dpo_loss
 from trainer_service.job.verl.rank.weights import gather
@@ -38,7 +38,7 @@ REFERENCE_FILE = "reference-log-probs.json"
 VALIDATION_TIME = "timing_s/testing"
 
 
-class RatchetDpoTrainer(RatchetSftTrainer):
+class RatchetDpoTrainer(PairTrainer):
     names = names.DPO_NAMES
 
     def __init__(self, config: DictConfig, session: Session, loading: Future[None] | None, base_is_validated: bool):
@@ -72,14 +72,6 @@ class RatchetDpoTrainer(RatchetSftTrainer):
         beta = self._session.job.spec.hyperparameters.dpo_beta
         assert beta is not None  # of a complete spec
         self.training_client.set_loss_fn(partial(dpo_loss, beta=beta))
-        update = self.training_client.train_batch
-
-        def update_by_pairs(data: Any) -> Any:
-            tu.assign_non_tensor(data, force_group_size=TOGETHER)
-            return update(data)
-
-        # `fit` calls it by this name, with settings of its own alone (trainer/sft_trainer_ray.py:342).
-        self.training_client.train_batch = update_by_pairs
 
     def _build_ckpt_handler(self) -> None:
         """After the ranks have the base's weights, and before they have those of a checkpoint."""
@@ -96,44 +88,20 @@ class RatchetDpoTrainer(RatchetSftTrainer):
         if file.is_file():
             known: Sequence[Sequence[float]] = json.loads(file.read_text())
             return known
-        found = [float(value) for value in self._log_probs()]
+        rows = [row for both in self.train_dataset for row in both]
+        found = [float(value) for value in self.infer(rows, _of_answers)]
         made = list(zip(found[0::TOGETHER], found[1::TOGETHER], strict=True))
         whole = file.with_suffix(".part")
         whole.write_text(json.dumps(made))
         whole.rename(file)
         return made
 
-    def _log_probs(self) -> Iterator[torch.Tensor]:
-        """Of each row of the training set, by the weights that the ranks have now."""
-        rows = [row for both in self.train_dataset for row in both]
-        size = TOGETHER * self.config.data.train_batch_size
-        for start in range(0, len(rows), size):
-            some = rows[start : start + size]
-            # The ranks share a batch evenly.
-            more = -len(some) % self._session.job.spec.resources.ranks
-            data = tu.get_tensordict(super().collate([*some, *some[:1] * more]), self._settings())
-            found = self.training_client.infer_batch(data).get()
-            yield from answer_log_probs(found["log_probs"], data["loss_mask"])[: len(some)]
-
-    def _settings(self) -> dict[str, Any]:
-        """As `fit` has them for its own batches (trainer/sft_trainer_ray.py:283)."""
-        return {
-            "use_remove_padding": self.config.model.use_remove_padding,
-            "use_dynamic_bsz": True,
-            "max_token_len_per_gpu": self.config.data.max_token_len_per_gpu,
-            "temperature": 1.0,
-            "pad_mode": self.config.data.pad_mode,
-            "pad_token_id": self.model_config.tokenizer.pad_token_id,
-            "compute_loss": False,
-        }
-
     # Batches.
 
     def collate(self, pairs: Any) -> dict[str, Any]:
-        """Rows in twos, the better answer first."""
-        rows = [row for both in pairs for row in both]
-        reference = torch.stack([row[REFERENCE] for row in rows])
-        tokens = [{name: value for name, value in row.items() if name != REFERENCE} for row in rows]
+        """With each answer's log-prob by the base."""
+        reference = torch.stack([row[REFERENCE] for both in pairs for row in both])
+        tokens = [[{name: row[name] for name in row if name != REFERENCE} for row in both] for both in pairs]
         return super().collate(tokens) | {REFERENCE: reference}
 
     # The loop.
@@ -168,6 +136,10 @@ class RatchetDpoTrainer(RatchetSftTrainer):
         tensors = gather(_tensors(self._model), dtype, keep=True)
         sending = self._session.policy.push(policy.Weights.of(tensors), step)
         return self._session.background.wait(sending).policy_id
+
+
+def _of_answers(found: Any, data: Any) -> torch.Tensor:
+    return answer_log_probs(found["log_probs"], data["loss_mask"])
 
 
 def _tensors(model: Path) -> Iterator[tuple[str, torch.Tensor]]:

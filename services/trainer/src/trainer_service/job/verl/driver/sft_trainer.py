@@ -88,9 +88,11 @@ class StepEnd:
         first: MutableMapping[str, float],
         names: Mapping[str, tuple[str, ...]],
         measure: Measure | None = None,
+        finish: Callable[[Path], None] = lambda model: None,
     ) -> None:
         """`first`: metrics of the first step, by our names; `names`: ours of verl's. `measure`: validates, where verl
-        does not."""
+        does not. `finish`: makes the model's folder what is exported."""
+        self._finish = finish
         self._first = first
         self._names = names
         self._measure = measure
@@ -114,6 +116,7 @@ class StepEnd:
             started = time.monotonic()
             session.require_space()
             self._handler.save_checkpoint(step=step)
+            self._finish(model)
             identity = policy_id.of_folder(model)
             took = time.monotonic() - started
         if self._measure and session.schedule.is_validated(step):
@@ -204,8 +207,11 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         of_validation = self.val_dataset.fitting if self.val_dataset else None
         self.first |= left_out(self.train_dataset.fitting, of_validation)
         self.ckpt_handler = StepEnd(
-            self.ckpt_handler, self._session, self._step_metrics, self.first, self.names, self.measure
+            self.ckpt_handler, self._session, self._step_metrics, self.first, self.names, self.measure, self.finish
         )
+
+    def finish(self, model: Path) -> None:
+        """Makes of a model's folder, as verl has written it, what is exported."""
 
     def _spend(self, step: int, tokens: int) -> None:
         if self._session.schedule.spend(step, tokens):
