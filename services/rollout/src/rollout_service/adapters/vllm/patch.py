@@ -115,7 +115,7 @@ class Patcher:
             changed = set()
             for change in changes.read(folder, digest):
                 changed.add(change.name)
-                self._write(placements, sent, change)
+                self._write(placements, change)
                 yield
             yield from self._pack(placements, sent, changed)
             for name, found in expect(self.model, sent.reader(self.model)):
@@ -129,7 +129,7 @@ class Patcher:
             self._found = shapes, find_placements(self.model, shapes)
         return self._found[1]
 
-    def _write(self, placements: Placements, sent: SentWeights, change: changes.Change) -> None:
+    def _write(self, placements: Placements, change: changes.Change) -> None:
         """Makes the writes of a tensor's new values into parameters ready."""
         placed = placements.of[change.name]
         if not placed and not (change.name.endswith("lm_head.weight") and self._tied):
