@@ -41,6 +41,7 @@ class Service:
             "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
             "RATCHET_ROLLOUT_MAX_ENGINE_SILENCE": "PT5S",
+            "RATCHET_ROLLOUT_MAX_ENGINE_DEATHS": "10",  # these tests end it seven times
         }
         channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), access.token())
         self.stub = rollout_pb2_grpc.RolloutServiceStub(channel)
@@ -263,7 +264,7 @@ def test_what_changed_is_applied_in_place(service: Service, model: Any) -> None:
     assert json.loads(last)["in_place"]
 
 
-@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.3, 0.4, 0.6])
+@pytest.mark.parametrize("seconds", [0.1, 0.3])
 def test_an_engine_that_is_killed_amid_changes_has_the_old_weights_or_the_new(
     service: Service, model: Any, seconds: float
 ) -> None:
