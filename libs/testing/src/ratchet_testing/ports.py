@@ -9,3 +9,20 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_block(size: int) -> int:
+    """The first of `size` ports in a row of which that holds."""
+    while True:
+        first = free_port()
+        if first + size < 65_536 and all(map(_is_free, range(first, first + size))):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

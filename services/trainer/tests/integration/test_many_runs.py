@@ -22,10 +22,10 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.process import ProcessGroup
-from ratchet_testing.ports import free_port
+from ratchet_testing.ports import free_block, free_port
 from ratchet_testing.processes import process
 
-from .test_ray import TRAINER_PYTHON, free_block
+from .test_ray import TRAINER_PYTHON
 
 ROOT = Path(__file__).parents[4]
 ROLLOUT_PYTHON = ROOT / ".venvs/rollout/bin/python"

@@ -19,7 +19,7 @@ from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_testing.ports import free_port
+from ratchet_testing.ports import free_block, free_port
 from ratchet_testing.services import serving
 
 TRAINER_PYTHON = Path(sys.prefix).parent / "trainer" / "bin" / "python"
@@ -140,14 +140,6 @@ async def service(
     yield service
     await service.end()
     assert not [*processes_of(tmp_path)]
-
-
-def free_block(size: int) -> int:
-    """The first of `size` ports in a row that are free, as far as one can tell."""
-    while True:
-        first = free_port()
-        if first + size < 65_536:
-            return first
 
 
 def processes_of(folder: Path) -> list[str]:

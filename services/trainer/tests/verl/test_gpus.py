@@ -98,7 +98,9 @@ def test_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_the_critic_has_the_attention_of_its_config(monkeypatch, attention):
+def test_the_critic_has_the_attention_of_its_config(monkeypatch, make_job, attention):
+    for name, value in make_job().to_env().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(verl.utils.model, "load_valuehead_model", None)
     patches.value_head_as_configured()
     model = omega_conf_to_dataclass(

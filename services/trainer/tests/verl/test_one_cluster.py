@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ import pytest
 
 pytest.importorskip("ray", reason="needs the trainer environment")
 
+from ratchet_testing.ports import free_block
 from trainer_service.adapters.ray_head import LocalRay, RayHeadOptions
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
@@ -75,20 +75,18 @@ class Holder:
 assert found(job) == "there is room"
 holder = Holder.remote()
 assert ray.get(holder.there.remote())
-print(found(replace(job, patience=timedelta(seconds=3))))
+print(found(job.model_copy(update={"patience": timedelta(seconds=3)})))
 ray.kill(holder)
 print(found(job))
 two = replace(job.spec, resources=Resources(accelerators_per_node=2))
-print(found(replace(job, spec=two, patience=timedelta(seconds=1))))
+print(found(job.model_copy(update={"spec": two, "patience": timedelta(seconds=1)})))
 """
 
 
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[dict[str, str]]:
     """A Ray as the service has it, with one accelerator; the environment of who joins it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_block(9)
     local = LocalRay(RayHeadOptions(port, folder / "ray.log", accelerators=1, cpus=16), "here")
     try:
         token = (await local.ensure()).headers["Authorization"].removeprefix("Bearer ")
