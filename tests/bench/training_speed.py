@@ -61,8 +61,11 @@ class Steps:
 def processor(home: Path) -> Counter[str]:
     """What each process of a platform has computed so far, in seconds of one core, by its name."""
     found: Counter[str] = Counter()
-    started = marked(home)
-    for process in {*started, *itertools.chain.from_iterable(one.children(recursive=True) for one in started)}:
+    processes = {*marked(home)}
+    for one in list(processes):
+        with suppress(psutil.NoSuchProcess):
+            processes |= {*one.children(recursive=True)}
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
             times, words = process.cpu_times(), process.cmdline()
             title = next((word for word in words if re.search(r"::|_service", word)), process.name())
