@@ -4,8 +4,8 @@ The same model, prompts, lengths and batch: 16 prompts of composed/train, 8 comp
 machine: TRL as a user starts it, a script of its own; Ratchet's whole platform, to which two runs are sent, the second
 with max_staleness 1. A step is the time between the ends of two; the first is counted from the command. The policy
 hardly changes (lr 1e-6), so that completions stay as long on both sides. Ours are judged in the sandbox; TRL's rewards
-are computed in no time. `--processor` also prints what each of our processes computed in a step, programs
-in the sandbox too.
+are computed in no time. `--processor` also prints what each of our processes computed in a step, without the programs
+in the sandbox, which are over by then.
 """
 
 import argparse
@@ -70,8 +70,6 @@ def processor(home: Path) -> Counter[str]:
             times, words = process.cpu_times(), process.cmdline()
             title = next((word for word in words if re.search(r"::|_service", word)), process.name())
             found[title.strip()] += times.user + times.system
-            if "sandbox" in title:  # its programs, which are over
-                found["programs in the sandbox"] += times.children_user + times.children_system
     return found
 
 
