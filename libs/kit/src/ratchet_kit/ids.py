@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _RANDOM_BITS = 80
+TIME_LETTERS = 10
+"""Of a ULID; those after them are random."""
 _lock = threading.Lock()
 _last = 0
 

@@ -95,8 +95,7 @@ class Fleet:
 
     async def load(self, spec: PolicySpec) -> Policy:
         """On the node with the most room for its purpose; on another, where that has none after all."""
-        for member in self._directory.members:
-            member.unwanted.discard(spec.name)
+        self._want(spec.name)
         refusal: RatchetError | None = None
         for member in self._places(spec):
             try:
@@ -113,6 +112,7 @@ class Fleet:
     async def keep(self, spec: PolicySpec, replicas: int) -> None:
         """Says where it is loaded that it is in use, and starts to load it on more nodes until `replicas` have it, as
         far as these have room. Raises nothing for a node that refuses."""
+        self._want(spec.name)
         holding = [member for member in self._open() if member.holds(spec.name)]
         others = [member for member in self._places(spec) if member not in holding]
         room = [member for member in others if member.is_up and member.node.free.get(spec.purpose, 0) > 0]
@@ -217,6 +217,10 @@ class Fleet:
                 yield delta
 
     # Choices
+
+    def _want(self, name: str) -> None:
+        for member in self._directory.members:
+            member.unwanted.discard(name)
 
     def _open(self) -> list[Member]:
         """Nodes that take something new: those that answer, or where none does, all."""

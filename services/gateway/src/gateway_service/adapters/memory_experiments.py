@@ -7,13 +7,20 @@ from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.statistics.moments import Moments, Products
-from gateway_service.domain.traffic import sample as sample_of
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import (
+    MAX_SAMPLE_LATENCIES,
+    ArmSample,
+    Period,
+    UnitCount,
+    UnitLatency,
+    same_times,
+)
 from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
+from ratchet_kit.ids import TIME_LETTERS
 
 MAX_LATENCIES = 10_000
 _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
@@ -143,7 +150,7 @@ def products(records: Records, experiment_id: str, quantity: Quantity, first: st
 def latencies(records: Records, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
     own = [one for one in records if (one.experiment_id, one.variant, one.error) == (experiment_id, variant, "")]
     own = [one for one in own if not one.left]
-    drawn = sorted(own, key=lambda record: (record.id[15:], record.id))[:MAX_LATENCIES]
+    drawn = sorted(own, key=lambda record: (record.id[len("cmpl_") + TIME_LETTERS :], record.id))[:MAX_LATENCIES]
     return [UnitLatency(record.unit, record.latency.total_seconds()) for record in drawn]
 
 
@@ -162,11 +169,11 @@ def sample(records: Sequence[CompletionRecord], beside: Records | None = None) -
     scores = _by_unit(records, Quantity(Measure.QUALITY), lambda record: record.unit or record.id)
     latest = _latest(records)
     if beside is None:
-        latest = latest[: sample_of.MAX_LATENCIES]
+        latest = latest[:MAX_SAMPLE_LATENCIES]
     elif latest:
         candidates = [one.id for one in _latest(beside) if one.id < latest[0].id]
-        times = sample_of.same_times(candidates[: sample_of.MAX_LATENCIES], latest[0].id)
-        part = sample_of.MAX_LATENCIES // len(times)
+        times = same_times(candidates[:MAX_SAMPLE_LATENCIES], latest[0].id)
+        part = MAX_SAMPLE_LATENCIES // len(times)
         looks = ([one for one in latest if one.id <= time][:part] for time in times)
         latest = list({one.id: one for look in looks for one in look}.values())
     latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest]

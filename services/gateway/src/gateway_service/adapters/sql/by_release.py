@@ -13,7 +13,7 @@ from gateway_service.adapters.sql import by_unit
 from gateway_service.adapters.sql.tables import completions, release_sums
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
-from gateway_service.domain.traffic.sample import MAX_LATENCIES, ArmSample, UnitLatency, same_times
+from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, UnitLatency, same_times
 from ratchet_kit.sql import Database
 
 COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares")
@@ -92,8 +92,8 @@ async def _at_same_times(database: Database, release_id: str, from_stage: int) -
     if last is None or last.stage < from_stage:
         return ()
     before = select(c.id).where(other, c.stage >= from_stage, c.id < last.id).order_by(c.id.desc())
-    times = same_times([row.id for row in await database.rows(before.limit(MAX_LATENCIES))], last.id)
-    part = MAX_LATENCIES // len(times)
+    times = same_times([row.id for row in await database.rows(before.limit(MAX_SAMPLE_LATENCIES))], last.id)
+    part = MAX_SAMPLE_LATENCIES // len(times)
     wanted = select(c.id, c.stage, c.unit, c.latency_s).where(own).order_by(c.id.desc()).limit(part)
     looks = union_all(*(select(wanted.where(c.id <= time).subquery()) for time in times))
     found = {row.id: row for row in await database.rows(looks) if row.stage >= from_stage}

@@ -11,12 +11,10 @@ from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
-from gateway_service.domain.traffic.sample import MAX_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
+from ratchet_kit.ids import TIME_LETTERS
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
-
-TIME_LETTERS = 10
-"""Of an id; those after them are random, so that the first by them are a random sample (bottom-k)."""
 
 _c = completions.c
 _answered = and_(_c.error == "", _c.has_left.is_(False))
@@ -104,7 +102,7 @@ async def latencies(
     query = (
         select(_c.unit, _c.latency_s)
         .where(_of_experiment(experiment_id, until), _c.variant == variant, _answered)
-        .order_by(func.substr(_c.id, len("cmpl_") + TIME_LETTERS + 1), _c.id)
+        .order_by(func.substr(_c.id, len("cmpl_") + TIME_LETTERS + 1), _c.id)  # the first by chance (bottom-k)
         .limit(limit)
     )
     return [UnitLatency(row.unit, row.latency_s) for row in await database.rows(query)]
@@ -146,7 +144,7 @@ async def version(database: Database, ref: VersionRef, period: Period) -> ArmSam
 async def latest(database: Database, where: ColumnElement[bool], order: ColumnElement[Any]) -> tuple[UnitLatency, ...]:
     """Of a version's answers; who left counts as long as they waited."""
     query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
-    rows = await database.rows(query.limit(MAX_LATENCIES))
+    rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
     return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
 
 

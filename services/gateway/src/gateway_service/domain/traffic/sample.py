@@ -9,9 +9,9 @@ from typing import NamedTuple
 from gateway_service.domain.statistics.moments import Moments
 
 LATENCY_QUANTILE = 0.95
-MAX_LATENCIES = 1_000
-"""Of a sample."""
-MOMENTS_OF_TIME = 50
+MAX_SAMPLE_LATENCIES = 1_000
+TIMES = 25
+"""At which a baseline is looked at: each is a look into the database."""
 NO_MOMENTS = Moments()
 
 
@@ -47,8 +47,8 @@ class ArmSample:
     scores: Moments = NO_MOMENTS
     """Of each unit's scored answers, the sum of the scores, which are in [0, 1]."""
     latencies: tuple[UnitLatency, ...] = ()
-    """Of the latest MAX_LATENCIES answers; of a release's baseline, of as many at the times of the candidate's latest.
-    A caller who left would have waited for so long at least."""
+    """Of the latest MAX_SAMPLE_LATENCIES answers; of a release's baseline, of as many at the times of the candidate's
+    latest. A caller who left would have waited for so long at least."""
     left: int = 0
     """Requests whose callers left before the end: they are no failures, and not in `failures`."""
 
@@ -89,9 +89,9 @@ NO_TRAFFIC = ArmSample()
 
 def same_times(candidates: Sequence[str], last: str) -> Sequence[str]:
     """At which ids, which grow with time, a baseline is looked at, so that an hour in which all were slow is in both
-    arms: the `last` of its own, and evenly spaced ones of the candidate's. Of each its part of MAX_LATENCIES counts:
-    the baseline's next before it."""
-    return [last, *candidates[:: max(math.ceil(len(candidates) / (MOMENTS_OF_TIME - 1)), 1)]]
+    arms: the `last` of its own, and evenly spaced ones of the candidate's. Of each its part of MAX_SAMPLE_LATENCIES
+    counts: the baseline's next before it."""
+    return [last, *candidates[:: max(math.ceil(len(candidates) / (TIMES - 1)), 1)]]
 
 
 def quantile(ascending: tuple[float, ...], q: float) -> float:
