@@ -68,7 +68,7 @@ def train(platform: Platform, client: Client, fault: str, moment_s: float, seed:
     spec.checkpoint_every, spec.output_model, spec.seed = 1, MODEL, seed
     began = time.monotonic()
     run = patiently(lambda: client.runs.create(spec))
-    happening = Thread(target=happen, args=(platform, ALL[fault], moment_s, began + LIMIT_S), daemon=True)
+    happening = Thread(target=happen, args=(platform, ALL.get(fault), moment_s, began + LIMIT_S), daemon=True)
     if fault:
         happening.start()
     run = ended(client, run.id, began + LIMIT_S)

@@ -124,6 +124,6 @@ def waits_for_room(environment: dict[str, str], make_job: Any) -> None:
     env = os.environ | environment | make_job().to_env()  # Ray takes its token from the environment that it starts in
     said = subprocess.run([sys.executable, "-c", WAITS], env=env, stdout=subprocess.PIPE, timeout=300, check=True)
     taken, later, larger = (line for line in said.stdout.decode().splitlines() if "room" in line)  # Ray prints, too
-    assert taken.startswith("no room on the cluster for 1 ranks: it has 0 free accelerators")
+    assert taken.startswith("no room on the cluster for 1 ranks: it has 1 accelerators, 0 of them free")
     assert later == "there is room"
     assert larger.startswith("no room on the cluster for 2 ranks")

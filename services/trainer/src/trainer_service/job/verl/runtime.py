@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 
 import ray
 import yaml
@@ -23,6 +24,8 @@ log = get_logger(__name__)
 LOOPBACK = "127.0.0.2"
 # What verl's controllers ask for beside the ranks; they mostly wait.
 CONTROLLER_CPUS = 8
+SMALL = timedelta(seconds=20)
+"""How long a job waits for a cluster that is too small for it: a node may be coming back."""
 
 
 class NoRoom(Exception):
@@ -68,17 +71,25 @@ def wait_for_room(job: JobConfig) -> None:
     """Returns when the cluster has free accelerators for all ranks. A job that ended, or was killed, holds its own for
     some seconds more; those of other services are not counted by the one that gives runs their turn.
 
-    Raises NoRoom after the job's patience.
+    Raises NoRoom after the job's patience; soon where the cluster has too few, taken ones included: one of its nodes
+    was lost, which Ray says some time later.
     """
-    resources, end = job.spec.resources, time.monotonic() + job.patience.total_seconds()
-    waiting = False
+    resources, began, waiting = job.spec.resources, time.monotonic(), False
+    wanted = resources.nodes or 1
+
+    def seats(accelerators: Sequence[int]) -> int:
+        return sum(have // resources.ranks_per_node for have in accelerators)
+
     while True:
         free = [int(node.get("GPU", 0)) for node in state.available_resources_per_node().values()]
-        if sum(have // resources.ranks_per_node for have in free) >= (resources.nodes or 1):
+        if seats(free) >= wanted:
             return
-        if time.monotonic() > end:
-            raise NoRoom(f"no room on the cluster for {resources.ranks} ranks: it has {sum(free)} free accelerators")
+        there = [int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
+        is_too_small = seats(there) < wanted
+        if time.monotonic() - began > (min(job.patience, SMALL) if is_too_small else job.patience).total_seconds():
+            has = f"it has {sum(there)} accelerators, {sum(free)} of them free"
+            raise NoRoom(f"no room on the cluster for {resources.ranks} ranks: {has}")
         if not waiting:
             waiting = True
-            log.info("job.waiting", reason="others have the accelerators", free=sum(free), ranks=resources.ranks)
+            log.info("job.waiting", reason="too few accelerators are free", free=sum(free), ranks=resources.ranks)
         time.sleep(1)
