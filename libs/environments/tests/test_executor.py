@@ -66,6 +66,33 @@ async def test_concurrent_callers_share_calls_and_get_their_own_answers() -> Non
     assert max(sandbox.batches) <= 64
 
 
+async def test_equal_programs_under_way_are_run_once_where_that_is_wanted() -> None:
+    sandbox = ScriptedSandbox()
+    async with Executor(sandbox, equal_once=True) as executor:
+        runs = [asyncio.create_task(executor.execute(program(f"f = {i % 3}"))) for i in range(12)]
+        await asyncio.sleep(0)
+        runs[0].cancel()  # the others still wait for it
+        executions = await asyncio.gather(*runs[1:])
+        assert [one.stdout for one in executions] == [f"f = {i % 3}" for i in range(1, 12)]
+        assert sum(sandbox.batches) == 3
+        await executor.execute(program("f = 0"))
+        assert sum(sandbox.batches) == 4, "what is over is run anew"
+    async with Executor(apart := ScriptedSandbox()) as executor:
+        await asyncio.gather(*(executor.execute(program("f = 0")) for _ in range(5)))
+    assert sum(apart.batches) == 5
+
+
+async def test_all_who_wait_for_an_equal_program_are_told_its_fault() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        raise Unavailable("away")
+
+    sandbox = ScriptedSandbox(script)
+    async with Executor(sandbox, equal_once=True, attempts=2, sleep=Waits()) as executor:
+        found = await asyncio.gather(*(executor.execute(program("f = 0")) for _ in range(3)), return_exceptions=True)
+    assert [type(one) for one in found] == [Unavailable] * 3
+    assert sandbox.batches == [1, 1]
+
+
 async def test_an_item_that_the_platform_failed_is_tried_again_alone() -> None:
     async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         items = [passed(program) for program in programs]

@@ -1,8 +1,10 @@
 """Runs programs in a sandbox: many callers, few calls, and the platform's faults kept apart from verdicts."""
 
 import asyncio
+import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -52,17 +54,24 @@ class Executor:
         attempts: int = 5,
         backoff: timedelta = timedelta(milliseconds=200),
         calls: int = 4,
+        equal_once: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`attempts` of a program, with `backoff` doubling between them."""
+        """`attempts` of a program, with `backoff` doubling between them. `equal_once`: equal programs that are under
+        way together are run once, as is right for samples of one policy, of which many are the same."""
         self._sandbox = sandbox
         self._attempts = attempts
         self._backoff = backoff.total_seconds()
         self._calls = calls
+        self._equal_once = equal_once
         self._sleep = sleep
         self._queue: asyncio.Queue[_Job] = asyncio.Queue()
+        self._numbers = itertools.count()
         self._workers: list[asyncio.Task[None]] = []
-        self._pending: set[asyncio.Future[pb.Execution]] = set()
+        self._pending: dict[bytes | int, asyncio.Future[pb.Execution]] = {}
+        """What is under way, by the program; by a number of its own where equal ones are run apart."""
+        self._waiting: Counter[bytes | int] = Counter()
+        """How many callers wait for each."""
 
     async def __aenter__(self) -> Self:
         self._workers = [asyncio.create_task(self._work()) for _ in range(self._calls)]
@@ -72,7 +81,7 @@ class Executor:
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        for future in self._pending:
+        for future in self._pending.values():
             future.cancel()
 
     async def execute(self, program: pb.Program) -> pb.Execution:
@@ -83,13 +92,19 @@ class Executor:
         """
         if not self._workers:
             raise Internal("the executor is not open: use it in `async with`")
-        done: asyncio.Future[pb.Execution] = asyncio.get_running_loop().create_future()
-        self._pending.add(done)
-        try:
+        key = program.SerializeToString(deterministic=True) if self._equal_once else next(self._numbers)
+        done = self._pending.get(key)
+        if done is None:
+            done = self._pending[key] = asyncio.get_running_loop().create_future()
             self._queue.put_nowait(_Job(program, done))
-            return await done
+        self._waiting[key] += 1
+        try:
+            return await asyncio.shield(done)
         finally:
-            self._pending.discard(done)
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key], self._pending[key]
+                done.cancel()  # nobody waits for it any more
 
     async def _work(self) -> None:
         while True:

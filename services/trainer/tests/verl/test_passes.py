@@ -1,6 +1,6 @@
 import pytest
 
-from trainer_service.job.verl.passes import parted, passes, shared_rows
+from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
 
 
 def test_like_lengths_go_together_and_no_pass_is_over_its_tokens() -> None:
@@ -23,16 +23,32 @@ def test_every_rank_makes_as_many_passes_as_the_one_with_the_most(at_least: int,
     assert all(groups)
 
 
+def test_what_completions_begin_with_is_there_once() -> None:
+    tree = Tree()
+    assert tree.add([7, 8, 9]) == ([0, 1, 2], 0)
+    assert tree.lacks([7, 8, 5, 6]) == 2
+    assert tree.add([7, 8, 5, 6]) == ([0, 1, 3, 4], 2), "the token before 5 is there once more"
+    assert tree.add([7, 8, 9]) == ([0, 1, 2], 3), "the same once more"
+    assert tree.add([8]) == ([5], 0)
+    assert len(tree) == 6
+
+
 def test_completions_of_a_prompt_share_a_row_that_has_room() -> None:
-    prompts = ["a", "b", "a", "a", "b", "a"]
-    rows = shared_rows(prompts, [10] * 6, [5, 5, 5, 5, 5, 5], tokens=25, width=1000)
-    assert rows == [[0, 2, 3], [1, 4], [5]]
+    prompts = ["a", "b", "a", "a", "b", "a", "a"]
+    completions = [[number] * 5 for number in range(6)] + [[3, 3, 3]]
+    rows = shared_rows(prompts, [10] * 7, completions, tokens=25, width=1000)
+    assert rows == [[0, 2, 3], [1, 4], [5, 6]]
+    completions[6] = [5, 5, 5]
+    assert shared_rows(prompts, [10] * 7, completions, tokens=10 + 15, width=1000)[-1] == [5, 6]
+    assert shared_rows(["a"] * 3, [10] * 3, [[1, 2, 3, 4, 5, 6]] * 3, tokens=16, width=1000) == [[0, 1, 2]]
 
 
 def test_completions_that_cost_more_together_do_not_share() -> None:
     """Long completions of a short prompt: attention between them is more than the prompt is worth."""
-    assert shared_rows(["a", "a"], [10, 10], [500, 500], tokens=10_000, width=64) == [[0], [1]]
-    assert shared_rows(["a", "a"], [300, 300], [500, 500], tokens=10_000, width=576) == [[0, 1]]
+    one, other = [0] * 500, [1] * 500
+    assert shared_rows(["a", "a"], [10, 10], [one, other], tokens=10_000, width=64) == [[0], [1]]
+    assert shared_rows(["a", "a"], [300, 300], [one, other], tokens=10_000, width=576) == [[0, 1]]
+    assert shared_rows(["a", "a"], [10, 10], [one, [0] * 490 + [1] * 10], tokens=10_000, width=64) == [[0, 1]]
 
 
 def test_rows_are_parted_until_each_rank_has_as_many() -> None:

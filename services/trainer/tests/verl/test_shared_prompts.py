@@ -29,12 +29,14 @@ def nested(rows: list["torch.Tensor"]) -> "torch.Tensor":
 
 
 def drawn() -> TensorDict:
-    """Sequences of all groups, not in order."""
+    """Sequences of all groups, not in order; several begin as others do, and some are the same."""
     torch.manual_seed(0)
     rows = []
     for prompt, completions in GROUPS.items():
         start = torch.randint(VOCABULARY, (prompt,))
-        rows += [(start, torch.randint(VOCABULARY, (length,))) for length in completions]
+        own = [torch.randint(VOCABULARY, (length,)) for length in completions]
+        rows += [(start, one) for one in own]
+        rows += [(start, own[0]), (start, torch.cat([own[0][:2], own[-1]]))]
     rows = [rows[place] for place in torch.randperm(len(rows)).tolist()]
     fields = {
         "prompts": nested([prompt for prompt, _ in rows]),
@@ -117,7 +119,7 @@ def test_a_completion_does_not_see_another() -> None:
     lengths = data["responses"].offsets().diff().tolist()
     changed = lengths.index(5)
     rows = list(data["input_ids"].unbind())
-    rows[changed] = rows[changed].clone()
+    rows[changed] = rows[changed].clone()  # another is the same
     rows[changed][-3:] = (rows[changed][-3:] + 1) % VOCABULARY
     data["input_ids"] = nested(rows)
     after = policy.learn(data, 1000)[0]

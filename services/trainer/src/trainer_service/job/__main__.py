@@ -120,7 +120,7 @@ async def _open(
         return await clients.enter_async_context(client.channel(target))
 
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
-    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
+    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
     plugins = {
         one.plugin: clients.enter_context(Called(PluginKind.REWARD, one.plugin, one.digest))
         for one in job.spec.reward.components

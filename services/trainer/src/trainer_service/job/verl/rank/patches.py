@@ -20,7 +20,7 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
-from trainer_service.job.verl.passes import parted, passes, shared_rows
+from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
 from trainer_service.job.verl.rank import shared_prompts
 from trainer_service.job.verl.rank.reward_head import with_reward_head
 
@@ -133,20 +133,32 @@ def _shares(batch: TensorDict) -> int:
 def _rows(batch: TensorDict, tokens: int, together: int) -> list[list[int]]:
     """The sequences of each row, or of each `together` rows that no pass parts."""
     if width := _shares(batch):
-        prompts, lengths = batch["prompts"], batch["input_ids"].offsets().diff()
-        prefixes = prompts.offsets().diff() - 1
-        keys = [tuple(prompt.tolist()) for prompt in prompts.unbind()]
-        return shared_rows(keys, prefixes.tolist(), (lengths - prefixes - 1).tolist(), tokens, width)
+        prefixes, completions = _completions(batch)
+        keys = [tuple(prompt.tolist()) for prompt in batch["prompts"].unbind()]
+        return shared_rows(keys, prefixes, completions, tokens, width)
     return [list(range(first, first + together)) for first in range(0, len(batch), together)]
 
 
 def _row_lengths(batch: TensorDict, rows: list[list[int]]) -> list[int]:
     """Tokens, padding between rows that no pass parts included."""
-    lengths = batch["input_ids"].offsets().diff().tolist()
     if not _shares(batch):
+        lengths = batch["input_ids"].offsets().diff().tolist()
         return [max(lengths[index] for index in row) * len(row) for row in rows]
+    prefixes, completions = _completions(batch)
+    found = []
+    for row in rows:
+        tree = Tree()
+        for index in row:
+            tree.add(completions[index])
+        found.append(prefixes[row[0]] + len(tree))
+    return found
+
+
+def _completions(batch: TensorDict) -> tuple[list[int], list[list[int]]]:
+    """Of each sequence, the number of the prompt's tokens but its last, and the tokens of the completion."""
     prefixes = (batch["prompts"].offsets().diff() - 1).tolist()
-    return [prefixes[row[0]] + sum(lengths[index] - prefixes[index] - 1 for index in row) for row in rows]
+    sequences = batch["input_ids"].unbind()
+    return prefixes, [one[size + 1 :].tolist() for one, size in zip(sequences, prefixes, strict=True)]
 
 
 def head_gathered_with_its_model() -> None:

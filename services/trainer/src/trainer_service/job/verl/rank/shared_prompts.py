@@ -1,8 +1,10 @@
-"""Completions of one prompt go through the policy as one row: the prompt once, then the completions, of which none sees
-another. The same log-probs and gradients as of a row for each, from about half of the tokens where a group has eight.
+"""Completions of one prompt go through the policy as one row: the prompt once, then the tree of the completions
+(`passes.Tree`), in which each token sees those that it comes after. The same log-probs and gradients as of a row for
+each, from a third to a half of the tokens where a group has eight.
 
-A completion's part of the row begins with the prompt's last token, whose output is its first token, and goes to its
-last but one. As PrefixGrouper (arXiv:2506.05433) does with two calls of attention a layer, here it is one with a mask.
+A completion begins with the prompt's last token, whose output is its first token, and goes to its last but one.
+PrefixGrouper (arXiv:2506.05433) shares prompts with two calls of attention a layer; here it is one with a mask, which
+shares what completions begin with, too.
 """
 
 from collections.abc import Sequence
@@ -14,6 +16,8 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
+from trainer_service.job.verl.passes import Tree
+
 WIDTH = "ratchet_shared_width"
 """Of a batch whose prompts are shared: that of the model's hidden states."""
 ROWS = "ratchet_shared_rows"
@@ -21,8 +25,6 @@ ROWS = "ratchet_shared_rows"
 
 _MODELS = {"llama", "qwen2", "qwen3"}
 """Those whose layers see what the mask shows them, and nothing else."""
-_NO_PART = -1
-_PREFIX = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Shared:
     attention_mask: torch.Tensor
     """(rows, 1, tokens, tokens); true where a token sees another."""
     taken: torch.Tensor
-    """(completion tokens,): places in the rows, flat."""
+    """(completion tokens,): places in the rows, flat; some more than once."""
     given: torch.Tensor
     """(completion tokens,): places in the sequences of the pass, flat."""
 
@@ -43,48 +45,79 @@ class Shared:
     def of(cls, input_ids: torch.Tensor, prompts: torch.Tensor, sizes: Sequence[int]) -> "Shared":
         """Of nested sequences, (sequences, tokens), and their prompts; `sizes`: sequences of each row."""
         sequences, offsets = input_ids.unbind(), input_ids.offsets().tolist()
-        lengths = prompts.offsets().diff().tolist()
-        made: list[list[torch.Tensor]] = []
+        prefixes = (prompts.offsets().diff() - 1).tolist()
+        rows: list[_Row] = []
+        taken, given = [], []
         first = 0
         for size in sizes:
-            prefix = lengths[first] - 1
-            row = [sequences[first][:prefix]]
-            wanted = [row[0]]
-            at = [torch.arange(prefix)]
-            part = [torch.full((prefix,), _PREFIX)]
-            place = [torch.full((prefix,), _NO_PART)]
-            for number, index in enumerate(range(first, first + size), start=_PREFIX + 1):
-                own = sequences[index][prefix:]
-                count = len(own) - 1
-                row.append(own[:-1])
-                wanted.append(own[1:])
-                at.append(torch.arange(prefix, prefix + count))
-                part.append(torch.full((count,), number))
-                place.append(torch.arange(offsets[index] + prefix, offsets[index] + prefix + count))
-            made.append([torch.cat(pieces) for pieces in (row, wanted, at, part, place)])
+            rows.append(_Row(sequences[first][: prefixes[first]]))
+            for index in range(first, first + size):
+                own = sequences[index][prefixes[index] :]
+                taken.append((len(rows) - 1, rows[-1].add(own)))
+                start = offsets[index] + prefixes[index]
+                given.append(torch.arange(start, start + len(own) - 1))
             first += size
-        device = input_ids.device
-        ids, labels, positions, parts, places = zip(*made, strict=True)
-        part_of, place_of = _padded(parts, _NO_PART), _padded(places, _NO_PART).flatten()
-        seen = (part_of[:, :, None] == part_of[:, None, :]) | (part_of[:, None, :] == _PREFIX)
-        taken = (place_of != _NO_PART).nonzero().squeeze(1)
+        ids, labels, positions = (_padded([torch.cat(row.pieces[kind]) for row in rows]) for kind in range(3))
+        width, device = ids.shape[1], input_ids.device
+        seen = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
+        for row, sees in zip(rows, seen, strict=True):
+            row.show(sees)
         return cls(
-            _padded(ids, 0),
-            _padded(labels, 0),
-            _padded(positions, 0).to(device),
-            seen.tril()[:, None].to(device),
-            taken.to(device),
-            place_of[taken].to(device),
+            ids,
+            labels,
+            positions.to(device),
+            seen[:, None].to(device),
+            torch.cat([places + number * width for number, places in taken]).to(device),
+            torch.cat(given).to(device),
         )
 
     def back(self, outputs: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         """What the model made of the rows, (rows, tokens), as nested sequences: 0 where no completion is."""
-        values = outputs.new_zeros(int(offsets[-1])).index_put((self.given,), outputs.flatten()[self.taken])
+        # Its backward adds in one order, on CPU; that of outputs[taken] does not.
+        found = outputs.flatten().index_select(0, self.taken)
+        values = outputs.new_zeros(int(offsets[-1])).index_put((self.given,), found)
         return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-def _padded(rows: Sequence[torch.Tensor], value: int) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=value)
+class _Row:
+    """A row while it is made."""
+
+    def __init__(self, prefix: torch.Tensor) -> None:
+        """`prefix`: the tokens of the prompt but its last."""
+        size = len(prefix)
+        self.pieces: tuple[list[torch.Tensor], ...] = ([prefix], [prefix], [torch.arange(size)])
+        """Of inputs, of labels (a prompt's are not used) and of positions."""
+        self._prefix = size
+        self._tree = Tree()
+        self._branches: list[tuple[int, torch.Tensor]] = []
+        """Where each begins, and the places of all that its first token sees before it."""
+
+    def add(self, own: torch.Tensor) -> torch.Tensor:
+        """The places in the row of a completion's tokens. `own`: the prompt's last token, then the completion."""
+        before = len(self._tree)
+        found, shared = self._tree.add(own[1:].tolist())
+        places = torch.tensor(found, dtype=torch.long) + self._prefix
+        if shared < len(found):
+            inputs, labels, positions = self.pieces
+            inputs.append(own[shared:-1])
+            labels.append(own[shared + 1 :])
+            positions.append(torch.arange(self._prefix + shared, self._prefix + len(found)))
+            self._branches.append((self._prefix + before, places[:shared]))
+        return places
+
+    def show(self, sees: torch.Tensor) -> None:
+        """Fills in which tokens each one sees, (tokens, tokens), padding at the end."""
+        sees[: self._prefix, : self._prefix].fill_(True).tril_()
+        starts = [start for start, _ in self._branches]
+        ends = [*starts[1:], self._prefix + len(self._tree)]
+        for (start, before), end in zip(self._branches, ends, strict=True):
+            sees[start:end, : self._prefix] = True
+            sees[start:end, before] = True
+            sees[start:end, start:end].fill_(True).tril_()
+
+
+def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 
 def apply() -> None:
