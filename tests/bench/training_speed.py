@@ -68,8 +68,9 @@ def processor(home: Path) -> Counter[str]:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             times, words = process.cpu_times(), process.cmdline()
-            title = next((word for word in words if re.search(r"::|_service", word)), process.name())
-            found[title.strip()] += times.user + times.system
+            title = next((word for word in words if re.search(r"::|_service", word)), process.name()).strip()
+            name = title.partition(".")[0] if title.startswith("ray::") else title  # then what it does just now
+            found[name] += times.user + times.system
     return found
 
 

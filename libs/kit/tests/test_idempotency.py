@@ -1,3 +1,6 @@
+from dataclasses import dataclass, field
+from datetime import timedelta
+
 import pytest
 
 from ratchet_kit.errors import AlreadyExists, InvalidArgument
@@ -50,3 +53,31 @@ def test_an_id_that_no_column_holds_is_refused():
     assert Request.of("x" * 200).id == "x" * 200
     with pytest.raises(InvalidArgument, match="request_id must have at most 200 characters"):
         Request.of("x" * 201)
+
+
+def test_what_is_as_by_default_is_not_part_of_a_request():
+    """So that a study that was begun before an upgrade finds its runs after it."""
+
+    @dataclass(frozen=True)
+    class Limits:
+        wait: timedelta = timedelta(minutes=1)
+        names: frozenset[str] = frozenset()
+
+    @dataclass(frozen=True)
+    class Old:
+        steps: int
+        limits: Limits = Limits()
+
+    @dataclass(frozen=True)
+    class New:
+        steps: int
+        limits: Limits = Limits()
+        added: tuple[str, ...] = ()
+        rates: dict[str, float] = field(default_factory=dict)
+
+    assert Request.of("a", Old(3)) == Request.of("a", New(3)) != Request.of("a", New(4))
+    assert Request.of("a", New(3)) != Request.of("a", New(3, added=("x",)))
+    longer = Limits(timedelta(minutes=2), frozenset({"b", "a"}))
+    assert Request.of("a", Old(3, longer)) == Request.of("a", New(3, longer)) != Request.of("a", Old(3))
+    with pytest.raises(TypeError, match="object is no content of a request"):
+        Request.of("a", object())

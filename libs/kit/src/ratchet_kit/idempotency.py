@@ -8,8 +8,9 @@ or, in memory, in `Made`.
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Set
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 from ratchet_kit.errors import AlreadyExists, FieldViolation, InvalidArgument
@@ -32,14 +33,15 @@ class Request:
 
     @classmethod
     def of(cls, request_id: str, *content: object, owner: str = "") -> "Request":
-        """`content` is JSON. Without an id the request gets one of its own, so that it is never a repetition.
+        """`content` is JSON, with dataclasses, times and sets in it. Without an id the request gets one of its own, so
+        that it is never a repetition.
 
         Raises InvalidArgument for an id that no store holds.
         """
         if len(request_id) > MAX_ID:
             rule = f"must have at most {MAX_ID} characters"
             raise InvalidArgument(f"request_id {rule}", [FieldViolation("request_id", rule)])
-        text = json.dumps(content, sort_keys=True)
+        text = json.dumps(content, sort_keys=True, default=_plain)
         return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest(), owner)
 
     @property
@@ -58,6 +60,25 @@ class Request:
         """Raises AlreadyExists when this id was used before to ask for something else: another `what`."""
         if self.fingerprint != fingerprint:
             raise AlreadyExists(f"request_id {self.id!r} was used before, for another {what}; use a new one")
+
+
+def _plain(content: object) -> object:
+    """As JSON. Of a dataclass what is as it is by default is left out, so that a field that a later release adds
+    leaves the fingerprints of requests of old as they are: they go on over an upgrade."""
+    if isinstance(content, timedelta):
+        return content.total_seconds()
+    if isinstance(content, Mapping):
+        return dict(content)
+    if isinstance(content, Set):
+        return sorted(content)
+    if not is_dataclass(content):
+        raise TypeError(f"{type(content).__name__} is no content of a request")
+    found = {}
+    for field in fields(content):
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if (value := getattr(content, field.name)) != default:
+            found[field.name] = value
+    return found
 
 
 async def once(find: Callable[[], Awaitable[T | None]], create: Callable[[], Awaitable[T]]) -> T:

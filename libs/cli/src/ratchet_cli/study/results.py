@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from ratchet.trainer.v1 import trainer_pb2
@@ -102,6 +102,7 @@ class Summary:
     """Means over the runs that have a score."""
     steps: float
     seconds: float
+    """The median: one run in five that waited for the machine says nothing of the others."""
     memory_bytes: int
     """The most of any."""
 
@@ -187,7 +188,7 @@ def _summary(name: str, results: Sequence[Result], baseline: Sequence[Result]) -
         difference=paired(baseline, results),
         tokens=mean([one.tokens for one in scored]),
         steps=mean([one.steps for one in scored]),
-        seconds=mean([one.seconds for one in scored]),
+        seconds=median([one.seconds for one in scored]) if scored else 0.0,
         memory_bytes=max((one.memory_bytes for one in scored), default=0),
     )
 

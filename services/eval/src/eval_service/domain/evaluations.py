@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -76,7 +76,7 @@ class Evaluations:
         """Stores and queues it, unless `validate_only`. Raises InvalidArgument for a problem set that cannot be used,
         NotFound for a model that is not there, AlreadyExists when the request's id was used for another evaluation."""
         spec = spec.as_requested()
-        request = Request.of(request_id, type(spec.model).__name__, asdict(spec))
+        request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)
         for entry in spec.suite:

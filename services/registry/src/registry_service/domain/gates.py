@@ -1,7 +1,6 @@
 """Gates: create, find, list, watch. `decisions.py` decides them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from functools import partial
 
 from ratchet_kit import work
@@ -14,7 +13,6 @@ from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import GateStore, ModelStore, Stores, VersionStore
-from registry_service.domain.rules import GateRules
 
 log = get_logger(__name__)
 
@@ -34,10 +32,7 @@ class Gates:
         model or version, FailedPrecondition when there is no champion or the candidate is not READY.
         """
         spec.check()
-        content = asdict(spec)
-        if spec.rules == GateRules():
-            del content["rules"]  # as it was asked for when there were none
-        request = Request.of(request_id, content)
+        request = Request.of(request_id, spec)
 
         async def create() -> Gate:
             champion = await self._champion(spec.candidate)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -37,9 +37,7 @@ class LoadPolicy:
 
     @property
     def request(self) -> Request:
-        return Request.of(
-            self.request_id, self.name, self.source, asdict(self.options), self.expected_policy_id, self.purpose
-        )
+        return Request.of(self.request_id, self.name, self.source, self.options, self.expected_policy_id, self.purpose)
 
 
 class Policies:

@@ -1,7 +1,7 @@
 """What callers do with runs: create, read, watch, cancel, resume, delete."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import ratchet_rewards
@@ -97,7 +97,7 @@ class Runs:
             FailedPrecondition: the run does not fit into memory, or the disk has no room for its checkpoints.
             Unavailable: the registry is needed to look at the spec, or the database to store it.
         """
-        request = Request.of(request_id, asdict(spec))
+        request = Request.of(request_id, spec)
         if known := await self._store.made_by(request):
             return known
         spec = await self._references.expand(spec, faults)

@@ -97,7 +97,7 @@ class Experiments:
         """
         spec.check()
         check_prompts(spec.replay, prompts)
-        request = Request.of(request_id, repr(spec), *([repr(prompts)] if prompts else []))
+        request = Request.of(request_id, spec, *([prompts] if prompts else []))
 
         async def create() -> Experiment:
             for variant in spec.variants:

@@ -64,7 +64,7 @@ class Releases:
         request id was used for another spec.
         """
         spec.check()
-        request = Request.of(request_id, repr(spec))
+        request = Request.of(request_id, spec)
 
         async def create() -> Release:
             return await self._releases.create(await self._new(spec, actor), request)
