@@ -64,7 +64,8 @@ class RatchetDpoTrainer(PairTrainer):
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
         self._sent = Sent(push=self._push)
-        self._groups = Groups(self._session, self._sent, Prompting(tokenizer, self.config.data.prompt_form))
+        prompting, its = Prompting(tokenizer, self.config.data.prompt_form), self._session
+        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting)
         self.measure = self._validate
 
     def _build_engine(self) -> None:
@@ -128,7 +129,8 @@ class RatchetDpoTrainer(PairTrainer):
 
     def _measured(self, step: int) -> Validated:
         self._session.reporter.phase(Phase.VALIDATING)
-        return validate(self._groups, self._asked.problems, self._session.job, step)
+        validating = validate(self._groups, self._asked.problems, self._session.job, step)
+        return self._session.background.wait(validating)
 
     def _push(self, step: int = 0) -> str:
         """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""

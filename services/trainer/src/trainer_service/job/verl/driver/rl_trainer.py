@@ -78,9 +78,10 @@ class RatchetTrainer(PPOTrainerSync):
         trainer_base.LLMServerManager = NoServers
         super()._setup()
         self._prompting = Prompting(self.tokenizer, self.config.data.prompt_form)
-        self._groups = Groups(self._session, self._sent, self._prompting)
-        self.rollouts = Rollouts(self._session, self._sent, self._groups, self.train_dataset.problems)
-        if self._session.job.algorithm.has_greedy:
+        its = self._session
+        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting)
+        self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
+        if its.job.algorithm.has_greedy:
             compute = trainer_base.compute_advantage_for_multi_trajectories
             baselined = with_baselines(compute, self.rollouts.greedy_of)
             trainer_base.compute_advantage_for_multi_trajectories = baselined
@@ -255,7 +256,8 @@ class RatchetTrainer(PPOTrainerSync):
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
-        found = validate(self._groups, self.val_dataset.problems, self._session.job, self.global_steps)
+        validating = validate(self._groups, self.val_dataset.problems, self._session.job, self.global_steps)
+        found = self._session.background.wait(validating)
         self._components |= found.components
         if self.global_steps == 0:  # the base, before the first step
             self._logged |= found.base_metrics

@@ -39,9 +39,9 @@ class Validated:
         return {name: self.score} | ({f"{name}_low": sure.low, f"{name}_high": sure.high} if sure else {})
 
 
-def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
+async def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
     """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
-    made = groups.validate(problems, job.validation_samples, step)
+    made = await groups.validate(problems, job.validation_samples, step)
     samples = [sample for group in made for sample in group.samples]
     earned = [sample.earned for sample in samples]
     expected = len(made) * job.validation_samples
