@@ -47,7 +47,7 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
         assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
     assert reports.measured("temperature") == pytest.approx([1, 0.9, 0.8, 0.7])
     rate = spec.hyperparameters.learning_rate
-    assert reports.measured("learning_rate") == pytest.approx([share * rate for share in (0.75, 0.5, 0.25, 0)])
+    assert reports.measured("learning_rate") == pytest.approx([share * rate for share in (1, 0.75, 0.5, 0.25)])
     assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
     base = reports.steps[1].metrics
     assert base["base_score_low"] <= base["base_score"] <= base["base_score_high"]
