@@ -100,7 +100,7 @@ class Groups:
         self.last_fault = ""
         """Why the platform failed a sample; empty where it failed none."""
 
-    async def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
+    async def validate(self, problems: Sequence[Problem], step: int = 0, samples: int = 1) -> list[Group]:
         """`samples` completions of each problem, made by the weights now sent, which are those of `step`: at the
         temperature, and scored by the weights of the reward, that there are at the run's last step."""
         spec = self._spec

@@ -35,7 +35,6 @@ from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_
 from trainer_service.job.verl.rank.weights import gather
 
 REFERENCE_FILE = "reference-log-probs.json"
-VALIDATION_TIME = "timing_s/testing"
 
 
 class RatchetDpoTrainer(PairTrainer):
@@ -123,7 +122,7 @@ class RatchetDpoTrainer(PairTrainer):
         self._model = model
         self._sent.now(self._push(step), step)
         found = self._measured(step)
-        metrics.add(found.metrics | {VALIDATION_TIME: time.monotonic() - started}, step)
+        metrics.add(found.metrics | {names.VALIDATION_TIME: time.monotonic() - started}, step)
         self.first |= found.components
         return found.interval
 
