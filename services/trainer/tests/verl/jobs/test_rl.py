@@ -100,6 +100,8 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_
 async def test_in_bfloat16_as_on_gpus(world: World, run_spec: Any) -> None:
     await world.finish(world.job(run_spec(steps=1), dtype="bfloat16"))
     assert sorted(world.reports.steps) == [1]
+    [checkpoint] = world.reports.checkpoints.values()
+    assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
 
 
 async def test_a_sampler_and_a_loss_of_ones_own_train(

@@ -19,6 +19,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_kit import policy_id
 from ratchet_problems import Problem
 from ratchet_rewards import Combination
 from trainer_service.domain.curriculum import Kind
@@ -287,7 +288,8 @@ class RatchetTrainer(PPOTrainerSync):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)
             self._session.record.samples(step, made.shown(self._prompting.text))
             model = self._session.checkpoints.folder(step) / "actor" / "huggingface"
-            self._session.keep(step, model, self._sent.policy_id, score, interval)
+            # What the engine was sent is rounded to its precision; what is exported is not.
+            self._session.keep(step, model, policy_id.of_folder(model), score, interval)
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 
