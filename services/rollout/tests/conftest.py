@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_testing.llama import random_llama
+
 MakeModel = Callable[..., Path]
 
 
@@ -34,22 +36,10 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> MakeModel:
             "{% if add_generation_prompt %}<|assistant|>{% endif %}"
         )
         tokenizer.save_pretrained(folder)
-        torch.manual_seed(0)
-        config = transformers.LlamaConfig(
-            vocab_size=512,
-            hidden_size=192,
-            intermediate_size=512,
-            num_hidden_layers=4,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            tie_word_embeddings=tied,
-            bos_token_id=1,
-            eos_token_id=2,
-            pad_token_id=0,
-            initializer_range=0.2,
+        model = random_llama(
+            tie_word_embeddings=tied, bos_token_id=1, eos_token_id=2, pad_token_id=0, initializer_range=0.2
         )
-        transformers.LlamaForCausalLM(config).to(getattr(torch, dtype)).save_pretrained(folder)
+        model.to(getattr(torch, dtype)).save_pretrained(folder)
         return folder
 
     return make

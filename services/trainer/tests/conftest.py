@@ -44,9 +44,7 @@ from trainer_service.job.background import Background
 from trainer_service.job.config import JobConfig
 from trainer_service.job.groups import Groups
 from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.schedule import Schedule
 from trainer_service.job.sent import Sent
-from trainer_service.job.session import Session
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
 
@@ -248,17 +246,10 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         spec = make_complete_spec(
             algorithm=algorithm, steps=9, hyperparameters=hyper, environment=EnvironmentSpec("edits")
         )
-        parts: Any = {
-            "reporter": None,
-            "checkpoints": None,
-            "policy": policy,
-            "environment": environment,
-            "rewarding": Rewarding(LOUD, measurer or Measurer(), limit),
-        }
-        session = Session(job=make_job(spec), schedule=Schedule.of(spec), background=background, **parts)
-        sent = Sent(push)
+        job, sent, rewarding = make_job(spec), Sent(push), Rewarding(LOUD, measurer or Measurer(), limit)
         sent.now("sha256:mine", 0)
+        answers: Any = policy
         put: Any = prompts or Prompts()
-        return Making(Groups(session, sent, put), session, sent)
+        return Making(job, background, sent, Groups(job, answers, environment, rewarding, sent, put))
 
     return make

@@ -102,6 +102,18 @@ def test_a_checkpoint_needs_as_much_space_as_the_last_one(checkpoints: Checkpoin
         checkpoints.require_space()
 
 
+def test_the_space_of_a_checkpoint_counts_the_model_that_was_moved_out_of_it(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+):
+    model = write(checkpoints, 5, content=bytes(100_000_000))
+    size = checkpoints.size(5)
+    checkpoints.export(5, model)
+    checkpoints.complete(5, size=size)
+    monkeypatch.setattr(storage, "free_bytes", lambda folder: 50_000_000)
+    with pytest.raises(ResourceExhausted, match=r"100\d+ bytes are to be written"):
+        checkpoints.require_space()
+
+
 @pytest.fixture(params=["run", "local", "memory"])
 def exporting(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
     """Checkpoints whose exports are kept in the run's folder, in another one, or behind a URL."""

@@ -28,7 +28,6 @@ def test_an_unknown_field_is_refused(make_job: Any) -> None:
 def test_bfloat16_may_differ_more_between_trainer_and_engine(make_job: Any) -> None:
     assert make_job().probability_gap_limit == 0.01
     assert make_job(dtype="bfloat16").probability_gap_limit == 0.05
-    assert make_job(max_probability_gap=0.2).probability_gap_limit == 0.2
 
 
 def test_a_share_of_all_samples_is_no_limit(make_job: Any) -> None:

@@ -12,8 +12,8 @@ from ratchet_rewards import Grade
 from ..generating import PROBLEMS, Environment, Measurer, Policy, Prompts
 
 
-def test_a_group_has_a_reward_for_each_sample(make_groups: Any) -> None:
-    (group,) = make_groups(Policy(), Environment()).groups.validate(PROBLEMS[:1], samples=3)
+async def test_a_group_has_a_reward_for_each_sample(make_groups: Any) -> None:
+    (group,) = await make_groups(Policy(), Environment()).groups.validate(PROBLEMS[:1], samples=3)
     assert list(group.prompt) == [7, 8]
     assert [(list(sample.played.tokens), sample.earned.reward) for sample in group.samples] == [
         ([0], 0.0),
@@ -23,55 +23,55 @@ def test_a_group_has_a_reward_for_each_sample(make_groups: Any) -> None:
     assert [sample.earned.score for sample in group.samples] == [0.0, 1.0, 1.0]
 
 
-def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(make_groups: Any) -> None:
+async def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(make_groups: Any) -> None:
     made = make_groups(Policy(), Environment(faulty={"1"}), measurer=Measurer({"2": -1.0}), limit=0.0)
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=3)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=3)
     assert [sample.earned.reward for sample in group.samples] == [0.0, -1.0]
     assert made.groups.last_fault == "the lane died"
 
 
-def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_none(make_groups: Any) -> None:
+async def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_none(make_groups: Any) -> None:
     made = make_groups(Policy(), Environment(), measurer=Measurer({"1": None, "2": -7.0}))
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=4)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=4)
     earned = [sample.earned for sample in group.samples]
     assert [(one.reward, one.cut) for one in earned] == [(0.0, False), (-0.5, True), (0.5, True)]
     assert {sample.played.episode.turns[-1].grade.verdict for sample in group.samples} == {"PASSED"}
     assert made.groups.last_fault == "p0: a reward must be a finite number"
 
 
-def test_a_group_that_cannot_be_measured_is_lost_and_the_run_goes_on(make_groups: Any) -> None:
+async def test_a_group_that_cannot_be_measured_is_lost_and_the_run_goes_on(make_groups: Any) -> None:
     made = make_groups(
         Policy(), Environment(), measurer=Measurer(error=InvalidArgument("the reward loud printed no JSON"))
     )
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=2)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     assert group.samples == []
     assert made.groups.last_fault == "the reward loud printed no JSON"
 
 
-def test_a_completion_that_the_engine_broke_off_is_not_the_policys(make_groups: Any) -> None:
+async def test_a_completion_that_the_engine_broke_off_is_not_the_policys(make_groups: Any) -> None:
     made = make_groups(Policy(broken={1}, empty={2}), Environment())
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=4)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=4)
     assert [sample.earned.reward for sample in group.samples] == [0.0, 0.5]
     assert made.groups.last_fault == "p0: the engine broke a completion off after 0 tokens"
 
 
-def test_samples_are_drawn_by_seeds_of_run_step_and_problem(make_groups: Any) -> None:
+async def test_samples_are_drawn_by_seeds_of_run_step_and_problem(make_groups: Any) -> None:
     drawn = []
     for step in (1, 1, 2):
         policy = Policy()
-        make_groups(policy, Environment()).groups.validate(PROBLEMS, samples=2, step=step)
+        await make_groups(policy, Environment()).groups.validate(PROBLEMS, samples=2, step=step)
         drawn.append(policy.seeds)
     assert drawn[0] == drawn[1]
     assert len({*drawn[0], *drawn[2]}) == 6
 
 
-def test_validations_are_sampled_as_at_the_end(make_groups: Any) -> None:
+async def test_validations_are_sampled_as_at_the_end(make_groups: Any) -> None:
     policy = Policy()
-    make_groups(policy, Environment(), algorithm="remax").groups.validate(PROBLEMS, samples=2, step=3)
+    await make_groups(policy, Environment(), algorithm="remax").groups.validate(PROBLEMS, samples=2, step=3)
     assert policy.temperatures == {10.0}  # of step 9, the last
 
 
-def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(make_groups: Any) -> None:
+async def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(make_groups: Any) -> None:
     policy, pushes = Policy(weights=None, error=NotFound("no policy")), []
 
     def push() -> str:
@@ -79,43 +79,43 @@ def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(make_groups: An
         policy.weights, policy.error = "sha256:mine", None
         return "sha256:mine"
 
-    groups = make_groups(policy, Environment(), push=push).groups.validate(PROBLEMS, samples=2)
+    groups = await make_groups(policy, Environment(), push=push).groups.validate(PROBLEMS, samples=2)
     assert [len(group.samples) for group in groups] == [2, 2, 2]
     assert len(pushes) == 1
 
 
-def test_foreign_weights_are_not_trained_on(make_groups: Any) -> None:
+async def test_foreign_weights_are_not_trained_on(make_groups: Any) -> None:
     policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
     with pytest.raises(FailedPrecondition, match="sha256:other"):
-        make_groups(policy, Environment()).groups.validate(PROBLEMS, samples=2)
+        await make_groups(policy, Environment()).groups.validate(PROBLEMS, samples=2)
 
 
-def test_weights_that_a_lost_engine_did_not_have_are_not_learned_from(make_groups: Any) -> None:
+async def test_weights_that_a_lost_engine_did_not_have_are_not_learned_from(make_groups: Any) -> None:
     def push() -> str:
         policy.weights, policy.error = "sha256:newer", None
         return "sha256:newer"
 
     policy = Policy(weights=None, error=NotFound("no policy"))
     with pytest.raises(DataLoss, match="was lost with the weights sha256:mine, and was given sha256:newer"):
-        make_groups(policy, Environment(), push=push).groups.validate(PROBLEMS[:1], samples=2)
+        await make_groups(policy, Environment(), push=push).groups.validate(PROBLEMS[:1], samples=2)
 
 
-def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(make_groups: Any) -> None:
+async def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(make_groups: Any) -> None:
     policy, environment = Policy(), Environment()
     made = make_groups(
         policy, environment, prompts=Prompts(Prompt(text="f\n", stop=("\nprint(",)), words="7\nprint(1)")
     )
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=2)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     assert policy.stops == {("\nprint(",)}
     assert environment.answers == ["7"] * 2
     assert [list(sample.played.tokens) for sample in group.samples] == [[0], [1]]
 
 
-def test_an_episode_is_one_sample_whose_replies_are_not_learned(make_groups: Any) -> None:
+async def test_an_episode_is_one_sample_whose_replies_are_not_learned(make_groups: Any) -> None:
     policy = Policy()
     measurer = Measurer({"20": 0.25, "21": 0.75})
     made = make_groups(policy, Environment(turns=3), limit=0.0, measurer=measurer)
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=2)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     played = [sample.played for sample in group.samples]
     assert [list(one.tokens) for one in played] == [[0, 5, 6, 10, 5, 6, 20], [1, 5, 6, 11, 5, 6, 21]]
     assert [list(one.mask) for one in played] == [[1, 0, 0, 1, 0, 0, 1]] * 2
@@ -130,32 +130,32 @@ def test_an_episode_is_one_sample_whose_replies_are_not_learned(make_groups: Any
     assert sorted(policy.rooms) == [10, 10, 13, 13]
 
 
-def test_an_answer_is_rewarded_by_what_it_gains(make_groups: Any) -> None:
+async def test_an_answer_is_rewarded_by_what_it_gains(make_groups: Any) -> None:
     measurer = Measurer({"0": 0.25, "10": 0.75, "20": 0.5})
     made = make_groups(Policy(), Environment(turns=3), limit=0.0, measurer=measurer, algorithm="dapo_steps")
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=1)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
     assert [(sample.earned.reward, list(sample.rewards)) for sample in group.samples] == [(0.5, [0.25, 0.5, -0.25])]
 
 
-def test_one_answer_that_cannot_be_measured_loses_its_episode(make_groups: Any) -> None:
+async def test_one_answer_that_cannot_be_measured_loses_its_episode(make_groups: Any) -> None:
     measurer = Measurer({"10": None, "11": 0.5})
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=2)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     assert [list(sample.rewards) for sample in group.samples] == [[1.0, -0.5]]
     assert made.groups.last_fault == "p0: a reward must be a finite number"
 
 
-def test_what_has_no_room_ends_the_episode_as_it_was(make_groups: Any) -> None:
+async def test_what_has_no_room_ends_the_episode_as_it_was(make_groups: Any) -> None:
     made = make_groups(Policy(), Environment(turns=2), prompts=Prompts(between=[5] * 15))
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=1)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
     (played,) = [sample.played for sample in group.samples]
     assert (list(played.tokens), list(played.mask)) == ([0], [1])
     assert played.episode.outcome == Outcome(Grade("FAILED", 0, 1))
 
 
-def test_a_later_answer_of_foreign_weights_ends_the_run(make_groups: Any) -> None:
+async def test_a_later_answer_of_foreign_weights_ends_the_run(make_groups: Any) -> None:
     policy = Policy()
     policy.later = lambda *unused: (_ for _ in ()).throw(FailedPrecondition("sha256:other"))
     policy.weights = "sha256:other"
     with pytest.raises(FailedPrecondition, match="sha256:other"):
-        make_groups(policy, Environment(turns=2)).groups.validate(PROBLEMS[:1], samples=1)
+        await make_groups(policy, Environment(turns=2)).groups.validate(PROBLEMS[:1], samples=1)

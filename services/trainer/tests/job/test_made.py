@@ -14,11 +14,12 @@ def prompted(made: Made, uid: str, index: int) -> Prompted:
     return Prompted(uid, index, place, Draw(PROBLEMS[index], 4, 1, times, "sha256:mine"), 0)
 
 
-def test_evidence_comes_in_the_order_of_the_draws(make_groups: Any) -> None:
+async def test_evidence_comes_in_the_order_of_the_draws(make_groups: Any) -> None:
     groups = make_groups(Policy(), Environment()).groups
     made = Made()
     drawn = [prompted(made, uid, index) for uid, index in (("a", 2), ("b", 0), ("c", 2))]
-    whole, none = groups.validate(PROBLEMS[:1], samples=2)[0], groups.validate(PROBLEMS[:1], samples=0)[0]
+    [whole] = await groups.validate(PROBLEMS[:1], samples=2)
+    [none] = await groups.validate(PROBLEMS[:1], samples=0)
     for one, group in zip(reversed(drawn), (whole, none, whole), strict=True):
         made.add(one, group)
     told = Evidence.of(2, [True, True], [0.0, 0.5])

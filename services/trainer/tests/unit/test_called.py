@@ -17,6 +17,9 @@ calls = 0
 def mine(what, *rest):
     global calls
     calls += 1
+    if what == "words":
+        os.write(2, rest[0].encode())
+        os._exit(3)
     print("aside")
     if what == "end":
         os._exit(3)
@@ -40,6 +43,13 @@ def call(make_plugin: Any) -> Any:
 def test_values_go_in_and_out_of_one_process(call: Called) -> None:
     assert call("a", {"b": None}) == ["a", 1, {"b": None}]
     assert call("a") == ["a", 2]
+
+
+def test_the_last_words_are_those_of_the_process_that_ended(call: Called) -> None:
+    for words in ("many\n" * 100 + "more", "the last"):
+        with pytest.raises(InvalidArgument) as raised:
+            call("words", words)
+        assert raised.value.message == f"the reward mine has no answer: {words.splitlines()[-1]}"
 
 
 @pytest.mark.parametrize(

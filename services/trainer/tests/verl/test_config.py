@@ -15,12 +15,12 @@ from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.config import (
     dpo_overrides,
-    environment,
     quote,
     reward_model_overrides,
     rl_overrides,
     sft_overrides,
 )
+from trainer_service.job.verl.environment import environment
 
 
 def settings(overrides: list[str]) -> dict[str, str]:

@@ -25,6 +25,8 @@ from trainer_service.job.verl.driver.advantages import with_baselines  # noqa: E
 from trainer_service.job.verl.rank import losses  # noqa: E402
 from trainer_service.job.verl.runtime import compose_config  # noqa: E402
 
+from .tensors import nested  # noqa: E402
+
 pytestmark = pytest.mark.verl
 
 LENGTHS = [3, 5, 2, 4]
@@ -162,9 +164,8 @@ def test_a_penalty_in_the_reward_is_taken_off_each_token(configure: Any) -> None
 # Losses.
 
 
-def nested(rows: "torch.Tensor") -> "torch.Tensor":
-    rows = [row[:length] for row, length in zip(rows, LENGTHS, strict=True)]
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+def unpadded(rows: "torch.Tensor") -> "torch.Tensor":
+    return nested([row[:length] for row, length in zip(rows, LENGTHS, strict=True)])
 
 
 class Update:
@@ -189,21 +190,21 @@ class Update:
             torch.cat([torch.zeros(PROMPT - 1), row[:length], torch.zeros(1)])
             for row, length in zip(log_probs, LENGTHS, strict=True)
         ]
-        output = {"log_probs": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}
+        output = {"log_probs": nested(rows)}
         data = TensorDict(
             {
-                "prompts": torch.nested.as_nested_tensor([torch.zeros(PROMPT).long()] * 4, layout=torch.jagged),
-                "responses": nested(torch.zeros(4, max(LENGTHS)).long()),
-                "response_mask": nested(MASK.long()),
-                "old_log_probs": nested(self.before),
-                "ref_log_prob": nested(self.base),
-                "advantages": nested(self.advantages),
+                "prompts": nested([torch.zeros(PROMPT).long()] * 4),
+                "responses": unpadded(torch.zeros(4, max(LENGTHS)).long()),
+                "response_mask": unpadded(MASK.long()),
+                "old_log_probs": unpadded(self.before),
+                "ref_log_prob": unpadded(self.base),
+                "advantages": unpadded(self.advantages),
             },
             batch_size=4,
         )
-        data["rollout_log_probs"] = nested(self.engine)
+        data["rollout_log_probs"] = unpadded(self.engine)
         if self.weights is not None:
-            data["rollout_is_weights"] = nested(self.weights)
+            data["rollout_is_weights"] = unpadded(self.weights)
         tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=sum(LENGTHS), global_batch_size=4)
         actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
         loss, metrics = losses.policy_loss(actor, output, data)

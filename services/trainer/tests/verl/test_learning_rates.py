@@ -33,7 +33,8 @@ def linear(share: float) -> float:
 @pytest.fixture
 def unpatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes back what a test changes of verl."""
-    monkeypatch.setattr(FSDPEngine, "_build_lr_scheduler", FSDPEngine._build_lr_scheduler)
+    for name in ("_build_lr_scheduler", "lr_scheduler_step"):
+        monkeypatch.setattr(FSDPEngine, name, getattr(FSDPEngine, name))
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "sft"])
@@ -75,3 +76,15 @@ def test_each_schedule(
     assert rates[WARMUP:] == pytest.approx([expected(share) for share in shares])
     if schedule != "constant":
         assert rates[STEPS] == pytest.approx(END)
+
+
+def test_the_rate_of_a_step_is_the_one_that_it_learned_by(unpatched: None) -> None:
+    patches.learning_rate_of_its_step()
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    engine = SimpleNamespace(lr_scheduler=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 4))
+    for expected in (0.5, 0.375, 0.25, 0.125):
+        before, weight.grad = float(weight), torch.ones(1)
+        optimizer.step()
+        assert before - float(weight) == pytest.approx(expected)
+        assert FSDPEngine.lr_scheduler_step(engine) == pytest.approx(expected)

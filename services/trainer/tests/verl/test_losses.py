@@ -18,6 +18,8 @@ from verl.workers.utils.losses import ppo_loss  # noqa: E402
 
 from trainer_service.job.verl.rank import losses  # noqa: E402
 
+from .tensors import nested  # noqa: E402
+
 pytestmark = pytest.mark.verl
 
 PROMPTS = [3, 2, 4, 3]
@@ -25,10 +27,6 @@ RESPONSES = [5, 2, 1, 4]
 LOST = 2
 """A row whose mask is 0, as verl makes for a sample that the platform lost."""
 VOCABULARY, HIDDEN = 11, 6
-
-
-def nested(rows: list["torch.Tensor"]) -> "torch.Tensor":
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
 @dataclass

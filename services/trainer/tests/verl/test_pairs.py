@@ -22,16 +22,14 @@ from trainer_service.job.verl.rank.pairs import (  # noqa: E402
     reward_model_loss,
 )
 
+from .tensors import nested  # noqa: E402
+
 pytestmark = pytest.mark.verl
 
 BETA = 0.3
 PROMPT = 3
 ANSWERS = [4, 2, 1, 5, 3, 3]
 """Tokens of each row: three pairs."""
-
-
-def nested(rows: list["torch.Tensor"]) -> "torch.Tensor":
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
 def drawn(requires_grad: bool = False) -> tuple[list["torch.Tensor"], TensorDict]:

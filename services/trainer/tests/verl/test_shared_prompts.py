@@ -9,23 +9,22 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 import verl.workers.engine.utils as engine_utils  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
-from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 from verl.models.transformers.dense_common import forward_with_torch_backend  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # noqa: E402
 from verl.workers.utils.padding import no_padding_2_padding  # noqa: E402
 
+from ratchet_testing.llama import random_llama  # noqa: E402
 from trainer_service.job.verl.rank import patches, shared_prompts  # noqa: E402
+
+from .tensors import nested  # noqa: E402
 
 pytestmark = pytest.mark.verl
 
 GROUPS = {3: [5, 2, 1, 4], 6: [3, 3], 1: [2, 4], 4: [7]}
 """Tokens of each prompt, and of its completions."""
 VOCABULARY = 23
-
-
-def nested(rows: list["torch.Tensor"]) -> "torch.Tensor":
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+WIDTH = 16
 
 
 def drawn() -> TensorDict:
@@ -55,17 +54,8 @@ class Policy:
     """A model with the engine's own way of making its inputs and reading its outputs; without FSDP."""
 
     def __init__(self) -> None:
-        torch.manual_seed(1)
-        config = LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=16,
-            intermediate_size=24,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            tie_word_embeddings=False,
-        )
-        self.model = LlamaForCausalLM(config)
+        shape = {"hidden_size": WIDTH, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+        self.model = random_llama(1, vocab_size=VOCABULARY, tie_word_embeddings=False, **shape)
         self.engine = SimpleNamespace(pad_to_length=False)
 
     def learn(self, data: TensorDict, tokens: int) -> tuple["torch.Tensor", "torch.Tensor", list["torch.Tensor"], int]:
@@ -102,7 +92,7 @@ def _patched() -> None:
 def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
     policy, data = Policy(), drawn()
     log_probs, entropies, gradients, computed = policy.learn(data.copy(), 1000)
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: 16})
+    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH})
     shared = policy.learn(data, tokens)
     assert torch.allclose(shared[0], log_probs, atol=1e-5)
     assert torch.allclose(shared[1], entropies, atol=1e-5)
@@ -114,7 +104,7 @@ def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
 def test_a_completion_does_not_see_another() -> None:
     """Other tokens in the completion before it leave it as it was."""
     policy, data = Policy(), drawn()
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: 16})
+    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH})
     before = policy.learn(data.copy(), 1000)[0]
     lengths = data["responses"].offsets().diff().tolist()
     changed = lengths.index(5)
@@ -131,7 +121,7 @@ def test_a_completion_does_not_see_another() -> None:
 
 def test_every_pass_has_room() -> None:
     tokens, data = [], drawn()
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: 16}, max_token_len_per_gpu=14)
+    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH}, max_token_len_per_gpu=14)
     some, groups = engine_utils.prepare_micro_batches(data)
     assert sorted(place for group in groups for place in group) == list(range(len(data)))
     for one in some:

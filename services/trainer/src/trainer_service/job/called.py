@@ -64,7 +64,8 @@ class Called:
         return found["answer"]
 
     def _started(self) -> subprocess.Popen[bytes]:
-        self._errors.truncate(0)
+        self._errors.seek(0)  # the next process writes where the last one ended
+        self._errors.truncate()
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
         )

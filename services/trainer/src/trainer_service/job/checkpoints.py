@@ -55,7 +55,17 @@ class Saved:
     @property
     def tokens(self) -> int:
         """That the run had trained on; of a complete one."""
-        return int(json.loads((self.folder / MARKER).read_text()).get("tokens", 0))
+        return int(self._marked.get("tokens", 0))
+
+    @property
+    def size(self) -> int:
+        """Bytes that it was written with; of a complete one."""
+        return int(self._marked.get("bytes", 0)) or _size(self.folder)
+
+    @property
+    def _marked(self) -> dict[str, int]:
+        marked: dict[str, int] = json.loads((self.folder / MARKER).read_text())
+        return marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,11 @@ class Checkpoints:
         """Raises ResourceExhausted where the disk has no room for another checkpoint like the last one."""
         latest = self.latest()
         if latest is not None:
-            storage.require_space(self.work_dir, _size(latest.folder))
+            storage.require_space(self.work_dir, latest.size)
+
+    def size(self, step: int) -> int:
+        """Bytes of what is written of the checkpoint of `step`. An export takes its model away."""
+        return _size(self.folder(step))
 
     def export(self, step: int, written: Path) -> str:
         """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept, and returns its URI.
@@ -109,11 +123,12 @@ class Checkpoints:
         for attempt in range(1, self.attempt):
             self._export_folder(step, attempt).delete()
 
-    def complete(self, step: int, tokens: int = 0) -> None:
-        """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from."""
+    def complete(self, step: int, tokens: int = 0, size: int = 0) -> None:
+        """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from. `size`: bytes that
+        it was written with; 0: those that it has."""
         folder = self.folder(step)
         temporary = folder / f".{MARKER}"
-        temporary.write_text(json.dumps({"step": step, "tokens": tokens}))
+        temporary.write_text(json.dumps({"step": step, "tokens": tokens, "bytes": size}))
         with temporary.open() as opened:
             os.fsync(opened.fileno())
         os.replace(temporary, folder / MARKER)

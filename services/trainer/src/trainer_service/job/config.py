@@ -53,13 +53,8 @@ class JobConfig(BaseModel):
     """Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware."""
     out_of_memory: int = Field(default=0, ge=0)
     """Attempts before this one that ran out of memory: each halves the tokens of a pass."""
-    validation_samples: int = Field(default=1, ge=1)
-    """Completions per problem at each validation, sampled as in training."""
     max_fault_share: FaultShare = MAX_FAULT_SHARE
     """The run fails when more than this share of a step's samples was lost to platform faults."""
-    max_probability_gap: float | None = Field(default=None, gt=0)
-    """The run fails when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine then does not
-    compute with the trained weights. None: 0.01 in float32, 0.05 in bfloat16."""
     patience: timedelta = timedelta(minutes=5)
     """How long a service that does not answer is retried before the job gives up."""
 
@@ -88,8 +83,8 @@ class JobConfig(BaseModel):
 
     @property
     def probability_gap_limit(self) -> float:
-        if self.max_probability_gap is not None:
-            return self.max_probability_gap
+        """The run fails when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine then does not
+        compute with the trained weights."""
         return 0.01 if self.dtype == "float32" else 0.05
 
     def to_env(self) -> dict[str, str]:

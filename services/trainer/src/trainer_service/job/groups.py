@@ -1,6 +1,6 @@
 """A group: completions of one problem, played to the end of their episodes, graded and rewarded.
 
-The work is waiting for two services, so it runs on the job's background loop.
+The work is waiting for two services: all of it runs on the job's background loop.
 """
 
 import asyncio
@@ -11,15 +11,17 @@ from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
+from ratchet_environments import Environment
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
+from trainer_service.job.config import JobConfig
 from trainer_service.job.episodes import Complete, Played, Player
+from trainer_service.job.policy import RunPolicy
 from trainer_service.job.prompting import Prompting, Put
-from trainer_service.job.rewarding import Earned
+from trainer_service.job.rewarding import Earned, Rewarding
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
-from trainer_service.job.session import Session
 from trainer_service.job.tally import Tallied, Turns, Waits, repetition
 
 
@@ -77,39 +79,43 @@ class Group:
 class Groups:
     """Makes the groups of one run. Each answer of an episode is rewarded where the algorithm has steps."""
 
-    def __init__(self, session: Session, sent: Sent, prompting: Prompting) -> None:
-        self._job = session.job
-        self._background = session.background
-        self._policy = session.policy
-        self._rewarding = session.rewarding
+    def __init__(
+        self,
+        job: JobConfig,
+        policy: RunPolicy,
+        environment: Environment,
+        rewarding: Rewarding,
+        sent: Sent,
+        prompting: Prompting,
+    ) -> None:
+        self._spec = job.spec
+        self._has_steps = job.algorithm.has_steps
+        self._policy = policy
+        self._rewarding = rewarding
         self._sent = sent
         self._prompting = prompting
-        most = session.job.spec.hyperparameters.max_response_tokens or 0
-        self._player = Player(session.environment, prompting, most)
+        most = job.spec.hyperparameters.max_response_tokens or 0
+        self._player = Player(environment, prompting, most)
         self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
         self.last_fault = ""
         """Why the platform failed a sample; empty where it failed none."""
 
-    def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
+    async def validate(self, problems: Sequence[Problem], step: int = 0, samples: int = 1) -> list[Group]:
         """`samples` completions of each problem, made by the weights now sent, which are those of `step`: at the
         temperature, and scored by the weights of the reward, that there are at the run's last step."""
-        spec = self._job.spec
+        spec = self._spec
         seeds = [group_seed(spec.seed, "validate", step, problem.id) for problem in problems]
-
-        async def all_groups() -> list[Group]:
-            draws = [
-                Draw(problem, samples, spec.steps, seed, self._sent.policy_id)
-                for problem, seed in zip(problems, seeds, strict=True)
-            ]
-            return await asyncio.gather(*map(self.make, draws))
-
-        return self._background.wait(all_groups())
+        draws = [
+            Draw(problem, samples, spec.steps, seed, self._sent.policy_id)
+            for problem, seed in zip(problems, seeds, strict=True)
+        ]
+        return await asyncio.gather(*map(self.make, draws))
 
     async def make(self, draw: Draw) -> Group:
         """Raises what is no fault of the platform with one sample: its weights are others', it is away for too long."""
         complete = partial(self._complete, draw.policy_id)
         put = self._prompting.put(draw.problem)
-        temperature = self._job.spec.temperature_at(draw.step)
+        temperature = self._spec.temperature_at(draw.step)
         sampling = replace(self._sampling, n=draw.size, seed=draw.seed, stop=put.prompt.stop, temperature=temperature)
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if draw.greedy else [sampling]
         began = time.monotonic()
@@ -141,7 +147,7 @@ class Groups:
 
     async def _earn(self, draw: Draw, played: Sequence[Played]) -> Sequence[Sample | None]:
         """None for what could not be measured, be it the platform's fault or that of a reward of one's own."""
-        judged = [one.graded if self._job.algorithm.has_steps else one.graded[-1:] for one in played]
+        judged = [one.graded if self._has_steps else one.graded[-1:] for one in played]
         graded = [one for some in judged for one in some]
         try:
             of_all = iter(await self._rewarding.of_group(draw.problem, graded, draw.step))
@@ -162,7 +168,7 @@ class Groups:
         worth = [0.0, *(one.before_length for one in known[:-1]), known[-1].reward]
         gains = [after - before for before, after in pairwise(worth)]
         answers = played.episode.turns
-        turns = Turns(len(answers), answers[0].grade.passed) if self._job.spec.environment else None
+        turns = Turns(len(answers), answers[0].grade.passed) if self._spec.environment else None
         return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains, turns)
 
     async def _complete(self, policy_id: str, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:

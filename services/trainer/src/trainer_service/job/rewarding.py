@@ -13,6 +13,11 @@ from ratchet_rewards import Grade, Measured, Reward
 from trainer_service.domain.spec import Hyperparameters
 
 
+def metric(component: str) -> str:
+    """Its name in those of metrics, where a plug-in's "plugin:x" is "plugin_x"."""
+    return component.replace(":", "_")
+
+
 class Measurer(Protocol):
     """`ratchet_quality.measuring.Measurer`."""
 
@@ -99,7 +104,7 @@ class Rewarding:
     def weights(self, step: int) -> dict[str, float]:
         """Of the components whose weights change."""
         scheduled = (component for component in self.reward.components if component.schedule)
-        return {f"weight_{component.name.replace(':', '_')}": component.weight_at(step) for component in scheduled}
+        return {f"weight_{metric(component.name)}": component.weight_at(step) for component in scheduled}
 
     def _earned(self, measured: Measured, reward: float, step: int, tokens: int) -> Earned:
         within = max(-self._limit, min(self._limit, reward)) if self._limit else reward

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from ratchet_environments import Environment
+from ratchet_kit.errors import RatchetError
+from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.statistics import Estimate
 from trainer_service.job.background import Background
@@ -17,6 +19,8 @@ from trainer_service.job.record import Record
 from trainer_service.job.report import Preempted, Reporter
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
+
+log = get_logger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,11 +73,20 @@ class Session:
 
         `model`: the Hugging Face folder inside the checkpoint.
         """
+        size = self.checkpoints.size(step)
         if self.schedule.is_validated(step):
             uri = self._patiently("export", self.checkpoints.export, step, model)
             self.reporter.checkpoint(Export(step, uri, policy_id, score, interval))
             self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
-        self.checkpoints.complete(step, self.schedule.tokens)
+        self.checkpoints.complete(step, self.schedule.tokens, size)
+
+    def free_engine(self) -> None:
+        """At the end of training. Where that fails the service does it, before the next attempt or when the run is
+        over."""
+        try:
+            self.background.wait(self.policy.unload())
+        except RatchetError as error:
+            log.warning("policy.not_unloaded", policy=self.job.policy, reason=error.message)
 
     def _patiently(self, what: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async def do() -> T:

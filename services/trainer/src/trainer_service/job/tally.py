@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from trainer_service.job.rewarding import Earned
+from trainer_service.job.rewarding import Earned, metric
 
 RUN = 4
 """Tokens of what is counted as a repetition."""
@@ -61,11 +61,6 @@ def components(earned: Sequence[Earned]) -> dict[str, float]:
     return {f"component_{metric(name)}": fmean(one.values[name] for one in earned) for name in earned[0].values}
 
 
-def metric(component: str) -> str:
-    """Its name in those of metrics, where a plug-in's "plugin:x" is "plugin_x"."""
-    return component.replace(":", "_")
-
-
 def of_turns(episodes: Sequence[Turns]) -> dict[str, float]:
     """Of one episode or more."""
     return {
@@ -82,7 +77,7 @@ class Tally:
         self._groups: list[Sequence[Tallied]] = []
         self._waits: list[Waits] = []
 
-    def add(self, group: Sequence[Tallied], waits: "Waits | None" = None) -> None:
+    def add(self, group: Sequence[Tallied], waits: Waits | None = None) -> None:
         """The completions of one prompt, without those that the platform failed."""
         with self._lock:
             self._groups.append(group)

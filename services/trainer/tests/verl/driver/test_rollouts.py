@@ -33,7 +33,7 @@ Build = Callable[..., Rollouts]
 def build(make_groups: Callable[..., Making]) -> Build:
     def rollouts(policy: Policy, environment: Environment, **options: Any) -> Rollouts:
         made = make_groups(policy, environment, **options)
-        return Rollouts(made.session, made.sent, made.groups, PROBLEMS)
+        return Rollouts(made.job, made.background, made.sent, made.groups, PROBLEMS)
 
     return rollouts
 
@@ -148,10 +148,10 @@ def test_a_lost_turn_loses_its_episode(options, build, monkeypatch):
     assert (taken["turns_mean"], taken["first_answers_passed"], taken["verdict_passed"]) == (2, 0, 1)
 
 
-def test_the_queue_has_masks_and_the_rewards_of_each_answer(make_groups):
+async def test_the_queue_has_masks_and_the_rewards_of_each_answer(make_groups):
     measurer = Measurer({"0": 0.25, "10": 0.75})
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")
-    (group,) = made.groups.validate(PROBLEMS[:1], samples=1)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
     fields = fields_of("a", group)
     assert fields["responses"][0].tolist() == [0, 5, 6, 10]
     assert fields["response_mask"][0].tolist() == fields["loss_mask"][0].tolist() == [1, 0, 0, 1]
@@ -174,7 +174,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> dict[str, Prompted]:
 
 def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, put):
     made = make_groups(Policy(), Environment())
-    rollouts = Rollouts(made.session, made.sent, made.groups, PROBLEMS)
+    rollouts = Rollouts(made.job, made.background, made.sent, made.groups, PROBLEMS)
     rollouts.generate_sequences(step_of("a", "b"))
     rollouts.generate_sequences(step_of("c", step=2))  # while step 1 is learned from
     rollouts.wait_made()

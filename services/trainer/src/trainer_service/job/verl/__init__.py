@@ -2,6 +2,7 @@
 
     engine.py       what `job/__main__` calls: connect, train, and what an error of Ray means
     config.py       a job's config as verl's settings; algorithms.py: what each algorithm adds to them
+    environment.py  what every process of the job reads before any config
     metrics.py      verl's metrics under Ratchet's names
     runtime.py      Ray, and verl's config composed; ray_start.py: Ray's own start, wrapped
     driver/         in the process of the job: trainers, data sets, rollouts

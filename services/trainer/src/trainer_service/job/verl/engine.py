@@ -11,7 +11,7 @@ from trainer_service.domain.run import Phase
 from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
-from trainer_service.job.verl.config import environment
+from trainer_service.job.verl.environment import environment
 from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
 
 if TYPE_CHECKING:

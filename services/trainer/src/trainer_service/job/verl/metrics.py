@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 TOKENS = "training/tokens"
+SCORE = "validation/score"
+VALIDATION_TIME = "timing_s/testing"
 
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -37,9 +39,9 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens_mean": ("prompt_length/mean",),
     "groups_filtered": ("training/filter_groups/evicted_samples",),
     "platform_faults": ("training/platform_faults",),
-    "validation_score": ("validation/score",),
-    "validation_score_low": ("validation/score_low",),
-    "validation_score_high": ("validation/score_high",),
+    "validation_score": (SCORE,),
+    "validation_score_low": (f"{SCORE}_low",),
+    "validation_score_high": (f"{SCORE}_high",),
     "validation_problems": ("validation/problems",),
     # Of the base, before the first step.
     "base_score": ("validation/base_score",),
@@ -64,7 +66,7 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "time_overlapped_s": ("timing_s/overlapped",),
     "time_sync_s": ("timing_s/update_weights",),
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
-    "time_validate_s": ("timing_s/testing",),
+    "time_validate_s": (VALIDATION_TIME,),
 }
 
 SFT_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -73,7 +75,7 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
     "learning_rate": ("train/lr",),
     "tokens": ("train/global_tokens",),
     "validation_loss": ("val/loss",),
-    "validation_score": ("validation/score",),
+    "validation_score": (SCORE,),
     "time_step_s": ("timing_s/step",),
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
 }
@@ -90,7 +92,7 @@ DPO_NAMES: Mapping[str, tuple[str, ...]] = {
     "pair_margin": ("train/pair_margin",),
     "chosen_logprob": ("train/chosen_logprob",),
     "rejected_logprob": ("train/rejected_logprob",),
-    "time_validate_s": ("timing_s/testing",),
+    "time_validate_s": (VALIDATION_TIME,),
 }
 
 REWARD_MODEL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -102,7 +104,7 @@ REWARD_MODEL_NAMES: Mapping[str, tuple[str, ...]] = {
     "chosen_score": ("train/chosen_score",),
     "rejected_score": ("train/rejected_score",),
     "validation_pair_margin": ("validation/pair_margin",),
-    "time_validate_s": ("timing_s/testing",),
+    "time_validate_s": (VALIDATION_TIME,),
 }
 
 _LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")

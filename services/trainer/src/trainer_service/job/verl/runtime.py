@@ -16,7 +16,7 @@ from trainer_service.job.config import JobConfig
 from trainer_service.job.record import without_secrets
 from trainer_service.job.session import Session
 from trainer_service.job.verl import ray_start
-from trainer_service.job.verl.config import environment
+from trainer_service.job.verl.environment import environment
 
 log = get_logger(__name__)
 

@@ -2,14 +2,10 @@
 
 from concurrent.futures import Future
 
-from ratchet_kit import logs
-from ratchet_kit.errors import RatchetError
 from trainer_service.job.session import Session
 from trainer_service.job.verl.config import base_is_validated, dpo_overrides
 from trainer_service.job.verl.driver.dpo_trainer import RatchetDpoTrainer
 from trainer_service.job.verl.runtime import compose_config, put_on_record
-
-log = logs.get_logger(__name__)
 
 
 def run(session: Session, loading: Future[None] | None) -> None:
@@ -18,10 +14,5 @@ def run(session: Session, loading: Future[None] | None) -> None:
     config = compose_config("sft_trainer_engine", dpo_overrides(session.job, resume_from))
     put_on_record(session, config)
     RatchetDpoTrainer(config, session, loading, base_is_validated(session.job, resume_from)).fit()
-    if loading is None:
-        return
-    # Otherwise the service unloads it before the next attempt, or when the run is over.
-    try:
-        session.background.wait(session.policy.unload())
-    except RatchetError as error:
-        log.warning("policy.not_unloaded", policy=session.job.policy, reason=error.message)
+    if loading is not None:
+        session.free_engine()

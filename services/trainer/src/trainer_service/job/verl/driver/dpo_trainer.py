@@ -35,7 +35,6 @@ from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_
 from trainer_service.job.verl.rank.weights import gather
 
 REFERENCE_FILE = "reference-log-probs.json"
-VALIDATION_TIME = "timing_s/testing"
 
 
 class RatchetDpoTrainer(PairTrainer):
@@ -64,7 +63,8 @@ class RatchetDpoTrainer(PairTrainer):
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
         self._sent = Sent(push=self._push)
-        self._groups = Groups(self._session, self._sent, Prompting(tokenizer, self.config.data.prompt_form))
+        prompting, its = Prompting(tokenizer, self.config.data.prompt_form), self._session
+        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting)
         self.measure = self._validate
 
     def _build_engine(self) -> None:
@@ -122,13 +122,14 @@ class RatchetDpoTrainer(PairTrainer):
         self._model = model
         self._sent.now(self._push(step), step)
         found = self._measured(step)
-        metrics.add(found.metrics | {VALIDATION_TIME: time.monotonic() - started}, step)
+        metrics.add(found.metrics | {names.VALIDATION_TIME: time.monotonic() - started}, step)
         self.first |= found.components
         return found.interval
 
     def _measured(self, step: int) -> Validated:
         self._session.reporter.phase(Phase.VALIDATING)
-        return validate(self._groups, self._asked.problems, self._session.job, step)
+        validating = validate(self._groups, self._asked.problems, self._session.job, step)
+        return self._session.background.wait(validating)
 
     def _push(self, step: int = 0) -> str:
         """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""

@@ -22,7 +22,7 @@ from trainer_service.job.lengths import left_out
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import ConversationPairDataset
 from trainer_service.job.verl.driver.pair_trainer import PairTrainer
-from trainer_service.job.verl.driver.sft_trainer import SCORE, StepMetrics
+from trainer_service.job.verl.driver.sft_trainer import StepMetrics
 from trainer_service.job.verl.rank.pairs import TOGETHER, conversation_scores, reward_model_loss
 
 _OF_VERL = ("classifier_dropout", "hidden_dropout", "summary_dropout_prob")
@@ -78,10 +78,9 @@ class RewardModelTrainer(PairTrainer):
             of_prompt[pair.as_problem.prompt].append(float(margin > 0))
         values = [fmean(some) for some in of_prompt.values()]
         found = mean_over_problems(values, [""] * len(values), len(margins))
-        measured = {SCORE: found.value, f"{SCORE}_low": found.low, f"{SCORE}_high": found.high}
-        metrics.add(
-            measured | {"validation/pair_margin": fmean(margins), "timing_s/testing": time.monotonic() - started}, step
-        )
+        measured = {names.SCORE: found.value, f"{names.SCORE}_low": found.low, f"{names.SCORE}_high": found.high}
+        measured |= {"validation/pair_margin": fmean(margins), names.VALIDATION_TIME: time.monotonic() - started}
+        metrics.add(measured, step)
         return found
 
     def _scores(self, found: Any, data: Any) -> torch.Tensor:

@@ -8,8 +8,6 @@ from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from ratchet_kit import logs
-from ratchet_kit.errors import RatchetError
 from trainer_service.domain.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.session import Session
@@ -17,8 +15,6 @@ from trainer_service.job.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.job.verl.driver import advantages as advantages  # registers them
 from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
 from trainer_service.job.verl.runtime import compose_config, put_on_record
-
-log = logs.get_logger(__name__)
 
 
 def run(session: Session, loading: Future[None]) -> None:
@@ -44,8 +40,4 @@ def run(session: Session, loading: Future[None]) -> None:
         trainer.fit(trainer.rollouts)
     finally:
         transfer_queue.close()
-    # Otherwise the service unloads it before the next attempt, or when the run is over.
-    try:
-        session.background.wait(session.policy.unload())
-    except RatchetError as error:
-        log.warning("policy.not_unloaded", policy=session.job.policy, reason=error.message)
+    session.free_engine()

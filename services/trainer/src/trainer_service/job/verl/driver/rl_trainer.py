@@ -19,6 +19,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_kit import policy_id
 from ratchet_problems import Problem
 from ratchet_rewards import Combination
 from trainer_service.domain.curriculum import Kind
@@ -78,9 +79,10 @@ class RatchetTrainer(PPOTrainerSync):
         trainer_base.LLMServerManager = NoServers
         super()._setup()
         self._prompting = Prompting(self.tokenizer, self.config.data.prompt_form)
-        self._groups = Groups(self._session, self._sent, self._prompting)
-        self.rollouts = Rollouts(self._session, self._sent, self._groups, self.train_dataset.problems)
-        if self._session.job.algorithm.has_greedy:
+        its = self._session
+        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting)
+        self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
+        if its.job.algorithm.has_greedy:
             compute = trainer_base.compute_advantage_for_multi_trajectories
             baselined = with_baselines(compute, self.rollouts.greedy_of)
             trainer_base.compute_advantage_for_multi_trajectories = baselined
@@ -257,7 +259,8 @@ class RatchetTrainer(PPOTrainerSync):
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
-        found = validate(self._groups, self.val_dataset.problems, self._session.job, self.global_steps)
+        validating = validate(self._groups, self.val_dataset.problems, self._session.job, self.global_steps)
+        found = self._session.background.wait(validating)
         self._components |= found.components
         if self.global_steps == 0:  # the base, before the first step
             self._logged |= found.base_metrics
@@ -287,7 +290,8 @@ class RatchetTrainer(PPOTrainerSync):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)
             self._session.record.samples(step, made.shown(self._prompting.text))
             model = self._session.checkpoints.folder(step) / "actor" / "huggingface"
-            self._session.keep(step, model, self._sent.policy_id, score, interval)
+            # What the engine was sent is rounded to its precision; what is exported is not.
+            self._session.keep(step, model, policy_id.of_folder(model), score, interval)
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
 

@@ -13,12 +13,13 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_problems import Problem
+from trainer_service.job.background import Background
+from trainer_service.job.config import JobConfig
 from trainer_service.job.curriculum import Evidence
 from trainer_service.job.groups import Draw, Groups
 from trainer_service.job.made import Made, Prompted
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
-from trainer_service.job.session import Session
 from trainer_service.job.verl.driver import transfer
 
 
@@ -30,10 +31,12 @@ class Rollouts:
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
     """
 
-    def __init__(self, session: Session, sent: Sent, groups: Groups, problems: Sequence[Problem]) -> None:
-        self._spec = session.job.spec
-        self._algorithm = session.job.algorithm
-        self._background = session.background
+    def __init__(
+        self, job: JobConfig, background: Background, sent: Sent, groups: Groups, problems: Sequence[Problem]
+    ) -> None:
+        self._spec = job.spec
+        self._algorithm = job.algorithm
+        self._background = background
         self._sent = sent
         self._groups = groups
         self._problems = problems

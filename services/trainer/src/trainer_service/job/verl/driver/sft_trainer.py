@@ -29,7 +29,6 @@ from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 
 VALIDATION_LOSS = "val/loss"
-SCORE = "validation/score"
 CHECKPOINT_TIME = "timing_s/save_checkpoint"
 STEP_TIME = "timing_s/step"
 TOKENS = "train/global_tokens"
@@ -49,7 +48,7 @@ class StepMetrics:
         data = {name: _number(value) for name, value in data.items()}
         if VALIDATION_LOSS in data:
             # A loss is better when it is lower; a score, when it is higher.
-            data = data | {SCORE: -data[VALIDATION_LOSS]}
+            data = data | {names.SCORE: -data[VALIDATION_LOSS]}
         else:
             data = data | {STEP_TIME: time.monotonic() - self._since}
             self._spend(step, int(data[TOKENS]))
@@ -129,7 +128,7 @@ class StepEnd:
         measured[TOKENS_SO_FAR] = session.schedule.tokens
         session.reporter.step(step, measured, identity, platform_faults=0)
         if saved:
-            session.keep(step, model, identity, values.get(SCORE), interval)
+            session.keep(step, model, identity, values.get(names.SCORE), interval)
         session.end_step(step)
         session.reporter.phase(Phase.UPDATING)
         self._metrics().next_step()

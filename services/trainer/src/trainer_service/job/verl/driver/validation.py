@@ -11,8 +11,8 @@ from trainer_service.job.faults import check_faults
 from trainer_service.job.groups import Groups
 from trainer_service.job.tally import components, of_turns
 from trainer_service.job.validated import interval
+from trainer_service.job.verl.metrics import SCORE
 
-SCORE = "validation/score"
 BASE_SCORE = "validation/base_score"
 PROBLEMS = "validation/problems"
 
@@ -39,13 +39,12 @@ class Validated:
         return {name: self.score} | ({f"{name}_low": sure.low, f"{name}_high": sure.high} if sure else {})
 
 
-def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
+async def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
     """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
-    made = groups.validate(problems, job.validation_samples, step)
+    made = await groups.validate(problems, step)
     samples = [sample for group in made for sample in group.samples]
     earned = [sample.earned for sample in samples]
-    expected = len(made) * job.validation_samples
-    check_faults(step, expected - len(earned), expected, job.max_fault_share, groups.last_fault)
+    check_faults(step, len(made) - len(earned), len(made), job.max_fault_share, groups.last_fault)
     scores = [[sample.earned.score for sample in group.samples] for group in made]
     of = "base" if step == 0 else "validation"
     turns = [sample.turns for sample in samples if sample.turns]

@@ -33,6 +33,7 @@ def apply() -> None:
     padding_counted()
     head_gathered_with_its_model()
     linear_learning_rate()
+    learning_rate_of_its_step()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
@@ -192,6 +193,17 @@ def linear_learning_rate() -> None:
         return LambdaLR(optimizer, of_step)
 
     transformer_impl.FSDPEngine._build_lr_scheduler = _build_lr_scheduler
+
+
+def learning_rate_of_its_step() -> None:
+    """verl reports with a step the rate that the next one will have (workers/engine/fsdp/transformer_impl.py:836)."""
+
+    def lr_scheduler_step(self: Any) -> float:
+        rate: float = self.lr_scheduler.get_last_lr()[0]
+        self.lr_scheduler.step()
+        return rate
+
+    transformer_impl.FSDPEngine.lr_scheduler_step = lr_scheduler_step
 
 
 def unpinned_offload() -> None:

@@ -1,0 +1,159 @@
+"""Problems, pairs, how they are put, and a curriculum over them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ratchet_environments import EnvironmentSpec
+from ratchet_kit.names import VersionRef
+from ratchet_rewards import Reward
+from trainer_service.domain.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.defaults import complete
+from trainer_service.domain.plugins import Plugin, PluginKind
+from trainer_service.domain.ports import FoundSet
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
+
+from .faults import FOUND, LIMITS, STARTER_1, named
+
+
+def test_problems_that_nothing_can_be_learned_from_are_named(make_spec: Any) -> None:
+    faults = tuple(f"p/{number}: tests[0].check: never calls the program" for number in range(7))
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 1000, faults=faults))
+    [said] = named(make_spec(), found=found).items()
+    assert said[0] == "spec.problems.name"
+    assert said[1].startswith("holds problems that nothing can be learned from: p/0: tests[0].check: never calls the")
+    assert said[1].endswith("p/4: tests[0].check: never calls the program; and 2 more")
+    assert named(make_spec(algorithm="sft"), found=found) == {}
+
+
+def test_the_base_decides_the_form_of_prompts_unless_the_spec_does(make_spec: Any) -> None:
+    bare = replace(FOUND, base=replace(FOUND.base, has_chat_template=False))
+    assert complete(make_spec(), FOUND, LIMITS).prompt_form == "chat"
+    assert complete(make_spec(), bare, LIMITS).prompt_form == "completion"
+    assert complete(make_spec(prompt_form="completion"), FOUND, LIMITS).prompt_form == "completion"
+    assert named(make_spec(), found=bare) == named(make_spec(prompt_form="completion")) == {}
+
+
+def test_a_chat_without_a_chat_template_is_refused(make_spec: Any) -> None:
+    bare = replace(FOUND, base=replace(FOUND.base, has_chat_template=False))
+    assert named(make_spec(prompt_form="chat"), found=bare) == {
+        "spec.prompt_form": "must be COMPLETION, or absent: the base has no chat template"
+    }
+    assert "CHAT, COMPLETION" in named(make_spec(prompt_form="9"))["spec.prompt_form"]
+
+
+KINDS = tuple(Kind(1 + place % 4, ("lists",) if place < 20 else ()) for place in range(100))
+OF_KINDS = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 100, kinds=KINDS))
+
+
+def test_a_curriculum_draws_a_share_alike_unless_groups_tell_nothing(make_spec: Any) -> None:
+    shares = {
+        algorithm: complete(make_spec(algorithm=algorithm, curriculum=Curriculum()), FOUND, LIMITS).curriculum
+        for algorithm in ("grpo", "ppo")
+    }
+    assert shares == {"grpo": Curriculum(0.1), "ppo": Curriculum(1.0)}
+    staged = Curriculum(stages=(Stage(max_difficulty=2, tags=("lists",), steps=3), Stage(pass_rate=0.5), Stage()))
+    few = Hyperparameters(batch_size=8)
+    assert named(make_spec(curriculum=staged, hyperparameters=few), found=OF_KINDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "fields"),
+    [
+        (Curriculum(0.0), {"exploration"}),
+        (Curriculum(1.5), {"exploration"}),
+        (Curriculum(stages=(Stage(),)), set()),
+        (Curriculum(stages=(Stage(), Stage())), {"stages[0].steps"}),
+        (Curriculum(stages=(Stage(steps=2), Stage(steps=2))), {"stages[1].steps"}),
+        (Curriculum(stages=(Stage(steps=2), Stage(pass_rate=0.5))), {"stages[1].pass_rate"}),
+        (Curriculum(stages=(Stage(pass_rate=1.5), Stage())), {"stages[0].pass_rate"}),
+        (Curriculum(stages=(Stage(steps=10), Stage())), {"stages"}),
+        (Curriculum(stages=(Stage(min_difficulty=5),)), {"stages[0].min_difficulty"}),
+        (Curriculum(stages=(Stage(min_difficulty=3, max_difficulty=2),)), {"stages[0].max_difficulty"}),
+        (Curriculum(stages=(Stage(tags=("graphs",)),)), {"stages[0].tags"}),
+    ],
+)
+def test_what_a_curriculum_cannot_be_is_named(curriculum: Curriculum, fields: set[str], make_spec: Any) -> None:
+    spec = make_spec(curriculum=curriculum, steps=10)
+    assert set(named(spec, found=OF_KINDS)) == {f"spec.curriculum.{field}" for field in fields}
+
+
+def test_a_stage_without_problems_says_what_there_are(make_spec: Any) -> None:
+    spec = make_spec(curriculum=Curriculum(stages=(Stage(min_difficulty=4, max_difficulty=5, tags=("text",)),)))
+    assert named(spec, found=OF_KINDS)["spec.curriculum.stages[0].tags"] == (
+        "must select 16 problems or more, a step's, not 0: of difficulties there are 25 of 1, 25 of 2, 25 of 3, 25 of"
+        " 4; of tags lists"
+    )
+
+
+def test_a_curriculum_is_for_those_that_draw_problems(make_spec: Any) -> None:
+    for algorithm in ("sft", "dpo"):
+        said = named(make_spec(algorithm=algorithm, curriculum=Curriculum()))["spec.curriculum"]
+        assert said == f"must be absent: {algorithm.upper()} goes through its data in passes"
+    assert set(named(make_spec(algorithm="ppo", curriculum=Curriculum(0.5)))) == {"spec.curriculum.exploration"}
+    own = Plugin(PluginKind.SAMPLER, "easy_first")
+    assert "spec.curriculum" in named(make_spec(curriculum=Curriculum(), plugins=(own,)))
+
+
+def test_dpo_has_pairs_and_nothing_else_has(make_spec: Any) -> None:
+    pairs = ProblemSetRef("pairs.jsonl")
+    assert set(named(make_spec(pairs=pairs))) == {"spec.pairs"}
+    both = make_spec(algorithm="dpo", problems=ProblemSetRef("composed/train"))
+    assert set(named(both)) == {"spec.problems"}
+    few = replace(FOUND, pairs=FoundSet(pairs, 31))
+    assert named(make_spec(algorithm="dpo"), found=few) == {
+        "spec.pairs.name": "must hold more pairs: it has 31, and batch_size is 32"
+    }
+    beta = make_spec(hyperparameters=Hyperparameters(dpo_beta=0.1))
+    assert named(beta)["spec.hyperparameters.dpo_beta"] == "must be absent: GRPO has no use for it"
+    none = make_spec(algorithm="dpo", hyperparameters=Hyperparameters(dpo_beta=0.0))
+    assert set(named(none)) == {"spec.hyperparameters.dpo_beta"}
+
+
+def test_pairs_are_put_as_they_were_written(make_spec: Any) -> None:
+    asked = replace(FOUND, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100, form="chat"))
+    assert named(make_spec(algorithm="dpo"), found=asked) == {}
+    assert (
+        "the pairs are conversations"
+        in named(make_spec(algorithm="dpo", prompt_form="completion"), found=asked)["spec.prompt_form"]
+    )
+    bare = replace(FOUND.base, has_chat_template=False) if FOUND.base else None
+    assert set(named(make_spec(algorithm="dpo"), found=replace(asked, base=bare))) == {"spec.pairs.name"}
+    texts = replace(FOUND, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100, form="completion"))
+    assert named(make_spec(algorithm="dpo"), found=texts) == {}
+    assert set(named(make_spec(algorithm="dpo", prompt_form="chat"), found=texts)) == {"spec.prompt_form"}
+    either = replace(FOUND, base=bare, pairs=FoundSet(ProblemSetRef("pairs.jsonl"), 100))
+    assert named(make_spec(algorithm="dpo"), found=either) == {}
+
+
+def pairs(digest: str) -> FoundSet:
+    return FoundSet(ProblemSetRef(f"{digest}.jsonl", digest=digest), 100)
+
+
+def test_a_reward_model_learns_and_is_validated_on_pairs(make_spec: Any) -> None:
+    found = replace(FOUND, pairs=pairs("p"), validation_pairs=pairs("v"))
+    spec = make_spec(algorithm="reward_model", validation_pairs=ProblemSetRef("v.jsonl"), output_model="judge")
+    assert named(spec, found=found) == {}
+    assert complete(spec, found, LIMITS).validation_pairs == ProblemSetRef("v.jsonl", digest="v")
+    assert named(spec, found=replace(found, validation_pairs=pairs("p"))).keys() == {"spec.validation_pairs.name"}
+    wrong = replace(
+        spec,
+        base=VersionRef("starter", 1),
+        problems=ProblemSetRef("composed/train"),
+        validation_problems=ProblemSetRef("composed/validation"),
+        reward=Reward("tests_passed"),
+        environment=EnvironmentSpec("edits"),
+        output_model="starter",
+        hyperparameters=Hyperparameters(dpo_beta=0.1),
+    )
+    assert named(wrong, found=replace(found, base=replace(STARTER_1, has_chat_template=False))).keys() == {
+        "spec.base",
+        "spec.problems",
+        "spec.validation_problems",
+        "spec.reward.name",
+        "spec.environment",
+        "spec.output_model",
+        "spec.hyperparameters.dpo_beta",
+    }
+    assert named(make_spec(validation_pairs=ProblemSetRef("v.jsonl"))).keys() == {"spec.validation_pairs"}

@@ -1,0 +1,117 @@
+"""Hyperparameters: each, beside the others, and beside what the references lead to."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.ports import FoundSet
+from trainer_service.domain.references import Found
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+
+from .faults import FOUND, named
+
+
+def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -> Found:
+    return replace(
+        FOUND,
+        problems=FoundSet(ProblemSetRef("composed/train"), problems),
+        validation_problems=FoundSet(validation, validation_size),
+    )
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "field"),
+    [
+        (Hyperparameters(group_size=1), "group_size"),
+        (Hyperparameters(batch_size=3, group_size=3), "batch_size"),  # 9 sequences, 2 ranks
+        (Hyperparameters(batch_size=16, mini_batch_size=5), "mini_batch_size"),
+        (Hyperparameters(batch_size=2, mini_batch_size=1, group_size=3), "mini_batch_size"),  # 3 sequences, 2 ranks
+        (Hyperparameters(micro_batch_tokens=7), "micro_batch_tokens"),
+        (Hyperparameters(batch_size=0), "batch_size"),
+        (Hyperparameters(mini_batch_size=0), "mini_batch_size"),
+        (Hyperparameters(micro_batch_size=0), "micro_batch_size"),
+        (Hyperparameters(batch_size=65_536), "batch_size"),
+        (Hyperparameters(learning_rate=0.0), "learning_rate"),
+        (Hyperparameters(learning_rate=float("nan")), "learning_rate"),
+        (Hyperparameters(temperature=-1.0), "temperature"),
+        (Hyperparameters(clip_low=1.5), "clip_low"),
+        (Hyperparameters(kl_coefficient=-0.1), "kl_coefficient"),
+        (Hyperparameters(gamma=1.1), "gamma"),
+        (Hyperparameters(warmup_steps=-1), "warmup_steps"),
+        (Hyperparameters(max_response_tokens=200_000), "max_response_tokens"),
+        (Hyperparameters(critic_learning_rate=1e-3), "critic_learning_rate"),  # GRPO has no critic
+        (Hyperparameters(learning_rate_schedule="9"), "learning_rate_schedule"),
+        (Hyperparameters(learning_rate_schedule="cosine", learning_rate_end_ratio=2.0), "learning_rate_end_ratio"),
+        (Hyperparameters(learning_rate_end_ratio=0.1), "learning_rate_end_ratio"),  # the schedule is constant
+        (Hyperparameters(temperature_end=0.0), "temperature_end"),
+        (Hyperparameters(kl_in_reward=True), "kl_in_reward"),  # kl_coefficient is 0
+        (Hyperparameters(overlong_penalty=-0.5), "overlong_penalty"),
+        (Hyperparameters(overlong_penalty=0.5, overlong_buffer=0.0), "overlong_buffer"),
+        (Hyperparameters(overlong_buffer=0.5), "overlong_buffer"),  # nothing is punished
+        (Hyperparameters(max_staleness=2), "max_staleness"),
+        (Hyperparameters(max_staleness=-1), "max_staleness"),
+    ],
+)
+def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:
+    spec = make_spec(hyperparameters=hyperparameters, resources=Resources(accelerators_per_node=2))
+    assert set(named(spec)) == {f"spec.hyperparameters.{field}"}
+
+
+@pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])
+def test_every_algorithm_of_rewards_may_learn_beside_generation(algorithm: str, make_spec: Any) -> None:
+    assert named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(max_staleness=1))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"validate_every": 1}, "must be 0: validate_every is 1, and nothing is made ahead over a checkpoint"),
+        ({"checkpoint_every": 1}, "must be 0: checkpoint_every is 1, and nothing is made ahead over a checkpoint"),
+        ({"steps": 1}, "must be 0: there is one step, and nothing to be made ahead"),
+    ],
+)
+def test_where_nothing_could_be_made_ahead_staleness_is_refused(changes: Any, reason: str, make_spec: Any) -> None:
+    spec = make_spec(hyperparameters=Hyperparameters(max_staleness=1), **changes)
+    assert named(spec) == {"spec.hyperparameters.max_staleness": reason}
+    assert named(replace(spec, hyperparameters=Hyperparameters(max_staleness=0))) == {}
+
+
+def test_stale_samples_are_not_learned_from_unweighed(make_spec: Any) -> None:
+    unweighed = ("algorithm.rollout_correction.rollout_is=null",)
+    spec = make_spec(hyperparameters=Hyperparameters(max_staleness=1), verl_overrides=unweighed)
+    assert set(named(spec)) == {"spec.verl_overrides[0]"}
+    assert named(replace(spec, hyperparameters=Hyperparameters())) == {}
+
+
+def test_examples_are_never_stale(make_spec: Any) -> None:
+    spec = make_spec(algorithm="sft", hyperparameters=Hyperparameters(max_staleness=1))
+    assert set(named(spec)) == {"spec.hyperparameters.max_staleness"}
+
+
+@pytest.mark.parametrize("algorithm", ["rloo", "dapo"])
+def test_a_group_of_one_has_no_baseline(algorithm: str, make_spec: Any) -> None:
+    assert named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(group_size=1)))
+    assert not named(make_spec(algorithm="ppo", hyperparameters=Hyperparameters(group_size=1)))
+
+
+def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:
+    too_long = make_spec(hyperparameters=Hyperparameters(max_prompt_tokens=64, max_response_tokens=256))
+    assert named(too_long)["spec.hyperparameters.max_response_tokens"].endswith("320 tokens, and there is room for 300")
+    assert named(too_long, found=Found()) == {}
+
+
+def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
+    validation = ProblemSetRef("composed/validation", limit=1)
+    assert set(named(make_spec(), found=found_sets(15, validation, 1))) == {"spec.problems.name"}
+    few = make_spec(algorithm="sft", validation_problems=validation, resources=Resources(accelerators_per_node=2))
+    assert set(named(few, found=found_sets(1000, validation, 1))) == {"spec.validation_problems.limit"}
+    assert named(few, found=found_sets(1000, validation, 2)) == {}
+
+
+def test_a_pass_holds_a_pair(make_spec: Any) -> None:
+    short = Hyperparameters(max_prompt_tokens=100, max_response_tokens=50, micro_batch_tokens=299)
+    fault = named(make_spec(algorithm="dpo", hyperparameters=short))["spec.hyperparameters.micro_batch_tokens"]
+    assert fault == "must be 300 or more, the tokens of the longest pair"
+    assert named(make_spec(algorithm="dpo", hyperparameters=replace(short, micro_batch_tokens=300))) == {}

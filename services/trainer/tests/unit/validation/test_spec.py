@@ -1,0 +1,129 @@
+"""A spec as a whole: names, steps, resources, thresholds, plug-ins; and that the defaults are as they should be."""
+
+from typing import Any
+
+import pytest
+
+from ratchet_rewards import Reward
+from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import Plugin, PluginKind
+from trainer_service.domain.spec import ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.thresholds import Thresholds
+
+from .faults import named
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, make_spec: Any) -> None:
+    assert named(make_spec(algorithm=algorithm, resources=Resources(accelerators_per_node=ranks))) == {}
+
+
+def test_thresholds_are_within_what_they_measure(make_spec: Any) -> None:
+    off = Thresholds(**dict.fromkeys(Thresholds.__dataclass_fields__, 0.0))
+    assert named(make_spec(thresholds=off)) == {}
+    wrong = Thresholds(kl_limit=-1, tampered_share=2, collapse_confidence=1, length_drift=0.5)
+    assert set(named(make_spec(thresholds=wrong))) == {
+        "spec.thresholds.kl_limit",
+        "spec.thresholds.tampered_share",
+        "spec.thresholds.collapse_confidence",
+        "spec.thresholds.length_drift",
+    }
+
+
+def test_every_fault_is_named_at_once(make_spec: Any) -> None:
+    spec = RunSpec(
+        base=None,
+        algorithm="99",
+        problems=ProblemSetRef("basics"),
+        steps=0,
+        reward=Reward("loudest"),
+        resources=Resources(nodes=2, accelerators_per_node=8, device="tpu"),
+        seed=-1,
+        loggers=("console", "paper", "console"),
+        output_model="Not A Name",
+        priority="7",
+        verl_overrides=("no equals sign", "trainer.save_freq=2"),
+        validate_every=0,
+        checkpoint_every=-1,
+        max_tokens=0,
+    )
+    assert set(named(spec)) == {
+        "spec.algorithm",
+        "spec.steps",
+        "spec.reward.name",
+        "spec.resources.nodes",
+        "spec.resources.accelerators_per_node",
+        "spec.resources.device",
+        "spec.seed",
+        "spec.loggers[1]",
+        "spec.loggers[2]",
+        "spec.output_model",
+        "spec.priority",
+        "spec.verl_overrides[0]",
+        "spec.verl_overrides[1]",
+        "spec.validate_every",
+        "spec.checkpoint_every",
+        "spec.max_tokens",
+    }
+
+
+def test_of_many_loggers_few_are_looked_at(make_spec: Any) -> None:
+    faults = named(make_spec(loggers=("console",) * 100_000))
+    assert "spec.loggers" in faults
+    assert len(faults) < 10
+
+
+def test_what_an_algorithm_is_by_no_plugin_takes_the_place_of(make_spec: Any) -> None:
+    def at_fault(algorithm: str, kind: PluginKind) -> bool:
+        return "spec.plugins[0].kind" in named(make_spec(algorithm=algorithm, plugins=(Plugin(kind, "own"),)))
+
+    assert [at_fault("gspo", PluginKind.LOSS), at_fault("cispo", PluginKind.LOSS)] == [True, True]
+    assert [at_fault("remax", PluginKind.ADVANTAGE), at_fault("remax", PluginKind.LOSS)] == [True, False]
+    assert [at_fault("dr_grpo", PluginKind.LOSS), at_fault("gspo", PluginKind.ADVANTAGE)] == [False, False]
+
+
+def test_a_cluster_decides_itself_how_many_accelerators_it_has(make_spec: Any) -> None:
+    spec = make_spec(resources=Resources(nodes=2, accelerators_per_node=8))
+    assert named(spec, Limits(accelerators=None, devices=("cuda",))) == {}
+    assert len(named(spec, Limits(accelerators=2))) == 2
+
+
+@pytest.mark.parametrize(
+    ("resources", "field"),
+    [
+        (Resources(nodes=0), "nodes"),
+        (Resources(accelerators_per_node=0), "accelerators_per_node"),
+        (Resources(nodes=-1, accelerators_per_node=-1), "nodes"),
+        (Resources(device="cuda"), "device"),
+    ],
+)
+def test_resources_at_fault_are_named(resources: Resources, field: str, make_spec: Any) -> None:
+    assert f"spec.resources.{field}" in named(make_spec(resources=resources))
+
+
+def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
+    spec = make_spec(algorithm="dpo", verl_overrides=("trainer.balance_batch=true", "engine.param_offload=true"))
+    assert set(named(spec)) == {"spec.verl_overrides[0]"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"profile_steps": (0,)}, "spec.profile_steps[0]"),
+        ({"profile_steps": (1, 5)}, "spec.profile_steps[1]"),
+        ({"profile_steps": tuple(range(1, 12)), "steps": 20}, "spec.profile_steps"),
+        ({"profile_steps": (1,), "algorithm": "sft"}, "spec.profile_steps"),
+        ({"experiment": "../up"}, "spec.experiment"),
+        ({"experiment": "a/b"}, "spec.experiment"),
+    ],
+)
+def test_what_is_traced_and_where_it_is_shown_is_checked(changes: Any, field: str, make_spec: Any) -> None:
+    assert field in named(make_spec(**changes))
+
+
+def test_steps_may_be_traced_and_an_experiment_has_a_name(make_spec: Any) -> None:
+    assert not {"spec.profile_steps", "spec.experiment"} & set(
+        named(make_spec(profile_steps=(2, 3), experiment="a b-1"))
+    )

@@ -1,0 +1,144 @@
+"""RL for real: verl on a local Ray, vLLM behind rollout-service, programs in sandbox-service. Minutes."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet_environments import EnvironmentSpec
+from ratchet_kit import policy_id
+from trainer_service.domain.spec import Hyperparameters, Resources
+from trainer_service.job import plugins
+
+from .world import PATIENCE, RUNS_JOBS, World
+
+pytestmark = RUNS_JOBS
+
+
+@pytest.mark.timeout(900)  # three jobs
+@pytest.mark.parametrize("max_staleness", [0, 1])
+async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
+    world: World, run_spec: Any, max_staleness: int
+) -> None:
+    changing = Hyperparameters(temperature_end=0.7, learning_rate_schedule="linear", max_staleness=max_staleness)
+    spec, reports = run_spec(hyperparameters=changing), world.reports
+    # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
+    await world.kill(world.job(spec), after=3)
+    await world.finish(world.job(spec))
+
+    assert sorted(reports.steps) == [1, 2, 3, 4]
+    assert reports.attempts() == [1, 1, 2, 2]
+    assert sorted(reports.checkpoints) == [2, 4]
+    for checkpoint in reports.checkpoints.values():
+        # The export is the very weights that generated, sampled with and were validated.
+        assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
+        assert checkpoint.policy_id == reports.steps[checkpoint.step].policy_id
+        assert checkpoint.validation.low <= checkpoint.validation_score <= checkpoint.validation.high
+    # Nothing is made ahead over the checkpoint of step 2.
+    assert reports.measured("staleness_mean") == [0, max_staleness, 0, max_staleness]
+    for number, step in reports.steps.items():
+        if number in (1, 3):
+            assert step.metrics["logprob_diff_mean"] < 1e-3
+        if max_staleness:
+            assert step.metrics["importance_mean"] == pytest.approx(1, abs=1e-4 if number in (1, 3) else 0.1)
+            assert ("time_overlapped_s" in step.metrics) == (number in (2, 4))
+        assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
+    assert reports.measured("temperature") == pytest.approx([1, 0.9, 0.8, 0.7])
+    rate = spec.hyperparameters.learning_rate
+    assert reports.measured("learning_rate") == pytest.approx([share * rate for share in (1, 0.75, 0.5, 0.25)])
+    assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
+    base = reports.steps[1].metrics
+    assert base["base_score_low"] <= base["base_score"] <= base["base_score_high"]
+    validated = reports.steps[4].metrics
+    assert validated["validation_problems"] == 8
+    assert 0 <= validated["validation_score_low"] < validated["validation_score_high"] <= 1
+    assert reports.faults == 0
+    assert reports.phases[:5] == ["LOADING_MODEL", "LOADING_POLICY", "VALIDATING", "GENERATING", "UPDATING"]
+    assert {"SAVING", "VALIDATING"} <= set(reports.phases)
+
+    made, scores = reports.policy_ids(), reports.scores()
+    reports.forget()
+    await world.finish(world.job(spec, name="whole"))
+    assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # two jobs
+@pytest.mark.parametrize("algorithm", ["grpo", "dapo_steps"])
+async def test_episodes_of_several_answers(algorithm: str, world: World, run_spec: Any) -> None:
+    """What is learned from are the tokens that were sampled, at their places: else the engine and the trainer would
+    disagree about them."""
+    long = Hyperparameters(max_response_tokens=192)
+    spec = run_spec(algorithm, long, steps=3, environment=EnvironmentSpec("edits"))
+    reports = world.reports
+    await world.finish(world.job(spec))
+    assert sorted(reports.steps) == [1, 2, 3]
+    for step in reports.steps.values():
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+        assert step.metrics["logprob_diff_max"] < 0.05
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert 0 <= step.metrics["first_answers_passed"] <= step.metrics["verdict_passed"] + 0.5
+        assert step.metrics["response_tokens_max"] <= 192
+    assert reports.faults == 0
+    assert 1 < reports.steps[3].metrics["validation_turns_mean"] <= 3
+    assert all(policy_id.of_folder(Path(one.uri)) == one.policy_id for one in reports.checkpoints.values())
+    made, scores = reports.policy_ids(), reports.scores()
+    reports.forget()
+    await world.finish(world.job(spec, name="again"))
+    if algorithm == "grpo":  # dynamic sampling draws as many prompts as end first
+        assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:
+    penalised, two = Hyperparameters(kl_coefficient=0.01), Resources(accelerators_per_node=2)
+    await world.finish(world.job(run_spec("ppo", penalised, steps=2, resources=two)))
+    assert sorted(world.reports.steps) == [1, 2]
+    assert "value_loss" in world.reports.steps[2].metrics
+
+
+async def test_in_bfloat16_as_on_gpus(world: World, run_spec: Any) -> None:
+    await world.finish(world.job(run_spec(steps=1), dtype="bfloat16"))
+    assert sorted(world.reports.steps) == [1]
+    [checkpoint] = world.reports.checkpoints.values()
+    assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
+
+
+async def test_a_sampler_and_a_loss_of_ones_own_train(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_plugin("sampler", "easy_first")
+    site = str(install_plugin("loss", "unclipped"))
+    monkeypatch.syspath_prepend(site)
+    spec = run_spec(steps=3, validate_every=None, plugins=tuple(plugins.installed()))
+    assert [plugin.name for plugin in spec.plugins] == ["easy_first", "unclipped"]
+    await world.finish(world.job(spec), PYTHONPATH=site)
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    assert world.reports.measured("plugin_unclipped_ratio") == pytest.approx([1.0] * 3)  # learned from once
+
+
+async def test_an_environment_of_ones_own_trains(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = str(install_plugin("environment", "hints"))
+    monkeypatch.syspath_prepend(site)
+    (plugin,) = plugins.installed()
+    hints, long = EnvironmentSpec("plugin:hints", 3, plugin.digest), Hyperparameters(max_response_tokens=192)
+    spec = run_spec(hyperparameters=long, steps=2, validate_every=None, environment=hints)
+    await world.finish(world.job(spec), PYTHONPATH=site)
+    assert sorted(world.reports.steps) == [1, 2]
+    for step in world.reports.steps.values():
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+    assert world.reports.faults == 0
+    (samples,) = (world.folder / "run").rglob("step-2.json")
+    assert "tests fail." in samples.read_text()  # what it told
+
+
+async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:
+    world.reports.cancelled = True
+    async with world.running(world.job(run_spec())) as job:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            assert await job.wait() == 0
+    assert sorted(world.reports.steps) == [1]
+    assert world.reports.ending is None
