@@ -11,10 +11,11 @@ from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
-from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.episodes import Complete, Played, Player
+from trainer_service.job.faults import check_faults
 from trainer_service.job.prompting import Prompting, Put
 from trainer_service.job.rewarding import Earned
 from trainer_service.job.seeds import group_seed
@@ -87,8 +88,9 @@ class Groups:
         most = session.job.spec.hyperparameters.max_response_tokens or 0
         self._player = Player(session.environment, prompting, most)
         self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
-        self.last_fault = ""
-        """Why the platform failed a sample; empty where it failed none."""
+        self._reporter = session.reporter
+        self.last_fault: RatchetError | None = None
+        """Why a sample was lost; None where none was."""
 
     def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
         """`samples` completions of each problem, made by the weights now sent, which are those of `step`: at the
@@ -104,6 +106,10 @@ class Groups:
             return await asyncio.gather(*map(self.make, draws))
 
         return self._background.wait(all_groups())
+
+    def check_faults(self, step: int, lost: int, expected: int) -> None:
+        """Raises what ends the attempt, where too many of the `expected` samples of a step were lost."""
+        check_faults(step, lost, expected, self._job.max_fault_share, self.last_fault, self._reporter.has_stepped)
 
     async def make(self, draw: Draw) -> Group:
         """Raises what is no fault of the platform with one sample: its weights are others', it is away for too long."""
@@ -136,7 +142,7 @@ class Groups:
         try:
             return await self._player.play(complete, put, first, sampling)
         except (Unavailable, InvalidArgument) as error:
-            self.last_fault = error.message
+            self.last_fault = error
             return None
 
     async def _earn(self, draw: Draw, played: Sequence[Played]) -> Sequence[Sample | None]:
@@ -146,11 +152,11 @@ class Groups:
         try:
             of_all = iter(await self._rewarding.of_group(draw.problem, graded, draw.step))
         except (Unavailable, InvalidArgument) as error:
-            self.last_fault = error.message
+            self.last_fault = error
             return [None] * len(played)
         earned = [[next(of_all) for _ in some] for some in judged]
         if any(None in some for some in earned):
-            self.last_fault = f"{draw.problem.id}: a reward must be a finite number"
+            self.last_fault = InvalidArgument(f"{draw.problem.id}: a reward must be a finite number")
         return [self._sample(*both) for both in zip(played, earned, strict=True)]
 
     def _sample(self, played: Played, earned: Sequence[Earned | None]) -> Sample | None:

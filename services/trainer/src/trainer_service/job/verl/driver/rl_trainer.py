@@ -26,7 +26,7 @@ from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
 from trainer_service.job.curriculum import Draws
-from trainer_service.job.faults import check_data, check_faults, check_probabilities
+from trainer_service.job.faults import check_data, check_probabilities
 from trainer_service.job.groups import Groups
 from trainer_service.job.lengths import left_out
 from trainer_service.job.made import Made
@@ -201,9 +201,7 @@ class RatchetTrainer(PPOTrainerSync):
         """Before anything is computed on the samples: are they enough?"""
         assert isinstance(self._state, Generating)
         self._session.reporter.phase(Phase.UPDATING)
-        job, lost = self._session.job, metrics[FAULTS]
-        expected = job.spec.hyperparameters.samples
-        check_faults(self.global_steps, lost, expected, job.max_fault_share, self._groups.last_fault)
+        self._groups.check_faults(self.global_steps, metrics[FAULTS], self._session.job.spec.hyperparameters.samples)
         metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
         if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
             # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
