@@ -12,6 +12,7 @@ from trainer_service.adapters.memory import MemoryPlugins
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.job import problems
 
 NONE = MemoryPlugins()
 PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
