@@ -138,9 +138,7 @@ async def test_what_a_plugin_can_not_give_is_refused_with_the_reason(
         await given.look_up(ProblemSetRef(name))
 
 
-async def test_of_an_endless_one_the_limit_is_taken(
-    given: LibraryProblemSets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_an_endless_one_the_limit_is_taken(given: LibraryProblemSets, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await given.look_up(ProblemSetRef("plugin:mine/endless", limit=4))).size == 4
     monkeypatch.setattr(problems, "MOST", 20)
     with pytest.raises(InvalidArgument, match=r"the dataset mine gives more than 20 problems: say how many, .* limit:"):

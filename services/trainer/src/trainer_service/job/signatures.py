@@ -100,13 +100,16 @@ def _signature(tree: ast.Module, name: str) -> inspect.Signature | None:
 
 def _parameters(given: ast.arguments) -> list[inspect.Parameter]:
     kinds = inspect.Parameter
-    placed = [(one.arg, kinds.POSITIONAL_ONLY) for one in given.posonlyargs]
-    placed += [(one.arg, kinds.POSITIONAL_OR_KEYWORD) for one in given.args]
+    placed = [one.arg for one in (*given.posonlyargs, *given.args)]
     needed = len(placed) - len(given.defaults)
     empty = inspect.Parameter.empty
     made = [
-        inspect.Parameter(name, kind, default=empty if place < needed else None)
-        for place, (name, kind) in enumerate(placed)
+        inspect.Parameter(
+            name,
+            kinds.POSITIONAL_ONLY if place < len(given.posonlyargs) else kinds.POSITIONAL_OR_KEYWORD,
+            default=empty if place < needed else None,
+        )
+        for place, name in enumerate(placed)
     ]
     if given.vararg:
         made.append(inspect.Parameter(given.vararg.arg, kinds.VAR_POSITIONAL))
