@@ -37,6 +37,9 @@ def test_a_file_is_a_reward_of_ones_own(tmp_path: Path) -> None:
     assert reward(str(file)).components[0] == own(file)
     with pytest.raises(OSError):
         reward("nowhere.py")
+    file.write_text("\n")
+    with pytest.raises(ValueError, match=r"brevity\.py is empty: write one with `ratchet new reward brevity`"):
+        reward(str(file))
 
 
 @pytest.mark.parametrize("text", ["style=", "style=much", "=0.5,style", "style,,length", "safety=veto:"])

@@ -35,6 +35,21 @@ def test_down_cleans_up_after_a_supervisor_that_was_killed(home: Home, sleeper: 
     assert not control.down(home)
 
 
+def test_settings_that_a_running_platform_does_not_have_are_named(
+    home: Home, sleeper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_TRAINER_PLUGINS", "easy_first")
+    monkeypatch.delenv("RATCHET_EVAL_BATCH", raising=False)
+    home.write_state(PlatformState(sleeper(home).pid, 0.0, {}, ()))
+    assert control.changed_since(home) == []
+    monkeypatch.setenv("RATCHET_TRAINER_PLUGINS", "easy_first,hints")
+    monkeypatch.setenv("RATCHET_EVAL_BATCH", "8")
+    monkeypatch.setenv("RATCHET_HOME", "/elsewhere")
+    assert control.changed_since(home) == ["RATCHET_EVAL_BATCH", "RATCHET_TRAINER_PLUGINS"]
+    monkeypatch.delenv("RATCHET_TRAINER_PLUGINS")
+    assert control.changed_since(home) == ["RATCHET_EVAL_BATCH"]
+
+
 def test_up_refuses_when_an_environment_is_missing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "environments_folder", lambda: home.path)
     with pytest.raises(PlatformError, match="make setup"):

@@ -41,6 +41,7 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are() -> None:
         (Component("style", program="print([])"), "name"),
         (Component("not a name", program="print([])"), "name"),
         (Component("loud", program="print([])\0"), "program"),
+        (Component("loud", program="def (:\n"), "program"),
         (Component("loud", program="print([])", parameters={"limit": 0.0}), "parameters.limit"),
         (Component("preference"), "model"),
         (Component("style", model=Location("/models/judge")), "model"),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -250,6 +251,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         sent.now("sha256:mine", 0)
         answers: Any = policy
         put: Any = prompts or Prompts()
-        return Making(job, background, sent, Groups(job, answers, environment, rewarding, sent, put))
+        reporter: Any = SimpleNamespace(has_stepped=False)
+        return Making(job, background, sent, Groups(job, answers, environment, rewarding, sent, put, reporter))
 
     return make

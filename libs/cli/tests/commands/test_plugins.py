@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ratchet_local.services import environments_folder
+
 NO_TESTS = 5  # what pytest ends with where all is skipped: the light environment has no torch, and no math-verify
 
 
@@ -56,4 +58,9 @@ def test_what_it_says_to_install_is_the_folder_and_no_name_of_an_index(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = ratchet("new", "loss", "mine")
-    assert "--python .venvs/trainer ./mine" in done.stdout.replace("\n", " ")
+    python = environments_folder() / "trainer" / "bin" / "python"
+    assert f"/tools/bin/uv pip install --python {python} pytest ./mine\n" in done.stdout
+    assert f"{python} -m pytest ./mine\n" in done.stdout
+    monkeypatch.chdir(environments_folder().parent)
+    done = ratchet("new", "loss", "other", "--folder", str(tmp_path))
+    assert ": .venvs/tools/bin/uv pip install --python .venvs/trainer/bin/python pytest /" in done.stdout

@@ -70,8 +70,11 @@ def reward(text: str, combination: str = "") -> pb.RewardSpec:
 
 
 def own(file: Path) -> pb.RewardComponent:
-    """A reward of one's own. Raises OSError, and ValueError for what is no text."""
-    return pb.RewardComponent(name=file.stem, program=file.read_text(encoding="utf-8"))
+    """A reward of one's own. Raises OSError, and ValueError for what is no text, or none."""
+    program = file.read_text(encoding="utf-8")
+    if not program.strip():
+        raise ValueError(f"{file} is empty: write one with `ratchet new reward {file.stem}`")
+    return pb.RewardComponent(name=file.stem, program=program)
 
 
 def _component(part: str) -> pb.RewardComponent:

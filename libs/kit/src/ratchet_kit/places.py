@@ -119,8 +119,9 @@ def _parts(uri: str) -> tuple[str, ...]:
 
 def _elsewhere(uri: str) -> InvalidArgument:
     return InvalidArgument(
-        f"{_shown(uri)} cannot be used: it is not below a folder or URL that this service may read "
-        "(RATCHET_SOURCES, see docs/operations.md)"
+        f"{_shown(uri)} cannot be used: it is not below a folder or URL that this service may read: put it into "
+        "models/ or problems/ of its RATCHET_HOME (~/.ratchet), or name its folder in RATCHET_SOURCES "
+        "(docs/operations.md)"
     )
 
 

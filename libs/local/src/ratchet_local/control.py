@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 
+import psutil
+
 from ratchet_kit import files
 from ratchet_local import environment
 from ratchet_local.errors import PlatformError
@@ -92,6 +94,20 @@ def up(home: Home, port_base: int, timeout_s: float, progress: Progress) -> Plat
     except BaseException:
         down(home)
         raise
+
+
+def changed_since(home: Home) -> list[str]:
+    """Names of variables that this process has otherwise than the running platform was started with: they count once it
+    is started again. Those that it has not are not named: another shell may have set them."""
+    state = home.read_state()
+    try:
+        started = psutil.Process(state.pid).environ() if state else None
+    except psutil.Error:
+        started = None
+    if started is None:
+        return []
+    wanted = environment.settings(SERVICES, os.environ)
+    return sorted(name for name, value in wanted.items() if started.get(name) != value)
 
 
 def restart(home: Home, name: str, timeout_s: float) -> None:

@@ -27,6 +27,8 @@ TRACKERS = (
     *("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
 )
 """Where runs are shown."""
+PARTS = ("RATCHET_SOURCES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
+"""Of the platform, beside its services' own."""
 _MORE: Mapping[str, Iterable[str]] = {
     "registry": STORES,
     "rollout": (*STORES, *COMPUTING),
@@ -42,10 +44,14 @@ def of_service(name: str, environment: Mapping[str, str]) -> dict[str, str]:
     return _only(environment, (*MACHINE, *PLATFORM, f"RATCHET_{name.upper()}_*", *_MORE.get(name, ())))
 
 
+def settings(services: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What somebody has set for the platform, and nothing that a machine or a library goes by."""
+    return _only(environment, (*PARTS, *(f"RATCHET_{name.upper()}_*" for name in services)))
+
+
 def of_supervisor(services: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
     """What it hands on to its services, and where the platform's parts are that it does not start."""
-    own = ("RATCHET_SOURCES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
-    found = _only(environment, (*MACHINE, *own))
+    found = _only(environment, (*MACHINE, *PARTS))
     for name in services:
         found |= of_service(name, environment)
     return found

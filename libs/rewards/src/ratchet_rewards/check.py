@@ -75,9 +75,14 @@ def check_own(name: str, program: str, faults: Faults) -> None:
     if faults.required("source", program.strip()):
         longest = f"must have at most {MAX_PROGRAM_BYTES >> 10} KiB, not {size} bytes"
         faults.unless(size <= MAX_PROGRAM_BYTES, "source", longest)
-        faults.unless(_is_text(program), "source", TEXT)
-        if size <= MAX_PROGRAM_BYTES and _is_text(program) and (reason := _no_python(program)):
-            faults.add("source", f"is no Python: {reason}")
+        _check_program("source", program, faults)
+
+
+def _check_program(field: str, program: str, faults: Faults) -> None:
+    if not _is_text(program):
+        faults.add(field, TEXT)
+    elif len(program) <= MAX_PROGRAM_BYTES and (reason := _no_python(program)):
+        faults.add(field, f"is no Python: {reason}")
 
 
 def _no_python(program: str) -> str:
@@ -105,7 +110,7 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
             "must be a name of letters, digits and _",
         )
         faults.unless(not _is_ratchets(name), "name", f"must not be {name}, which is one of Ratchet's own")
-        faults.unless(_is_text(component.program), "program", TEXT)
+        _check_program("program", component.program, faults)
     elif name not in COMPONENTS:
         missing = lookup.reason(ref_of(component))
         if missing and "@" in name:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ratchet_kit.errors import DataLoss, Unavailable
+from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
 from trainer_service.domain.spec import ProblemSetRef
 from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
 
@@ -19,12 +19,20 @@ def test_an_engine_with_other_weights_is_one(gap: float):
 
 
 def test_a_few_faults_are_masked():
-    check_faults(1, lost=6, expected=128, limit=0.05, reason="no lane")
+    check_faults(1, 6, 128, 0.05, Unavailable("no lane"), has_stepped=False)
 
 
 def test_more_stop_the_attempt():
-    with pytest.raises(Unavailable, match="the platform failed 7 of 128 samples, more than 5%: no lane"):
-        check_faults(1, lost=7, expected=128, limit=0.05, reason="no lane")
+    with pytest.raises(Unavailable, match="step 1: 7 of 128 samples are lost, more than 5%: no lane"):
+        check_faults(1, 7, 128, 0.05, Unavailable("no lane"), has_stepped=False)
+
+
+def test_what_each_attempt_would_meet_at_its_first_step_is_no_fault_of_the_platform():
+    broken = InvalidArgument("the reward mine ended in RUNTIME_ERROR: NameError")
+    with pytest.raises(InvalidArgument, match=r"128 of 128 samples are lost, .*: the reward mine ended in RUNTIME_ERR"):
+        check_faults(1, 128, 128, 0.05, broken, has_stepped=False)
+    with pytest.raises(Unavailable, match="the reward mine ended in"):
+        check_faults(9, 128, 128, 0.05, broken, has_stepped=True)
 
 
 def test_what_is_trained_on_is_what_is_on_record():

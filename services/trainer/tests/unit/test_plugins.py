@@ -15,7 +15,7 @@ from ratchet_kit.places import Places
 from ratchet_rewards import Component, Reward
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
-from trainer_service.domain.plugins import Plugin
+from trainer_service.domain.plugins import Plugin, missing
 from trainer_service.domain.recipes import Recipe
 from trainer_service.domain.references import References
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
@@ -43,8 +43,8 @@ async def test_what_is_not_there_is_refused_with_what_is(trainer: Any, make_spec
 
 async def test_what_the_operator_has_not_allowed_is_refused(trainer: Any, make_spec: Any) -> None:
     assert await faults(trainer, make_spec(plugins=(PLAIN,))) == {
-        "spec.plugins[0].name": "leads nowhere: the operator has not allowed it: RATCHET_TRAINER_PLUGINS=other allows "
-        "it; there is none (docs/plugins.md)"
+        "spec.plugins[0].name": "leads nowhere: the operator has not allowed it: the trainer started with "
+        "RATCHET_TRAINER_PLUGINS=other,pack allows it; there is none (docs/plugins.md)"
     }
 
 
@@ -174,7 +174,7 @@ async def test_an_environment_that_is_not_allowed_is_refused(make_plugin: Any, t
     said = Faults()
     await looking(trainer, []).find(make_spec(environment=EnvironmentSpec("plugin:mine")), said)
     assert [fault.field for fault in said.violations] == ["environment.name"]
-    assert "the operator has not allowed it: RATCHET_TRAINER_PLUGINS=mine allows it" in said.violations[0].description
+    assert "the trainer started with RATCHET_TRAINER_PLUGINS=mine allows it" in said.violations[0].description
 
 
 def looking(trainer: Any, allowed: Sequence[str]) -> References:
@@ -234,3 +234,60 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
     assert [(fault.field, fault.description) for fault in said.violations] == [
         ("validation_problems.name", "leads nowhere: the dataset mine failed: KeyError: 'validation'")
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "says"),
+    [
+        ("loss", "def mine(old_log_prob): pass", "the loss mine must take (old_log_prob, log_prob, advantages, resp"),
+        ("loss", "def mine(*, log_prob, **others): pass", ""),
+        ("sampler", "def mine(): pass", "the sampler mine must take (problems, seed, number), as in its template"),
+        ("sampler", "def mine(a, /, b, c, d=1): pass", ""),
+        ("sampler", "class mine:\n    def __init__(self, one): pass", "the sampler mine must take"),
+        ("advantage", "def mine(token_level_rewards, response_mask): pass", "the advantage mine must take"),
+        ("reward", "def mine(a, b): pass", "the reward mine must take (samples), as in its template"),
+        ("reward", "from elsewhere import mine", ""),
+        ("reward", "import math\n@math.wrapped\ndef mine(a, b): pass", ""),
+        ("reward", "def other(samples): pass", "the reward mine cannot be imported: mod.py has no mine"),
+        ("reward", "def mine(:", "the reward mine cannot be imported: mod.py is no Python: line 1: invalid syntax"),
+    ],
+)
+async def test_what_its_source_shows_to_be_wrong_is_refused_before_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, source: str, says: str
+) -> None:
+    (tmp_path / "mod.py").write_text(source)
+    install(tmp_path, "mod", f"[ratchet.{kind}]\nmine = mod:mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = await InstalledPlugins(["mod"]).installed()
+    assert missing(kind, "mine", found).startswith(says)
+    assert bool(says) == bool(missing(kind, "mine", found))
+
+
+async def test_one_whose_module_is_not_in_its_package_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("raise SystemExit")
+    (tmp_path / "pack" / "losses.py").write_text("def mine(a): pass")
+    install(tmp_path, "pack", "[ratchet.reward]\nthere = pack.losses:mine\ngone = pack.gone:mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = await InstalledPlugins(["pack"]).installed()
+    assert missing("reward", "there", found) == ""
+    assert missing("reward", "gone", found) == "the reward gone cannot be imported: there is no module pack.gone"
+
+
+async def test_of_two_of_one_name_none_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("one", "other"):
+        (tmp_path / f"{package}.py").write_text("def mine(samples): pass")
+        install(tmp_path, package, f"[ratchet.reward]\nmine = {package}:mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = await InstalledPlugins(["one"]).installed()
+    says = "several are called mine, of the packages one and other: uninstall, or rename, one of them"
+    assert missing("reward", "mine", found) == says
+
+
+def install(site: Path, package: str, entries: str) -> None:
+    info = site / f"{package}-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text(entries)

@@ -12,6 +12,7 @@ from trainer_service.adapters.memory import MemoryPlugins
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.job import problems
 
 NONE = MemoryPlugins()
 PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
@@ -137,8 +138,11 @@ async def test_what_a_plugin_can_not_give_is_refused_with_the_reason(
         await given.look_up(ProblemSetRef(name))
 
 
-async def test_of_an_endless_one_the_limit_is_taken(given: LibraryProblemSets) -> None:
+async def test_of_an_endless_one_the_limit_is_taken(given: LibraryProblemSets, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await given.look_up(ProblemSetRef("plugin:mine/endless", limit=4))).size == 4
+    monkeypatch.setattr(problems, "MOST", 20)
+    with pytest.raises(InvalidArgument, match=r"the dataset mine gives more than 20 problems: say how many, .* limit:"):
+        await given.look_up(ProblemSetRef("plugin:mine/endless"))
 
 
 async def test_a_split_without_problems_is_not_there(given: LibraryProblemSets) -> None:
@@ -149,7 +153,7 @@ async def test_a_split_without_problems_is_not_there(given: LibraryProblemSets) 
 async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[..., None], tmp_path: Path) -> None:
     make_plugin("mine", f"def mine(split): open({str(tmp_path / 'ran')!r}, 'w')", dataset="mine")
     with pytest.raises(
-        InvalidArgument, match="the operator has not allowed it: RATCHET_TRAINER_PLUGINS=mine allows it"
+        InvalidArgument, match="the operator has not allowed it: .* with RATCHET_TRAINER_PLUGINS=mine allows it"
     ):
         await LibraryProblemSets(Places([]), InstalledPlugins([])).look_up(ProblemSetRef("plugin:mine"))
     assert not (tmp_path / "ran").exists()

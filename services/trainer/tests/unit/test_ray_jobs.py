@@ -148,6 +148,15 @@ async def test_a_job_that_ended_is_quoted(ray: RayApi, jobs: RayJobs, run: Run, 
     assert (await jobs.status(run.id, 1)).message == "it ended with exit code 1, after the line 'MemoryError'"
 
 
+async def test_a_job_that_said_why_it_ends_is_believed(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
+    await jobs.submit(run, BASE)
+    lost = json.dumps({"reason": "step 1: 16 of 16 samples are lost", "event": "job.lost", "attempt": 1})
+    log = f"first\nTraining Progress: 0%|{lost}\nTraining Progress: 0%|          | 0/3\n"
+    (tmp_path / "run_1" / "logs" / "attempt-1.log").write_text(log)
+    ray.jobs["run_1-1"] = {"status": "FAILED", "driver_exit_code": 75}
+    assert (await jobs.status(run.id, 1)).message == "step 1: 16 of 16 samples are lost"
+
+
 async def test_a_cluster_has_what_its_living_nodes_have(ray: RayApi, jobs: RayJobs) -> None:
     assert await jobs.nodes() == [Node(4, 0), Node(16, 8)]
     for answer in (httpx.Response(404, text="Not Found"), httpx.Response(200, json={"result": False, "data": None})):

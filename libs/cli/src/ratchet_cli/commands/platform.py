@@ -30,6 +30,10 @@ def up(
     state = bring_up(home, port_base, timeout)
     word = "is up already" if already else "is up"
     say(f"The platform {word}: http://127.0.0.1:{state.ports['gateway-http']} (console at /console/, docs at /docs)")
+    if already and (changed := control.changed_since(home)):
+        stderr.print(
+            f"Started with other values than now: {', '.join(changed)}. They count after: ratchet down; ratchet up"
+        )
     say(f"API key: {home.key_file}   logs: ratchet logs   stop: ratchet down")
 
 

@@ -10,6 +10,7 @@ import typer
 
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import say
+from ratchet_local.services import environments_folder
 
 ENTRIES = {
     "algorithm": {"algorithm": "NAME", "loss": "loss", "advantage": "advantage"},
@@ -93,6 +94,14 @@ def _write(template: str, name: str, folder: Path) -> None:
         raise CommandError(f"{package} cannot be written: {error.strerror}.") from error
     # "./": a bare name is what a package index has under it
     at = package if package.is_absolute() else f"./{package}"
-    say(f"Install it where the trainer runs: .venvs/tools/bin/uv pip install --python .venvs/trainer {at}")
+    environments = _seen_from_here(environments_folder())
+    python = f"{environments}/trainer/bin/python"
+    say(f"Install it where the trainer runs: {environments}/tools/bin/uv pip install --python {python} pytest {at}")
+    say(f"Test it there: {python} -m pytest {at}")
     used = USED.get(template, f"--plugin {kind}=NAME").replace("NAME", name)
-    say(f"Allow it: RATCHET_TRAINER_PLUGINS={name} ratchet up. Train with it: ratchet train {used}")
+    say(f"Allow it: ratchet down; RATCHET_TRAINER_PLUGINS={name} ratchet up")
+    say(f"Train with it: ratchet train --model starter {used}")
+
+
+def _seen_from_here(folder: Path) -> Path:
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

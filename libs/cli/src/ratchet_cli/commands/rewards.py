@@ -89,7 +89,7 @@ def new_reward(
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
     of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else f"--problems mine.jsonl --reward {name}.py"
-    trained = f"Train on it: ratchet train {of_tests}"
+    trained = f"Train on it: ratchet train --model starter {of_tests}"
     say(f"Test it: pytest {folder / f'test_{name}.py'}. {trained}")
 
 

@@ -38,6 +38,8 @@ CURVES = (
     ("tokens_per_second", "tokens a second"),
 )
 """Metric -> words; those that the run has are drawn."""
+OWN = {"component_": "", "weight_": "weight of ", "plugin_": "plug-in: "}
+"""How metrics begin that are named by a run's own reward and plug-ins -> words before the name. They are drawn, too."""
 PARTS = {
     "time_generate_s": "generation and judging",
     "time_old_logprob_s": "old log-probs",
@@ -226,7 +228,7 @@ def _smoothed(points: Sequence[tuple[int, float]], width: int = 5) -> list[tuple
 
 
 def _curves(steps: Sequence[pb.Step]) -> Markup | None:
-    drawn = [(words, points) for name, words in CURVES if (points := _points(steps, name))]
+    drawn = [(words, points) for name, words in (*_own(steps), *CURVES) if (points := _points(steps, name))]
     if not drawn:
         return None
     figure, plots = grid(len(drawn), 3, 1.9)
@@ -236,6 +238,14 @@ def _curves(steps: Sequence[pb.Step]) -> Markup | None:
         plot.set_xlabel("step", fontsize=8)
         plot.xaxis.set_major_locator(MaxNLocator(integer=True))
     return svg(figure, "Metrics of each step")
+
+
+def _own(steps: Sequence[pb.Step]) -> Iterator[tuple[str, str]]:
+    """Metric -> words, of components of the reward and of what plug-ins measure."""
+    for name in sorted({name for step in steps for name in step.metrics}):
+        for begin, words in OWN.items():
+            if name.startswith(begin):
+                yield name, words + name.removeprefix(begin)
 
 
 def parts(step: pb.Step) -> dict[str, float]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
+from ratchet_client.errors import RatchetClientError
 
 SECONDS_BETWEEN_LINES = 30.0
 LINES = 20
@@ -35,8 +36,8 @@ def following(
 ) -> Iterator[Callable[[], None]]:
     """Shows `view` inside the block, which calls what it is given after each change.
 
-    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError. `log` gets the news, too,
-    wherever it is shown.
+    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError, or who loses sight of it.
+    `log` gets the news, too, wherever it is shown.
     """
     is_live = stderr.is_terminal and not quiet
     has_lines = not (is_live or quiet)
@@ -55,6 +56,10 @@ def following(
         if not goes_on:
             raise
         raise CommandError(goes_on, 130) from None
+    except RatchetClientError:
+        if goes_on:
+            stderr.print(goes_on, markup=False, soft_wrap=True)
+        raise
 
 
 class Pace:

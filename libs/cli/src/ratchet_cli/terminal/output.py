@@ -18,8 +18,9 @@ from ratchet_client.calls import to_json
 M = TypeVar("M", bound=Message)
 
 # Results: a line is never broken, so that an id can be copied and grep finds it.
-stdout = Console(soft_wrap=True, highlight=False)
-stderr = Console(stderr=True, highlight=False)
+# Texts of others are shown as they are: rich makes a cross of ":x:".
+stdout = Console(soft_wrap=True, highlight=False, emoji=False)
+stderr = Console(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

@@ -18,8 +18,14 @@ class InstalledPlugins:
         self._allowed = {_normal(name) for name in allowed}
 
     async def installed(self) -> Sequence[Installed]:
-        found = await asyncio.to_thread(plugins.installed)
-        return [Installed(one, not self._allowed.isdisjoint(map(_normal, (one.package, one.name)))) for one in found]
+        return await asyncio.to_thread(self._installed)
+
+    def _installed(self) -> list[Installed]:
+        found = []
+        for one in plugins.installed():
+            allowed = not self._allowed.isdisjoint(map(_normal, (one.package, one.name)))
+            found.append(Installed(one, allowed, plugins.fault(one) if allowed else ""))
+        return found
 
     async def recipe(self, name: str) -> Recipe:
         return await asyncio.to_thread(_recipe, name)

@@ -5,6 +5,8 @@ and would load Ray into the service.
 """
 
 import asyncio
+import contextlib
+import json
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ import httpx
 
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.files import last_words
+from ratchet_kit.files import last_line, tail
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.room import Node
@@ -26,6 +28,9 @@ from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
+_LOST = '"event": "job.lost"'
+_LAST_LINES = 40
+_REASON = 500
 
 
 class Ray(Protocol):
@@ -141,10 +146,11 @@ class RayJobs:
             return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
         if details["status"] not in _ENDED:
             return JobStatus(JobState.WAITING if details["status"] == "PENDING" else JobState.ACTIVE)
-        last = await asyncio.to_thread(last_words, self._log_file(id, attempt))
+        log = await asyncio.to_thread(tail, self._log_file(id, attempt), _LAST_LINES)
         return JobStatus(
             JobState.ENDED,
-            _reason(details) + (f", after the line {last!r}" if last else ""),
+            _said(log)
+            or _reason(details) + (f", after the line {last!r}" if (last := last_line("\n".join(log))) else ""),
             out_of_memory=details.get("driver_exit_code") == OUT_OF_MEMORY,
             no_room=details.get("driver_exit_code") == NO_ROOM,
         )
@@ -228,6 +234,16 @@ def _reason(details: Mapping[str, Any]) -> str:
         case 0:
             return "it ended without a report"
     return _first_line(details.get("message") or details["status"])
+
+
+def _said(log: Sequence[str]) -> str:
+    """The reason that the job gave for its end; empty where it gave none. Progress bars and Ray print after it, or
+    before it on its line."""
+    for line in reversed(log):
+        if _LOST in line:
+            with contextlib.suppress(ValueError):
+                return str(json.loads(line[line.index("{") :])["reason"])[:_REASON]
+    return ""
 
 
 def _first_line(text: str) -> str:

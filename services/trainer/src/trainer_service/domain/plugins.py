@@ -47,6 +47,8 @@ class Plugin:
 class Installed:
     plugin: Plugin
     allowed: bool
+    fault: str = ""
+    """Why no run can have it: its source shows it."""
 
 
 def pinned(wanted: Sequence[Plugin], there: Sequence[Installed]) -> tuple[Plugin, ...]:
@@ -71,10 +73,12 @@ def missing(kind: str, name: str, there: Sequence[Installed]) -> str:
     found = [each for each in there if (each.plugin.kind, each.plugin.name) == (kind, name)]
     if not found:
         return f"no {kind} {name[:80]!r} is installed; {_there(kind, there)}"
-    if not found[0].allowed:
-        how = f"RATCHET_TRAINER_PLUGINS={found[0].plugin.package} allows it"
+    allowed = [one for one in found if one.allowed]
+    if not allowed:
+        packages = sorted({one.plugin.package for one in there if one.allowed} | {found[0].plugin.package})
+        how = f"the trainer started with RATCHET_TRAINER_PLUGINS={','.join(packages)} allows it"
         return f"the operator has not allowed it: {how}; {_there(kind, there)}"
-    return ""
+    return allowed[0].fault
 
 
 def _there(kind: str, there: Sequence[Installed]) -> str:

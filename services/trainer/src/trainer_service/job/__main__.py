@@ -88,7 +88,7 @@ def main() -> int:
             passes = memory_was_short or engine.lost_a_node()
             if passes or not engine.is_final(error, session.reporter.has_stepped):
                 log.exception("job.failed")
-                log.error("job.lost", reason=failure.message)  # the last line, which the service reads
+                log.error("job.lost", reason=failure.message)  # which the service reads
                 return OUT_OF_MEMORY if memory_was_short else LOST
             log.exception("run.failed")
             session.reporter.finished(failure)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet_kit.errors import DataLoss, Unavailable
+from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
 from trainer_service.domain.spec import ProblemSetRef
 
 
@@ -46,11 +46,17 @@ def check_data(ref: ProblemSetRef, digest: str) -> None:
         )
 
 
-def check_faults(step: int, lost: int, expected: int, limit: float, reason: str) -> None:
-    """Raises Unavailable when the platform failed more than the share `limit` of the `expected` samples: the next
-    attempt repeats the step, on a platform that may be whole again."""
-    if lost > limit * expected:
-        raise Unavailable(
-            f"step {step}: the platform failed {lost} of {expected} samples, more than {limit:.0%}:"
-            f" {reason or 'no reason was given'}"
-        )
+def check_faults(
+    step: int, lost: int, expected: int, limit: float, fault: RatchetError | None, has_stepped: bool
+) -> None:
+    """Raises when more than the share `limit` of the `expected` samples was lost, the last one to `fault`.
+
+    It is Unavailable: the next attempt repeats the step, on a platform that may be whole again. It is InvalidArgument
+    where the fault is one (a reward of one's own, say) and the attempt has not done a step yet: the next would meet it
+    again.
+    """
+    if lost <= limit * expected:
+        return
+    kind = InvalidArgument if isinstance(fault, InvalidArgument) and not has_stepped else Unavailable
+    reason = fault.message if fault else "no reason was given"
+    raise kind(f"step {step}: {lost} of {expected} samples are lost, more than {limit:.0%}: {reason}")

@@ -12,13 +12,15 @@ from itertools import pairwise
 from statistics import fmean
 
 from ratchet_environments import Environment
-from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.config import JobConfig
 from trainer_service.job.episodes import Complete, Played, Player
+from trainer_service.job.faults import check_faults
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.prompting import Prompting, Put
+from trainer_service.job.report import Reporter
 from trainer_service.job.rewarding import Earned, Rewarding
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
@@ -87,8 +89,10 @@ class Groups:
         rewarding: Rewarding,
         sent: Sent,
         prompting: Prompting,
+        reporter: Reporter,
     ) -> None:
         self._spec = job.spec
+        self._max_fault_share = job.max_fault_share
         self._has_steps = job.algorithm.has_steps
         self._policy = policy
         self._rewarding = rewarding
@@ -97,8 +101,9 @@ class Groups:
         most = job.spec.hyperparameters.max_response_tokens or 0
         self._player = Player(environment, prompting, most)
         self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
-        self.last_fault = ""
-        """Why the platform failed a sample; empty where it failed none."""
+        self._reporter = reporter
+        self.last_fault: RatchetError | None = None
+        """Why a sample was lost; None where none was."""
 
     async def validate(self, problems: Sequence[Problem], step: int = 0, samples: int = 1) -> list[Group]:
         """`samples` completions of each problem, made by the weights now sent, which are those of `step`: at the
@@ -110,6 +115,10 @@ class Groups:
             for problem, seed in zip(problems, seeds, strict=True)
         ]
         return await asyncio.gather(*map(self.make, draws))
+
+    def check_faults(self, step: int, lost: int, expected: int) -> None:
+        """Raises what ends the attempt, where too many of the `expected` samples of a step were lost."""
+        check_faults(step, lost, expected, self._max_fault_share, self.last_fault, self._reporter.has_stepped)
 
     async def make(self, draw: Draw) -> Group:
         """Raises what is no fault of the platform with one sample: its weights are others', it is away for too long."""
@@ -142,7 +151,7 @@ class Groups:
         try:
             return await self._player.play(complete, put, first, sampling)
         except (Unavailable, InvalidArgument) as error:
-            self.last_fault = error.message
+            self.last_fault = error
             return None
 
     async def _earn(self, draw: Draw, played: Sequence[Played]) -> Sequence[Sample | None]:
@@ -152,11 +161,11 @@ class Groups:
         try:
             of_all = iter(await self._rewarding.of_group(draw.problem, graded, draw.step))
         except (Unavailable, InvalidArgument) as error:
-            self.last_fault = error.message
+            self.last_fault = error
             return [None] * len(played)
         earned = [[next(of_all) for _ in some] for some in judged]
         if any(None in some for some in earned):
-            self.last_fault = f"{draw.problem.id}: a reward must be a finite number"
+            self.last_fault = InvalidArgument(f"{draw.problem.id}: a reward must be a finite number")
         return [self._sample(*both) for both in zip(played, earned, strict=True)]
 
     def _sample(self, played: Played, earned: Sequence[Earned | None]) -> Sample | None:

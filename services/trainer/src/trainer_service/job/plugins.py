@@ -1,5 +1,6 @@
 """Plug-ins of this Python environment: entry points of the groups `ratchet.<kind>`. Those of a run are loaded here."""
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -11,9 +12,7 @@ from typing import Any
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from trainer_service.domain.plugins import Plugin, PluginKind, named
-
-_TAKES = {PluginKind.ENVIRONMENT: ("problem", "answers", "result")}
-"""Arguments of kinds whose functions are not called before a step needs them, and yet refused at Create."""
+from trainer_service.job import signatures
 
 
 def installed() -> list[Plugin]:
@@ -21,6 +20,16 @@ def installed() -> list[Plugin]:
     importlib.invalidate_caches()
     found = [_plugin(kind, point) for kind in PluginKind for point in entry_points(group=f"ratchet.{kind}")]
     return [plugin for plugin in found if plugin.digest]
+
+
+def fault(plugin: Plugin) -> str:
+    """Why a run can't have it, as far as can be seen without importing it; empty where nothing is seen."""
+    kind = PluginKind(plugin.kind)
+    points = _points(kind, plugin.name)
+    if len(points) > 1:
+        packages = " and ".join(sorted(point.dist.name if point.dist else point.value for point in points))
+        return f"several are called {plugin.name}, of the packages {packages}: uninstall, or rename, one of them"
+    return signatures.fault(kind, points[0]) if points else ""
 
 
 def load(plugins: Sequence[Plugin], kind: PluginKind) -> Callable[..., Any] | None:
@@ -34,8 +43,8 @@ def load(plugins: Sequence[Plugin], kind: PluginKind) -> Callable[..., Any] | No
 
 def function_of(kind: str, name: str, digest: str = "") -> Callable[..., Any]:
     """Raises as `load`. `digest`: of its code; empty: it may be any."""
-    points = [point for point in entry_points(group=f"ratchet.{kind}") if point.name == name]
-    if not points or (digest and digest not in [_plugin(kind, point).digest for point in points]):
+    points = [point for point in _points(kind, name) if not digest or _plugin(kind, point).digest == digest]
+    if not points:
         raise DataLoss(f"the {kind} {name} is not here as it was when the run was created: create it again")
     try:
         loaded = points[0].load()
@@ -44,20 +53,13 @@ def function_of(kind: str, name: str, digest: str = "") -> Callable[..., Any]:
     if not callable(loaded):
         raise InvalidArgument(f"the {kind} {name} must be a function, as in its template (docs/plugins.md)")
     function: Callable[..., Any] = loaded
-    _check_arguments(kind, name, function)
+    with contextlib.suppress(TypeError, ValueError):  # of what has no signature: C's, say
+        signatures.check(PluginKind(kind), name, inspect.signature(function))
     return function
 
 
-def _check_arguments(kind: str, name: str, function: Callable[..., Any]) -> None:
-    """Raises InvalidArgument where it cannot be called with those of its kind."""
-    wanted = _TAKES.get(PluginKind(kind), ())
-    try:
-        if wanted:
-            inspect.signature(function).bind(*wanted)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(
-            f"the {kind} {name} must take ({', '.join(wanted)}), as in its template (docs/plugins.md): {error}"
-        ) from error
+def _points(kind: str, name: str) -> list[EntryPoint]:
+    return [point for point in entry_points(group=f"ratchet.{kind}") if point.name == name]
 
 
 def _plugin(kind: str, point: EntryPoint) -> Plugin:

@@ -18,9 +18,12 @@ def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
         return load(name, limit=limit)
     split = name.removeprefix(PREFIX).partition("/")[2]
     with Called(PluginKind.DATASET, plugin) as call:
-        given = call(split, most=MOST if limit is None else limit)
+        given = call(split, most=MOST + 1 if limit is None else limit)
     if given is not None and not isinstance(given, list):
         raise InvalidArgument(f"the dataset {plugin} must give problems, not {json.dumps(given)[:60]}")
+    if given and limit is None and len(given) > MOST:
+        more = f"the dataset {plugin} gives more than {MOST:,} problems"
+        raise InvalidArgument(f"{more}: say how many, in a file of the run: problems: {{name: {name}, limit: 1000}}")
     if not given:
         raise NotFound(f"the dataset {plugin} has no problems{f' in its split {split}' if split else ''}")
     # By this path an error names the plug-in, and problems without an id are called.

@@ -18,12 +18,16 @@ pytestmark = pytest.mark.verl
 PLACES = {"x": 2, "y": 0, "z": 1}
 
 
+def refuse(step: int, lost: int, expected: int) -> None:
+    raise Unavailable(f"step {step}: {lost} of {expected} samples are lost: no lane")
+
+
 @pytest.fixture
 def replay() -> Replay:
     return Replay(
         group_size=2,
         max_filtered=0,
-        source=lambda: SimpleNamespace(last_fault="no lane", place_of=PLACES.__getitem__),
+        source=lambda: SimpleNamespace(check_faults=refuse, place_of=PLACES.__getitem__),
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=None,
@@ -53,5 +57,5 @@ def test_a_step_of_which_nothing_is_left_is_tried_again(replay: Replay, monkeypa
         raise RuntimeError("Sync replay buffer selected terminal groups with no materializable trajectories.")
 
     monkeypatch.setattr(ReplayBuffer, "sample", sample)
-    with pytest.raises(Unavailable, match="step 3: the platform failed all samples: no lane"):
+    with pytest.raises(Unavailable, match="step 3: 4 of 4 samples are lost: no lane"):
         replay.sample(3, "train", 2)

@@ -85,7 +85,7 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
         built = RatchetTrainer(config, session, Future())
         built.trainer_mode, built.actor_rollout_wg, built.timing_raw = "sync", Ranks(), {"gen": 0.5}
         built._compute_old_log_prob = lambda: None
-        built._draws, built._groups = None, SimpleNamespace(last_fault="")
+        built._draws, built._groups = None, SimpleNamespace(check_faults=lambda *_: None)
         built.rollouts = built.agent_loop_manager = Rollouts(built._sent)
         built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
         built.global_steps = 0

@@ -64,7 +64,7 @@ class RatchetDpoTrainer(PairTrainer):
         self._model = Path(self._session.job.base_path)
         self._sent = Sent(push=self._push)
         prompting, its = Prompting(tokenizer, self.config.data.prompt_form), self._session
-        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting)
+        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate
 
     def _build_engine(self) -> None:
@@ -128,7 +128,7 @@ class RatchetDpoTrainer(PairTrainer):
 
     def _measured(self, step: int) -> Validated:
         self._session.reporter.phase(Phase.VALIDATING)
-        validating = validate(self._groups, self._asked.problems, self._session.job, step)
+        validating = validate(self._groups, self._asked.problems, step)
         return self._session.background.wait(validating)
 
     def _push(self, step: int = 0) -> str:

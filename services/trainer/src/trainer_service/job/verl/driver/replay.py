@@ -7,8 +7,6 @@ from typing import Any, Protocol
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from ratchet_kit.errors import Unavailable
-
 FAULTS = "training/platform_faults"
 
 # verl polls every 2 s, which is as long as a step of a small model takes. Here it looks when a group has ended; so
@@ -19,9 +17,8 @@ POLL_S = 1.0
 class Source(Protocol):
     """`Rollouts`."""
 
-    @property
-    def last_fault(self) -> str:
-        """Why the platform failed a sample."""
+    def check_faults(self, step: int, lost: int, expected: int) -> None:
+        """Raises what ends the attempt, where too many samples of a step were lost."""
         ...
 
     def place_of(self, uid: str) -> int:
@@ -63,7 +60,7 @@ class Replay(ReplayBuffer):
         """`batch_size` prompts' samples. A lost sample is absent: verl fills its place with a row whose mask is 0, in a
         group of its own (padding_utils.upsample_batch_to_divisible_size), so it moves no gradient and no baseline.
 
-        Raises Unavailable when not one is left.
+        Raises as `Source.check_faults` when not one is left.
         """
         self._filtered = 0
         try:
@@ -71,8 +68,9 @@ class Replay(ReplayBuffer):
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
-            reason = self._source().last_fault or "no reason was given"
-            raise Unavailable(f"step {global_steps}: the platform failed all samples: {reason}") from error
+            wanted = batch_size * self._group_size
+            self._source().check_faults(global_steps, wanted, wanted)
+            raise
         return batch, metrics | {FAULTS: batch_size * self._group_size - len(batch.keys)}
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:

@@ -27,7 +27,7 @@ from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job import plugins
 from trainer_service.job.curriculum import Draws
-from trainer_service.job.faults import check_data, check_faults, check_probabilities
+from trainer_service.job.faults import check_data, check_probabilities
 from trainer_service.job.groups import Groups
 from trainer_service.job.lengths import left_out
 from trainer_service.job.made import Made
@@ -80,7 +80,9 @@ class RatchetTrainer(PPOTrainerSync):
         super()._setup()
         self._prompting = Prompting(self.tokenizer, self.config.data.prompt_form)
         its = self._session
-        self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting)
+        self._groups = Groups(
+            its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting, its.reporter
+        )
         self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
         if its.job.algorithm.has_greedy:
             compute = trainer_base.compute_advantage_for_multi_trajectories
@@ -203,9 +205,8 @@ class RatchetTrainer(PPOTrainerSync):
         """Before anything is computed on the samples: are they enough?"""
         assert isinstance(self._state, Generating)
         self._session.reporter.phase(Phase.UPDATING)
-        job, lost = self._session.job, metrics[FAULTS]
-        expected = job.spec.hyperparameters.samples
-        check_faults(self.global_steps, lost, expected, job.max_fault_share, self._groups.last_fault)
+        spec, lost = self._session.job.spec, metrics[FAULTS]
+        self._groups.check_faults(self.global_steps, lost, spec.hyperparameters.samples)
         metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
         if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
             # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
@@ -213,7 +214,7 @@ class RatchetTrainer(PPOTrainerSync):
             self.config.trainer.test_freq = 1
         self._fresh = self._sent.check(self.global_steps, batch.tags)
         self._state = self._state.learn(ahead=self._goes_ahead())
-        if job.spec.resources.ranks == 1 and len(batch) == expected:
+        if spec.resources.ranks == 1 and not lost:
             return batch  # nothing to balance, which takes verl 30 ms
         return super()._balance_batch(batch, metrics, **options)
 
@@ -259,7 +260,7 @@ class RatchetTrainer(PPOTrainerSync):
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
-        validating = validate(self._groups, self.val_dataset.problems, self._session.job, self.global_steps)
+        validating = validate(self._groups, self.val_dataset.problems, self.global_steps)
         found = self._session.background.wait(validating)
         self._components |= found.components
         if self.global_steps == 0:  # the base, before the first step

@@ -99,9 +99,8 @@ class Rollouts:
         """The reward of the greedy completion of a prompt; 0 for what is no prompt: verl's padding."""
         return next((made.greedy[uid] for made in self._made.values() if uid in made.greedy), 0.0)
 
-    @property
-    def last_fault(self) -> str:
-        return self._groups.last_fault
+    def check_faults(self, step: int, lost: int, expected: int) -> None:
+        self._groups.check_faults(step, lost, expected)
 
     async def _publish(self, one: Prompted, made: Made) -> None:
         try:

@@ -6,8 +6,6 @@ from statistics import fmean
 
 from ratchet_kit.statistics import Estimate
 from ratchet_problems import Problem
-from trainer_service.job.config import JobConfig
-from trainer_service.job.faults import check_faults
 from trainer_service.job.groups import Groups
 from trainer_service.job.tally import components, of_turns
 from trainer_service.job.validated import interval
@@ -39,12 +37,12 @@ class Validated:
         return {name: self.score} | ({f"{name}_low": sure.low, f"{name}_high": sure.high} if sure else {})
 
 
-async def validate(groups: Groups, problems: Sequence[Problem], job: JobConfig, step: int) -> Validated:
-    """Of the weights that the engine has, those of `step`. Raises Unavailable where the platform failed too much."""
+async def validate(groups: Groups, problems: Sequence[Problem], step: int) -> Validated:
+    """Of the weights that the engine has, those of `step`. Raises as `Groups.check_faults`."""
     made = await groups.validate(problems, step)
     samples = [sample for group in made for sample in group.samples]
     earned = [sample.earned for sample in samples]
-    check_faults(step, len(made) - len(earned), len(made), job.max_fault_share, groups.last_fault)
+    groups.check_faults(step, len(made) - len(earned), len(made))
     scores = [[sample.earned.score for sample in group.samples] for group in made]
     of = "base" if step == 0 else "validation"
     turns = [sample.turns for sample in samples if sample.turns]
