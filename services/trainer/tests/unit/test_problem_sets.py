@@ -153,7 +153,7 @@ async def test_a_split_without_problems_is_not_there(given: LibraryProblemSets) 
 async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[..., None], tmp_path: Path) -> None:
     make_plugin("mine", f"def mine(split): open({str(tmp_path / 'ran')!r}, 'w')", dataset="mine")
     with pytest.raises(
-        InvalidArgument, match="the operator has not allowed it: .* with RATCHET_TRAINER_PLUGINS=mine allows it"
+        InvalidArgument, match=r"the operator has not allowed it: .* with RATCHET_TRAINER_PLUGINS=mine allows it"
     ):
         await LibraryProblemSets(Places([]), InstalledPlugins([])).look_up(ProblemSetRef("plugin:mine"))
     assert not (tmp_path / "ran").exists()
