@@ -57,7 +57,7 @@ def samples(tmp_path: Path) -> Path:
 
 def test_samples_are_scored_as_in_a_run(ratchet: Any, target: str, samples: Path, tmp_path: Path) -> None:
     loud = tmp_path / "loud.py"
-    loud.write_text("the program\n")
+    loud.write_text("the_program = 1\n")
     reward = f"tests=0.5,style=0.25,{loud}=0.25"
     done = ratchet(
         "reward", "try", reward, "--samples", str(samples), "--problems", "basics", "--target", target, "--json"
