@@ -24,7 +24,7 @@ log = get_logger(__name__)
 LOOPBACK = "127.0.0.2"
 # What verl's controllers ask for beside the ranks; they mostly wait.
 CONTROLLER_CPUS = 8
-SMALL = timedelta(seconds=20)
+PATIENCE_IF_TOO_SMALL = timedelta(seconds=20)
 """How long a job waits for a cluster that is too small for it: a node may be coming back."""
 
 
@@ -85,8 +85,8 @@ def wait_for_room(job: JobConfig) -> None:
         if seats(free) >= wanted:
             return
         there = [int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
-        is_too_small = seats(there) < wanted
-        if time.monotonic() - began > (min(job.patience, SMALL) if is_too_small else job.patience).total_seconds():
+        patience = min(job.patience, PATIENCE_IF_TOO_SMALL) if seats(there) < wanted else job.patience
+        if time.monotonic() - began > patience.total_seconds():
             has = f"it has {sum(there)} accelerators, {sum(free)} of them free"
             raise NoRoom(f"no room on the cluster for {resources.ranks} ranks: {has}")
         if not waiting:

@@ -21,7 +21,7 @@ from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
-from trainer_service.job.verl.rank import shared_prompts
+from trainer_service.job.verl.rank import shared_prefixes
 from trainer_service.job.verl.rank.reward_head import with_reward_head
 
 
@@ -37,7 +37,7 @@ def apply() -> None:
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
-        shared_prompts.apply()
+        shared_prefixes.apply()
 
 
 def register_rollout() -> None:
@@ -119,7 +119,7 @@ def padding_counted() -> None:
             indices.append([index for number in group for index in rows[number]])
             made.append(tu.index_select_tensor_dict(batch, indices[-1]))
             if _shares(batch):
-                tu.assign_non_tensor(made[-1], **{shared_prompts.ROWS: tuple(len(rows[number]) for number in group)})
+                tu.assign_non_tensor(made[-1], **{shared_prefixes.ROWS: tuple(len(rows[number]) for number in group)})
         return made, indices
 
     verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches
@@ -127,7 +127,7 @@ def padding_counted() -> None:
 
 def _shares(batch: TensorDict) -> int:
     """The width of the model where completions of one prompt share a row, else 0."""
-    width: int = tu.get_non_tensor_data(batch, shared_prompts.WIDTH, default=0)
+    width: int = tu.get_non_tensor_data(batch, shared_prefixes.WIDTH, default=0)
     return width
 
 

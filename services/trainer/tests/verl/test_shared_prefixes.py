@@ -1,4 +1,4 @@
-"""Rows that share a prompt give the log-probs, entropies and gradients that a row for each completion gives."""
+"""Rows that share what sequences begin with give the log-probs, entropies and gradients that a row for each gives."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # no
 from verl.workers.utils.padding import no_padding_2_padding  # noqa: E402
 
 from ratchet_testing.llama import random_llama  # noqa: E402
-from trainer_service.job.verl.rank import patches, shared_prompts  # noqa: E402
+from trainer_service.job.verl.rank import patches, shared_prefixes  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 
@@ -83,16 +83,16 @@ class Policy:
 
 @pytest.fixture(scope="module", autouse=True)
 def _patched() -> None:
-    if FSDPEngineWithLMHead.prepare_model_inputs.__module__ != shared_prompts.__name__:
+    if FSDPEngineWithLMHead.prepare_model_inputs.__module__ != shared_prefixes.__name__:
         patches.padding_counted()
-        shared_prompts.apply()
+        shared_prefixes.apply()
 
 
 @pytest.mark.parametrize("tokens", [1000, 25, 12])
 def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
     policy, data = Policy(), drawn()
     log_probs, entropies, gradients, computed = policy.learn(data.copy(), 1000)
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH})
+    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
     shared = policy.learn(data, tokens)
     assert torch.allclose(shared[0], log_probs, atol=1e-5)
     assert torch.allclose(shared[1], entropies, atol=1e-5)
@@ -104,7 +104,7 @@ def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
 def test_a_completion_does_not_see_another() -> None:
     """Other tokens in the completion before it leave it as it was."""
     policy, data = Policy(), drawn()
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH})
+    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
     before = policy.learn(data.copy(), 1000)[0]
     lengths = data["responses"].offsets().diff().tolist()
     changed = lengths.index(5)
@@ -121,11 +121,11 @@ def test_a_completion_does_not_see_another() -> None:
 
 def test_every_pass_has_room() -> None:
     tokens, data = [], drawn()
-    tu.assign_non_tensor(data, **{shared_prompts.WIDTH: WIDTH}, max_token_len_per_gpu=14)
+    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH}, max_token_len_per_gpu=14)
     some, groups = engine_utils.prepare_micro_batches(data)
     assert sorted(place for group in groups for place in group) == list(range(len(data)))
     for one in some:
-        sizes = tu.get_non_tensor_data(one, shared_prompts.ROWS, default=())
-        shared = shared_prompts.Shared.of(one["input_ids"], one["prompts"], sizes)
+        sizes = tu.get_non_tensor_data(one, shared_prefixes.ROWS, default=())
+        shared = shared_prefixes.Shared.of(one["input_ids"], one["prompts"], sizes)
         tokens.append(shared.input_ids.numel())
     assert max(tokens) <= 14
