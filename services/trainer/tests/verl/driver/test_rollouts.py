@@ -19,8 +19,8 @@ from ratchet_policies import Generation, Sampling
 from trainer_service.job.curriculum import Evidence
 from trainer_service.job.groups import Group
 from trainer_service.job.made import Prompted
-from trainer_service.job.verl.driver.rollouts import Rollouts
-from trainer_service.job.verl.driver.transfer import fields_of
+from trainer_service.job.verl.driver.rollouts import GATHER_S, Rollouts
+from trainer_service.job.verl.driver.transfer import put, rows_of
 
 from ...generating import GREEDY, PROBLEMS, Environment, Making, Measurer, Policy
 
@@ -46,63 +46,95 @@ def step_of(*uids: str, step: int = 1) -> TensorDict:
     return prompts
 
 
-def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, bool]]:
-    """Samples of each group of a step, and whether it was complete."""
-    groups: dict[str, tuple[int, bool]] = {}
+@pytest.fixture
+def puts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, tuple[Prompted, Group]]]:
+    """The groups of each put into the queue, by uid."""
+    puts: list[dict[str, tuple[Prompted, Group]]] = []
 
-    def put(one: Prompted, group: Group, complete: bool) -> None:
-        groups[one.uid] = (len(group.samples), complete)
+    def put(groups: Sequence[tuple[Prompted, Group]]) -> None:
+        puts.append({one.uid: (one, group) for one, group in groups})
 
     monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", put)
+    return puts
+
+
+Puts = list[dict[str, tuple[Prompted, Group]]]
+
+
+def published(rollouts: Rollouts, puts: Puts) -> dict[str, int]:
+    """Samples of each group of a step."""
+    puts.clear()
     rollouts.generate_sequences(step_of("b", "a"))
     end = time.monotonic() + 5
-    while len(groups) < 2 and time.monotonic() < end:
-        rollouts.wait(5)
-    return groups
+    while sum(map(len, puts)) < 2 and time.monotonic() < end:
+        rollouts.publish(5)
+    return {uid: len(group.samples) for put in puts for uid, (_, group) in put.items()}
 
 
-def test_who_waits_hears_of_each_group_that_ends(build, monkeypatch):
+def test_groups_that_end_together_are_published_together(build, puts):
     rollouts = build(Policy(), Environment())
-    assert len(published(rollouts, monkeypatch)) == 2
+    rollouts.generate_sequences(step_of("b", "a"))
     began = time.monotonic()
-    rollouts.wait(0.2)  # of an end that came after the last look
-    rollouts.wait(0.2)
+    rollouts.publish(5)
+    assert [set(put) for put in puts] == [{"a", "b"}]
+    assert time.monotonic() - began < GATHER_S  # no more are under way
+
+
+def test_a_group_is_not_held_up_by_a_slow_one(build, puts):
+    class SlowFirst(Policy):
+        called = 0
+
+        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+            self.called += 1
+            if self.called == 1:  # of b, which is drawn first
+                await asyncio.sleep(3 * GATHER_S)
+            return await super().generate(prompt, sampling, policy_id)
+
+    rollouts = build(SlowFirst(), Environment())
+    rollouts.generate_sequences(step_of("b", "a"))
+    rollouts.publish(5)
+    rollouts.publish(5)
+    assert [set(put) for put in puts] == [{"a"}, {"b"}]
+
+
+def test_who_publishes_waits_no_longer_than_told(build, puts):
+    rollouts = build(Policy(), Environment())
+    published(rollouts, puts)
+    began = time.monotonic()
+    rollouts.publish(0.2)
     assert time.monotonic() - began >= 0.2
 
 
-def test_who_waits_is_told_of_a_failure_at_once(build, monkeypatch):
+def test_who_waits_is_told_of_a_failure_at_once(build, puts):
     rollouts = build(Policy(error=InvalidArgument("no such thing")), Environment())
     with pytest.raises(InvalidArgument, match="no such thing"):
-        published(rollouts, monkeypatch)
+        published(rollouts, puts)
 
 
-def test_what_is_abandoned_is_not_published(build, monkeypatch):
+def test_what_is_abandoned_is_not_published(build, puts):
     class Slow(Policy):
         async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
             await asyncio.sleep(0.2)
             return await super().generate(prompt, sampling, policy_id)
 
-    groups: list[str] = []
-    monkeypatch.setattr(
-        "trainer_service.job.verl.driver.transfer.put", lambda one, group, complete: groups.append(one.uid)
-    )
     rollouts = build(Slow(), Environment())
     rollouts.generate_sequences(step_of("b", "a"))
     rollouts.abandon()
     time.sleep(0.4)
-    assert groups == []
+    rollouts.publish(0)
+    assert puts == []
 
 
-def test_a_lone_survivor_teaches_nothing(build, monkeypatch):
+def test_a_lone_survivor_teaches_nothing(build, puts):
     environment = Environment(faulty={"0", "1", "2"})
-    assert published(build(Policy(), environment, algorithm="grpo"), monkeypatch) == {"a": (0, False), "b": (0, False)}
-    assert published(build(Policy(), environment), monkeypatch) == {"a": (1, False), "b": (1, False)}
+    assert published(build(Policy(), environment, algorithm="grpo"), puts) == {"a": 0, "b": 0}
+    assert published(build(Policy(), environment), puts) == {"a": 1, "b": 1}
 
 
-def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
+def test_a_greedy_completion_is_the_baseline_and_no_sample(build, puts):
     policy = Policy()
     rollouts = build(policy, Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), algorithm="remax")
-    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert published(rollouts, puts) == {"a": 4, "b": 4}
     assert [rollouts.greedy_of(uid) for uid in ("a", "b", "pad")] == [0.25, 0.25, 0.0]
     made = rollouts.take(1)
     assert made.greedy_mean == 0.25
@@ -110,69 +142,76 @@ def test_a_greedy_completion_is_the_baseline_and_no_sample(build, monkeypatch):
     assert made.tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
 
 
-def test_a_group_tells_how_far_its_rewards_are_apart(build, monkeypatch):
+def test_a_group_tells_how_far_its_rewards_are_apart(build, puts):
     rollouts = build(Policy(), Environment(), algorithm="grpo", limit=0.0)
-    published(rollouts, monkeypatch)
+    published(rollouts, puts)
     of_group = Evidence.of(2, [True] * 4, [0.0, 1.0, 1.0, 1.0])  # a score is cut to 1
     assert rollouts.evidence(1) == [of_group, replace(of_group, place=0)]  # as drawn, b before a
     lone = build(Policy(), Environment(faulty={"0", "1", "2"}), algorithm="grpo")
-    published(lone, monkeypatch)
+    published(lone, puts)
     assert lone.evidence(1) == []
 
 
 @pytest.mark.parametrize("options", [{"policy": Policy(broken={GREEDY})}, {"environment": Environment(faulty={"9"})}])
-def test_without_its_baseline_a_group_teaches_nothing(options, build, monkeypatch):
+def test_without_its_baseline_a_group_teaches_nothing(options, build, puts):
     rollouts = build(**{"policy": Policy(), "environment": Environment()} | options, algorithm="remax")
-    assert published(rollouts, monkeypatch) == {"a": (0, False), "b": (0, False)}
+    assert published(rollouts, puts) == {"a": 0, "b": 0}
 
 
-def test_a_lost_sample_leaves_the_others_their_baseline(build, monkeypatch):
+def test_a_lost_sample_leaves_the_others_their_baseline(build, puts):
     rollouts = build(
         Policy(), Environment(faulty={"1"}), measurer=Measurer({"9": 0.25, "2": None}), limit=0.0, algorithm="remax"
     )
-    assert published(rollouts, monkeypatch) == {"a": (2, False), "b": (2, False)}
+    assert published(rollouts, puts) == {"a": 2, "b": 2}
     assert rollouts.greedy_of("a") == 0.25
 
 
-def test_prompts_keep_the_order_in_which_they_were_drawn(build, monkeypatch):
+def test_prompts_keep_the_order_in_which_they_were_drawn(build, puts):
     rollouts = build(Policy(), Environment())
-    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert published(rollouts, puts) == {"a": 4, "b": 4}
     assert [rollouts.place_of(uid) for uid in ("b", "a")] == [0, 1]
 
 
 @pytest.mark.parametrize("options", [{"policy": Policy(broken={11})}, {"environment": Environment({"11"}, turns=2)}])
-def test_a_lost_turn_loses_its_episode(options, build, monkeypatch):
+def test_a_lost_turn_loses_its_episode(options, build, puts):
     rollouts = build(**{"policy": Policy(), "environment": Environment(turns=2)} | options)
-    assert published(rollouts, monkeypatch) == {"a": (3, False), "b": (3, False)}
+    assert published(rollouts, puts) == {"a": 3, "b": 3}
     taken = rollouts.take(1).tally.take()
     assert (taken["turns_mean"], taken["first_answers_passed"], taken["verdict_passed"]) == (2, 0, 1)
+
+
+def test_the_queue_has_groups_under_their_prompts(build, puts, monkeypatch):
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr("transfer_queue.kv_batch_put", lambda **arguments: calls.append(arguments))
+    published(build(Policy(), Environment(faulty={"1"})), puts)
+    one, group = puts[0]["a"]
+    put([(one, group), (replace(one, uid="full"), replace(group, samples=[*group.samples, group.samples[0]]))])
+    rows, prompts = calls
+    assert rows["keys"] == ["a_0_0", "a_1_0", "a_2_0", "full_0_0", "full_1_0", "full_2_0", "full_3_0"]
+    assert [len(response) for response in rows["fields"]["responses"].unbind()] == [1] * 7
+    assert {tag["policy_id"] for tag in rows["tags"]} == {"sha256:mine"}
+    assert dict(zip(prompts["keys"], prompts["tags"], strict=True)) == {
+        "a": {"status": "failure"},
+        "full": {"status": "finished"},
+    }
+    calls.clear()
+    put([(one, replace(group, samples=[]))])
+    assert [call["keys"] for call in calls] == [["a"]]
 
 
 async def test_the_queue_has_masks_and_the_rewards_of_each_answer(make_groups):
     measurer = Measurer({"0": 0.25, "10": 0.75})
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
-    fields = fields_of("a", group)
-    assert fields["responses"][0].tolist() == [0, 5, 6, 10]
-    assert fields["response_mask"][0].tolist() == fields["loss_mask"][0].tolist() == [1, 0, 0, 1]
-    assert fields["rm_scores"][0].tolist() == [0.25, 0, 0, 0.5]
-    assert fields["rollout_log_probs"][0].tolist() == [0, 0, 0, -10]
-    assert fields["input_ids"][0].tolist() == [7, 8, 0, 5, 6, 10]
+    (fields,) = rows_of("a", group)
+    assert fields["responses"].tolist() == [0, 5, 6, 10]
+    assert fields["response_mask"].tolist() == fields["loss_mask"].tolist() == [1, 0, 0, 1]
+    assert fields["rm_scores"].tolist() == [0.25, 0, 0, 0.5]
+    assert fields["rollout_log_probs"].tolist() == [0, 0, 0, -10]
+    assert fields["input_ids"].tolist() == [7, 8, 0, 5, 6, 10]
 
 
-@pytest.fixture
-def put(monkeypatch: pytest.MonkeyPatch) -> dict[str, Prompted]:
-    """What was put into the queue, by uid."""
-    prompts: dict[str, Prompted] = {}
-
-    def put(one: Prompted, group: Group, complete: bool) -> None:
-        prompts[one.uid] = one
-
-    monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", put)
-    return prompts
-
-
-def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, put):
+def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, puts):
     made = make_groups(Policy(), Environment())
     rollouts = Rollouts(made.job, made.background, made.sent, made.groups, PROBLEMS)
     rollouts.generate_sequences(step_of("a", "b"))
@@ -181,7 +220,9 @@ def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, p
     made.sent.now("sha256:new", 1)
     rollouts.generate_sequences(step_of("d", step=2))  # more for the same step, as DAPO draws them
     rollouts.wait_made()
-    assert {uid: (one.draw.step, one.version, one.draw.policy_id) for uid, one in put.items()} == {
+    rollouts.publish(5)
+    (put,) = puts
+    assert {uid: (one.draw.step, one.version, one.draw.policy_id) for uid, (one, _) in put.items()} == {
         "a": (1, 0, "sha256:mine"),
         "b": (1, 0, "sha256:mine"),
         "c": (2, 0, "sha256:mine"),
@@ -189,7 +230,7 @@ def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, p
     }
 
 
-def test_steps_that_are_made_at_a_time_are_counted_apart(build, put):
+def test_steps_that_are_made_at_a_time_are_counted_apart(build, puts):
     rollouts = build(Policy(), Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), algorithm="remax")
     rollouts.generate_sequences(step_of("a", "b"))
     rollouts.generate_sequences(step_of("c", step=2))
@@ -204,7 +245,7 @@ def test_steps_that_are_made_at_a_time_are_counted_apart(build, put):
     assert [one.greedy_mean for one in made] == [0.25, 0.25]
 
 
-def test_what_ended_generation_keeps_new_weights_from_being_sent(build, put):
+def test_what_ended_generation_keeps_new_weights_from_being_sent(build, puts):
     policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
     rollouts = build(policy, Environment())
     rollouts.generate_sequences(step_of("a"))

@@ -9,7 +9,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 FAULTS = "training/platform_faults"
 
-# verl polls every 2 s, which is as long as a step of a small model takes. Here it looks when a group has ended; so
+# verl polls every 2 s, which is as long as a step of a small model takes. Here it looks when groups have ended; so
 # often in any case.
 POLL_S = 1.0
 
@@ -25,9 +25,9 @@ class Source(Protocol):
         """Of a prompt among those of its step."""
         ...
 
-    def wait(self, seconds: float) -> None:
-        """Returns when a group has ended, or after so long. Raises what ended the generation, since nothing more would
-        arrive."""
+    def publish(self, seconds: float) -> None:
+        """Puts groups that have ended where the buffer finds them, and returns when there were some, or after so long.
+        Raises what ended the generation, since nothing more would arrive."""
         ...
 
 
@@ -99,5 +99,5 @@ class Replay(ReplayBuffer):
         return self._source().place_of(uid), int(session)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
-        self._source().wait(self.poll_interval)
+        self._source().publish(self.poll_interval)
         return last_debug_time

@@ -3,8 +3,7 @@
 verl hands over a batch of prompts and goes on; each prompt then becomes a group of samples in the TransferQueue.
 """
 
-import asyncio
-import threading
+import queue
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +15,14 @@ from ratchet_problems import Problem
 from trainer_service.job.background import Background
 from trainer_service.job.config import JobConfig
 from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Draw, Groups
+from trainer_service.job.groups import Draw, Group, Groups
 from trainer_service.job.made import Made, Prompted
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
 from trainer_service.job.verl.driver import transfer
+
+# A put takes the TransferQueue some 10 ms of a core, be it of one group or of ten.
+GATHER_S = 0.25
 
 
 class Rollouts:
@@ -28,7 +30,7 @@ class Rollouts:
     weights that the engine has when it comes. A group that compares completions, and of which fewer than two are left,
     teaches nothing: a lone one would be its own baseline.
 
-    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `wait`.
+    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `publish`.
     """
 
     def __init__(
@@ -42,7 +44,10 @@ class Rollouts:
         self._problems = problems
         self._made: dict[int, Made] = {}
         self._failure: Exception | None = None
-        self._ended = threading.Event()
+        self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
+        """None: of one that failed."""
+        self._under_way = 0
+        """Groups that are not out of `_ended` yet."""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
@@ -55,14 +60,28 @@ class Rollouts:
             size, greedy = self._spec.hyperparameters.group_size or 1, self._algorithm.has_greedy
             draw = Draw(problem, size, step, seed, self._sent.policy_id, greedy)
             one = Prompted(uid, index, place, draw, self._sent.step)
-            made.running.append(self._background.start(self._publish(one, made)))
+            self._under_way += 1
+            made.running.append(self._background.start(self._make(one, made)))
 
-    def wait(self, seconds: float) -> None:
-        """Returns when a group has ended since the last call, or after so long. Raises the first failure."""
+    def publish(self, seconds: float) -> None:
+        """Puts groups that have ended into the TransferQueue: those of `GATHER_S` at once, or fewer where they are the
+        last under way. Returns then, or after so long. Raises the first failure."""
+        groups, end = list[tuple[Prompted, Group]](), time.monotonic() + seconds
+        while not groups or self._under_way:
+            try:
+                ended = self._ended.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                break
+            self._under_way -= 1
+            if ended is None:
+                break
+            if not groups:
+                end = min(end, time.monotonic() + GATHER_S)
+            groups.append(ended)
         if self._failure is not None:
             raise self._failure
-        self._ended.wait(seconds)
-        self._ended.clear()
+        if groups:
+            transfer.put(groups)
 
     def wait_made(self) -> None:
         """Until all groups are there that were asked for. Raises the first failure."""
@@ -102,15 +121,15 @@ class Rollouts:
     def check_faults(self, step: int, lost: int, expected: int) -> None:
         self._groups.check_faults(step, lost, expected)
 
-    async def _publish(self, one: Prompted, made: Made) -> None:
+    async def _make(self, one: Prompted, made: Made) -> None:
+        ended = None
         try:
             group = await self._groups.make(one.draw)
             if len(group.samples) < (2 if self._algorithm.is_grouped else 1):
                 group = replace(group, samples=[])
             made.add(one, group)
-            # The queue's own async client belongs to one loop; its sync one may be called from any thread.
-            await asyncio.to_thread(transfer.put, one, group, complete=len(group.samples) == one.draw.size)
+            ended = (one, group)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
         finally:
-            self._ended.set()
+            self._ended.put(ended)

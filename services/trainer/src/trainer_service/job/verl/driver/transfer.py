@@ -1,44 +1,57 @@
 """Groups in the TransferQueue, from where verl's replay buffer takes them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import transfer_queue as tq
-from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from trainer_service.job.groups import Group
 from trainer_service.job.made import Prompted
 from trainer_service.job.verl.algorithms import BEFORE_LENGTH
 
+TRAIN = "train"
+"""verl's partition of what is learned from."""
 
-def put(one: Prompted, group: Group, complete: bool) -> None:
-    """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
+
+def put(groups: Sequence[tuple[Prompted, Group]]) -> None:
+    """Stores groups in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
 
     Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
     """
-    if group.samples:
+    if taught := [(one, group) for one, group in groups if group.samples]:
         tq.kv_batch_put(
-            keys=[f"{one.uid}_{session}_0" for session in range(len(group.samples))],
-            fields=fields_of(one.uid, group),
-            tags=[
-                {
-                    "status": "success",
-                    "prompt_len": len(group.prompt),
-                    "response_len": len(sample.played.tokens),
-                    "seq_len": len(group.prompt) + len(sample.played.tokens),
-                    "global_steps": one.draw.step,
-                    # The weights' version in verl's terms.
-                    "min_global_steps": one.version,
-                    "max_global_steps": one.version,
-                    "policy_id": one.draw.policy_id,
-                }
-                for sample in group.samples
-            ],
-            partition_id="train",
+            keys=[f"{one.uid}_{session}_0" for one, group in taught for session in range(len(group.samples))],
+            fields=tu.list_of_dict_to_tensordict([row for one, group in taught for row in rows_of(one.uid, group)]),
+            tags=[tag for one, group in taught for tag in tags_of(one, group)],
+            partition_id=TRAIN,
         )
-    tq.kv_put(key=one.uid, partition_id="train", tag={"status": "finished" if complete else "failure"})
+    tq.kv_batch_put(
+        keys=[one.uid for one, _ in groups],
+        tags=[{"status": "finished" if len(group.samples) == one.draw.size else "failure"} for one, group in groups],
+        partition_id=TRAIN,
+    )
 
 
-def fields_of(uid: str, group: Group) -> TensorDict:
+def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            "status": "success",
+            "prompt_len": len(group.prompt),
+            "response_len": len(sample.played.tokens),
+            "seq_len": len(group.prompt) + len(sample.played.tokens),
+            "global_steps": one.draw.step,
+            # The weights' version in verl's terms.
+            "min_global_steps": one.version,
+            "max_global_steps": one.version,
+            "policy_id": one.draw.policy_id,
+        }
+        for sample in group.samples
+    ]
+
+
+def rows_of(uid: str, group: Group) -> list[dict[str, Any]]:
     prompt = torch.tensor(group.prompt, dtype=torch.int64)
     rows = []
     for sample in group.samples:
@@ -65,4 +78,4 @@ def fields_of(uid: str, group: Group) -> TensorDict:
                 "num_turns": 2 * len(played.ends),
             }
         )
-    return tu.list_of_dict_to_tensordict(rows)
+    return rows
