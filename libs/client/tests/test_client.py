@@ -1,5 +1,6 @@
 """Client and AsyncClient against a real HTTP server: what they send, and what they make of the answers."""
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 
@@ -156,6 +157,15 @@ def test_nothing_answers() -> None:
             client.runs.get("run_1")
         with pytest.raises(Unreachable):
             next(client.runs.watch("run_1"))
+
+
+def test_what_has_no_answer_may_have_been_done() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2) as client:
+            with pytest.raises(Unreachable, match="may have been done"):
+                client.runs.create(trainer_pb2.RunSpec())
+            with pytest.raises(Unreachable, match="Is the platform up"):
+                client.runs.get("run_1")
 
 
 async def test_the_asynchronous_client_has_the_same_methods(

@@ -31,7 +31,7 @@ class SyncTransport:
         self._http.close()
 
     def call(self, call: Call[T]) -> T:
-        with _unreachable(self.url):
+        with _unreachable(self.url, call.request):
             response = self._http.request(**_arguments(call.request))
         return _read(call, response)
 
@@ -49,7 +49,7 @@ class SyncTransport:
         """Each item as it comes, until the stream ends."""
         timeout = httpx.Timeout(self._timeout_s, read=SILENCE_S)
         with (
-            _unreachable(self.url),
+            _unreachable(self.url, stream.request),
             connect_sse(self._http, **_arguments(stream.request), timeout=timeout) as source,
         ):
             if not source.response.is_success:
@@ -75,7 +75,7 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def call(self, call: Call[T]) -> T:
-        with _unreachable(self.url):
+        with _unreachable(self.url, call.request):
             response = await self._http.request(**_arguments(call.request))
         return _read(call, response)
 
@@ -91,7 +91,7 @@ class AsyncTransport:
 
     async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
         timeout = httpx.Timeout(self._timeout_s, read=SILENCE_S)
-        with _unreachable(self.url):
+        with _unreachable(self.url, stream.request):
             async with aconnect_sse(self._http, **_arguments(stream.request), timeout=timeout) as source:
                 if not source.response.is_success:
                     await source.response.aread()
@@ -111,13 +111,19 @@ def _arguments(request: Request) -> dict[str, Any]:
     return {"method": request.verb, "url": request.path, "params": request.query or None, "json": request.body}
 
 
+_NOT_SENT = httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout
+
+
 @contextmanager
-def _unreachable(url: str) -> Iterator[None]:
+def _unreachable(url: str, request: Request) -> Iterator[None]:
     try:
         yield
     except httpx.TransportError as error:
         reason = str(error) or type(error).__name__
-        raise Unreachable(f"No answer from {url}: {reason}. Is the platform up? (ratchet status)") from error
+        advice = "Is the platform up? (ratchet status)"
+        if request.verb != "GET" and not isinstance(error, _NOT_SENT):
+            advice = "It may have been done all the same: look before you ask again."
+        raise Unreachable(f"No answer from {url}: {reason}. {advice}") from error
 
 
 def _read(call: Call[T], response: httpx.Response) -> T:

@@ -128,12 +128,13 @@ class Router:
         return champion
 
     async def _pointed_at(self, model: str, alias: str) -> VersionRef:
-        number = (await self._models.find(model)).aliases.get(alias) or (await self._models.read(model)).aliases.get(
-            alias
-        )
-        if number is None:
-            raise NotFound(f"model {model} has no alias {alias}")
-        return VersionRef(model, number)
+        aliases = (await self._models.find(model)).aliases
+        if alias not in aliases:
+            aliases = (await self._models.read(model)).aliases
+        if alias not in aliases:
+            there = ", ".join(sorted(aliases)) or "none"
+            raise NotFound(f"model {model} has no alias {alias!r}; it has {there}")
+        return VersionRef(model, aliases[alias])
 
 
 def choose_arm(release: Release, routing_key: str, chance: random.Random) -> Arm:

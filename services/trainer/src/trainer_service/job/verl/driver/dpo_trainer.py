@@ -62,7 +62,7 @@ class RatchetDpoTrainer(PairTrainer):
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
-        self._sent = Sent(push=self._push)
+        self._sent = Sent(push=lambda: self._push(self._sent.step))
         prompting, its = Prompting(tokenizer, self.config.data.prompt_form), self._session
         self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate
@@ -111,7 +111,7 @@ class RatchetDpoTrainer(PairTrainer):
             self._session.reporter.phase(Phase.LOADING_POLICY)
             self._loading.result()
             if self._base_is_validated:
-                self._sent.now(self._push(), 0)
+                self._sent.now(self._push(0), 0)
                 found = self._measured(0)
                 self.first |= names.rename(found.base_metrics, self.names) | dict(found.components)
             self._session.reporter.phase(Phase.UPDATING)
@@ -131,7 +131,7 @@ class RatchetDpoTrainer(PairTrainer):
         validating = validate(self._groups, self._asked.problems, step)
         return self._session.background.wait(validating)
 
-    def _push(self, step: int = 0) -> str:
+    def _push(self, step: int) -> str:
         """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""
         dtype = getattr(torch, self._session.job.dtype)
         tensors = gather(_tensors(self._model), dtype, keep=True)
