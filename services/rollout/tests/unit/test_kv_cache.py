@@ -42,8 +42,8 @@ def test_a_token_takes_keys_and_values_in_each_layer(changes: dict[str, Any], dt
     ("context", "sequences", "share", "free", "expected", "reason"),
     [
         (None, 128, 2 * GIB, 16 * GIB, 2 * GIB, "share of the machine"),
-        (512, 16, 2 * GIB, 16 * GIB, 46_080 * (512 + 128) * 16, "16 sequences"),
-        (None, 128, GIB // 4, 16 * GIB, 46_080 * (8192 + 128), "one sequence"),
+        (512, 16, 2 * GIB, 16 * GIB, 46_080 * (512 + 32) * 16, "16 sequences"),
+        (None, 128, GIB // 4, 16 * GIB, 46_080 * (8192 + 32), "one sequence"),
         (None, 128, 2 * GIB, 2 * GIB, GIB, "free memory"),
         (None, 128, GIB // 4, GIB // 2, kv_cache.LEAST, "half of the free memory"),
         (None, 128, 2 * GIB, -GIB, kv_cache.LEAST, "the least"),
@@ -74,7 +74,7 @@ def test_what_is_asked_for_goes_before_the_setting_and_that_before_the_choice(tm
 
     assert size_of(64 << 20, 32 << 20) == 32 << 20
     assert size_of(64 << 20, None) == 64 << 20
-    assert size_of(None, None) == 46_080 * 6128
+    assert size_of(None, None) == 46_080 * 6032
 
 
 def test_all_policies_together_may_take_half_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

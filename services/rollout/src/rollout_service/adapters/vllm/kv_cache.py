@@ -10,8 +10,11 @@ from rollout_service.domain.policy import Dtype
 
 LEAST = 256 << 20
 """Bytes, also where the machine has less."""
-_BLOCK = 128
-"""Tokens. vLLM hands the cache out in such blocks on a CPU, so that a sequence has one that is partly empty."""
+BLOCK = 32
+"""Tokens: the least that vLLM's attention takes on a CPU, where it takes 128 if nobody says. The cache is handed out in
+such blocks, so that a sequence has one that is partly empty; and only whole ones are shared, as the completions of a
+group do those of their prompt. For 16 prompts of 40 tokens, with 8 completions of 72 each, the starter takes 1.6 s of
+a core, and with 128 2.0 s. Long prompts decode as fast or faster; one of 3,000 tokens is read in 11 % more time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def choose(
     most = KvCache(free // 2, "half of the free memory")
     fair = KvCache(share, "the policy's share of the machine")
     if per_token and context:
-        one = per_token * (context + _BLOCK)
+        one = per_token * (context + BLOCK)
         if one > share:
             fair = KvCache(one, "one sequence of the whole context")
         fair = min(fair, KvCache(one * sequences, f"{sequences} sequences of the whole context"), key=_size)

@@ -22,7 +22,7 @@ from ratchet_policies import (
     TokenCandidate,
     TokenPrompt,
 )
-from rollout_service.adapters.vllm import tools, wire
+from rollout_service.adapters.vllm import kv_cache, tools, wire
 from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
@@ -317,6 +317,7 @@ def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":
         distributed_executor_backend="uni" if _is_alone_on_cpu(spec) else None,
         enforce_eager=spec.enforce_eager,
         enable_prefix_caching=True,
+        block_size=kv_cache.BLOCK if spec.device == "cpu" else None,
         # On CPU, vLLM 0.32 dies of a prompt that is read in parts where its request has a seed: a generator cannot take
         # back the draw of a part there (v1/worker/gpu_model_runner.py, _bookkeeping_sync).
         enable_chunked_prefill=False if spec.device == "cpu" else None,
