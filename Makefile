@@ -76,7 +76,7 @@ soak: setup  ## An hour of mixed load on four services; half an hour of it while
 	HONEST_PROGRAMS=5000 HONEST_LOAD=4 $(LIGHT)/pytest tests/honest -n 0 -k among
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
 
-soak-runs: setup  ## 60 runs of three steps, one random fault each: some three hours
+soak-runs: setup  ## 60 runs of three steps, one random fault each: some 40 minutes
 	$(LIGHT)/python -m tests.soak.runs --runs 60
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates, experiments and releases

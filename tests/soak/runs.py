@@ -1,4 +1,4 @@
-"""Runs of three steps, with one random fault each at a random moment: `make soak-runs`, some three hours on two cores.
+"""Runs of three steps, with one random fault each at a random moment: `make soak-runs`, some 40 minutes on two cores.
 
     python -m tests.soak.runs --runs 60 --seed 0
 
