@@ -36,7 +36,7 @@ async def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_non
     earned = [sample.earned for sample in group.samples]
     assert [(one.reward, one.cut) for one in earned] == [(0.0, False), (-0.5, True), (0.5, True)]
     assert {sample.played.episode.turns[-1].grade.verdict for sample in group.samples} == {"PASSED"}
-    assert str(made.groups.last_fault) == "p0: a reward must be a finite number"
+    assert str(made.groups.last_fault) == "p0: loud must give a finite number"
 
 
 async def test_a_group_that_cannot_be_measured_is_lost_and_the_run_goes_on(make_groups: Any) -> None:
@@ -142,7 +142,7 @@ async def test_one_answer_that_cannot_be_measured_loses_its_episode(make_groups:
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     assert [list(sample.rewards) for sample in group.samples] == [[1.0, -0.5]]
-    assert str(made.groups.last_fault) == "p0: a reward must be a finite number"
+    assert str(made.groups.last_fault) == "p0: loud must give a finite number"
 
 
 async def test_what_has_no_room_ends_the_episode_as_it_was(make_groups: Any) -> None:

@@ -165,7 +165,7 @@ class Groups:
             return [None] * len(played)
         earned = [[next(of_all) for _ in some] for some in judged]
         if any(None in some for some in earned):
-            self.last_fault = InvalidArgument(f"{draw.problem.id}: a reward must be a finite number")
+            self.last_fault = InvalidArgument(f"{draw.problem.id}: {self._rewarding.own} must give a finite number")
         return [self._sample(*both) for both in zip(played, earned, strict=True)]
 
     def _sample(self, played: Played, earned: Sequence[Earned | None]) -> Sample | None:

@@ -101,6 +101,11 @@ class Rewarding:
             for one, what in zip(measured, graded, strict=True)
         ]
 
+    @property
+    def own(self) -> str:
+        """The names of the rewards of one's own, for people to read."""
+        return " and ".join(component.name for component in self.reward.components if component.is_own)
+
     def weights(self, step: int) -> dict[str, float]:
         """Of the components whose weights change."""
         scheduled = (component for component in self.reward.components if component.schedule)
