@@ -185,6 +185,13 @@ def test_difficulty_is_measured_by_samples(ratchet: Any, gateway: ScriptedGatewa
     assert result.stdout == f"2 problems are in {out}, by difficulty 1 of 1, 1 of 3\n", result.stderr
     easy, middling = jsonl.read(out)
     assert (middling.prompt, middling.difficulty, easy.difficulty) == (prompt, 3, 1)
+    (tmp_path / "problems").mkdir()
+    jsonl.write([easy, middling], tmp_path / "problems" / "mine.jsonl")  # below the platform's folder
+    mine = ratchet_benchmarks.load(str(tmp_path / "problems" / "mine.jsonl"))
+    found["evaluation"]["spec"]["problems"] = {"name": "problems/mine.jsonl", "digest": mine.digest}
+    gateway.answers(found, {"samples": [sample | {"benchmark": "problems/mine.jsonl"} for sample in samples]})
+    result = ratchet("samples", "difficulty", "eval_1", str(out))
+    assert result.stdout.startswith(f"2 problems are in {out}"), result.stderr
     gateway.answers(found, {"samples": []})
     result = ratchet("samples", "difficulty", "eval_1", str(out))
     assert (result.returncode, "No sample of it has a verdict" in result.stderr) == (1, True)

@@ -15,6 +15,7 @@ from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_list, say
 from ratchet_client import Client, json_lines, sample_files, sample_pairs
+from ratchet_client.address import home
 from ratchet_client.calls import to_json
 from ratchet_kit.errors import RatchetError
 from ratchet_problems import Problem as ProblemOf
@@ -145,12 +146,16 @@ def _sets(evaluation: pb.Evaluation) -> list[problem_pb2.ProblemSetRef]:
 
 
 def _problems(evaluation: pb.Evaluation) -> dict[tuple[str, str], ProblemOf]:
-    """By set and id. Raises CommandError where a set cannot be read, or is another by now."""
+    """By set and id. A file's name is looked up as the platform does it: below its folder. Raises CommandError where a
+    set cannot be read, or is another by now."""
     sets = _sets(evaluation)
     found: dict[tuple[str, str], ProblemOf] = {}
     for one in sets:
+        file = home() / one.name
         try:
-            loaded = ratchet_benchmarks.load(one.name, one.limit if one.HasField("limit") else None)
+            loaded = ratchet_benchmarks.load(
+                str(file) if file.is_file() else one.name, one.limit if one.HasField("limit") else None
+            )
         except RatchetError as error:
             raise CommandError(f"The problems of {one.name} are needed: {error.message}.") from error
         if one.digest and loaded.digest != one.digest:
