@@ -33,6 +33,7 @@ ADD = Problem(id="add", prompt="Write add(a, b).", entry_point="add", tests=(Cal
         ({"tests": (CallTest.of([1], 1), CallTest("[1]", "open('x')"))}, "tests[1].expected"),
         ({"tests": (CallTest("[1]", "1.0", tolerance=-1),)}, "tests[0].tolerance"),
         ({"tests": (CheckTest(" "),)}, "tests[0].check"),
+        ({"prompt": "\ud800"}, "text"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, object], path: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands.unseen import check_unseen
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.improve.plan import Plan, read
 from ratchet_cli.terminal.errors import CommandError
@@ -29,8 +30,8 @@ def planned(folder: Path, text: str) -> Plan:
 
 def test_each_section_is_its_message(tmp_path: Path) -> None:
     plan = planned(tmp_path, PLAN)
-    run = plan.run_of(VersionRef("starter", 3))
-    assert (run.base.version.number, run.output_model, run.steps) == (3, "starter", 4)
+    run = plan.run_of(VersionRef("starter", 3), 2)
+    assert (run.base.version.number, run.output_model, run.steps, run.seed) == (3, "starter", 4, 2)
     evaluation = plan.evaluation_of(VersionRef("starter", 4))
     assert (evaluation.model.version.number, [one.problems.name for one in evaluation.suite]) == (
         4, ["composed/test", "mbpp"],
@@ -44,8 +45,21 @@ def test_each_section_is_its_message(tmp_path: Path) -> None:
 
 
 def test_what_it_trains_from_may_be_named(tmp_path: Path) -> None:
-    plan = planned(tmp_path, PLAN.replace("steps: 4", "steps: 4, base: starter@1"))
-    assert plan.run_of(VersionRef("starter", 3)).base.version.number == 1
+    plan = planned(tmp_path, PLAN.replace("steps: 4", "steps: 4, base: starter@1, seed: 7"))
+    run = plan.run_of(VersionRef("starter", 3), 2)
+    assert (run.base.version.number, run.seed) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [("composed/train", "which is trained on"), ("composed/validation", "by which the best checkpoint is chosen")],
+)
+def test_what_training_sees_is_no_measure(measured: str, said: str, tmp_path: Path) -> None:
+    train = "steps: 4, validation_problems: composed/validation"
+    text = PLAN.replace("composed/test", measured).replace("steps: 4", train)
+    plan = planned(tmp_path, text)
+    with pytest.raises(CommandError, match=rf"improve.yaml:\d+: evaluate.suite\[0\].problems is {measured}, {said}"):
+        check_unseen(YamlFile(tmp_path / "improve.yaml"), plan.train, plan.evaluate)
 
 
 def test_gate_and_release_may_be_left_out(tmp_path: Path) -> None:

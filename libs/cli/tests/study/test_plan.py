@@ -148,6 +148,7 @@ def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
         ("search", 0, 3),
         ("curriculum", 3, 3),
         ("adaptation", 2, 2),
+        ("edits-study", 2, 2),
     ],
 )
 def test_the_examples_are_studies(

@@ -34,6 +34,11 @@ def test_a_difference_is_paired_by_seed() -> None:
     assert apart is None  # one seed in common
 
 
+def test_seeds_that_agree_have_no_band() -> None:
+    first, second = summaries([result(name, seed, 0.5) for name in "ab" for seed in (0, 1)])
+    assert (first.pass_at_1, first.band, second.difference) == (0.5, None, None)
+
+
 def test_a_summary_is_of_the_runs_that_have_a_score() -> None:
     first, second = summaries(
         [result("a", 0, 0.2, 90), result("a", 1, 0.4, 110), result("b", 0, 0.5), result("b", 1, None)]

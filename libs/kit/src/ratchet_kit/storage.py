@@ -18,7 +18,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted, Una
 MAX_FILES = 10_000
 """In a folder that is listed or copied: a model has some hundred."""
 _CHUNK_BYTES = 4 << 20
-_SPARE_BYTES = 256 << 20
+SPARE_BYTES = 256 << 20
 """What a copy leaves free on its disk."""
 
 Require: TypeAlias = Callable[[Path, str], None]
@@ -161,8 +161,9 @@ def free_bytes(folder: Path) -> int:
 def require_space(folder: Path, size: int) -> None:
     """Raises ResourceExhausted where `size` bytes, and some to spare, are not free for what is written to `folder`."""
     free = free_bytes(folder)
-    missing = size + _SPARE_BYTES - free
+    missing = size + SPARE_BYTES - free
     if missing > 0:
         raise ResourceExhausted(
-            f"no space is left in {folder}: {size} bytes are to be written, {free} are free, {missing} are missing"
+            f"no space is left in {folder}: {size} bytes are to be written, and {SPARE_BYTES} more to stay free; {free}"
+            f" are, so {missing} are missing"
         )

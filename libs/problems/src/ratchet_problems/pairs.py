@@ -138,4 +138,6 @@ def _message(value: object, name: str, where: str) -> Message:
 def _text(value: object, name: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidProblem(where, name, "must be a text that is not empty")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidProblem(where, name, "holds half of a surrogate pair")
     return value

@@ -142,7 +142,11 @@ class Problem:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
         for index, test in enumerate(self.tests):
             self._check_test(test, f"tests[{index}]")
-        object.__setattr__(self, "digest", _sha256(self.to_json()))
+        try:
+            object.__setattr__(self, "digest", _sha256(self.to_json()))
+        except UnicodeEncodeError as error:
+            where = self.id.encode("ascii", "backslashreplace").decode()
+            raise InvalidProblem(where, "text", "holds half of a surrogate pair") from error
 
     def _check_test(self, test: TestCase, path: str) -> None:
         match test:

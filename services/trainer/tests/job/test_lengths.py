@@ -33,7 +33,7 @@ def test_it_is_refused_where_the_spec_wants_that() -> None:
 def test_a_step_needs_its_batch() -> None:
     found = fitting(PROBLEMS, [10, 300, 20], 256, leave_out=True)
     found.require(2)
-    with pytest.raises(InvalidArgument, match="2 of 3 problems have room, and a step takes 3: the longest has 300"):
+    with pytest.raises(InvalidArgument, match="2 of 3 problems have room, and 3 at least are needed: the longest has"):
         found.require(3)
     with pytest.raises(InvalidArgument, match="0 of 3 problems have room"):
         fitting(PROBLEMS, [300, 300, 300], 256, leave_out=True)

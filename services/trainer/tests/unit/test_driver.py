@@ -42,6 +42,11 @@ async def test_a_job_that_dies_is_started_again_and_goes_on(trainer: Any, run: R
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
     assert (done.state, done.attempt, done.step) == (State.SUCCEEDED, 2, 3)
+    (notice,) = done.notices
+    assert (notice.step, notice.message) == (
+        1,
+        "attempt 1 was lost, and is followed by another: it was killed by SIGKILL",
+    )
 
 
 async def test_a_job_that_ran_out_of_memory_is_tried_once_with_half_as_much_at_a_time(

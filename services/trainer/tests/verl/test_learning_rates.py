@@ -62,7 +62,7 @@ def test_each_schedule(
     else:
         optim = compose_config("ppo_trainer", rl_overrides(job, None)).actor_rollout_ref.actor.optim
     optim.total_training_steps = STEPS  # as verl's trainers set it
-    patches.linear_learning_rate()
+    patches.learning_rates()
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=optim.lr)
     engine = SimpleNamespace(optimizer_config=omega_conf_to_dataclass(optim), rank=1)
     scheduler = FSDPEngine._build_lr_scheduler(engine, optimizer)
@@ -71,7 +71,7 @@ def test_each_schedule(
         rates.append(scheduler.get_last_lr()[0] / 0.5)
         optimizer.step()
         scheduler.step()
-    assert rates[:WARMUP] == [0, 0.5]
+    assert rates[:WARMUP] == [0.5, 1]  # the first step learns, too
     shares = [(step - WARMUP) / (STEPS - WARMUP) for step in range(WARMUP, STEPS + 1)]
     assert rates[WARMUP:] == pytest.approx([expected(share) for share in shares])
     if schedule != "constant":

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.references import champion
+from ratchet_cli.commands.unseen import check_unseen
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.improve.plan import Plan
 from ratchet_cli.terminal.errors import CommandError
@@ -17,8 +18,9 @@ def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
     is no field's fault, such as a run that does not fit into memory."""
     now = _champion(client, plan, source)
     ref = refs.version_to_proto(now)
+    check_unseen(source, plan.train, plan.evaluate)
     faults = [
-        *_faults(source, "train", lambda: client.runs.create(plan.run_of(now), validate_only=True)),
+        *_faults(source, "train", lambda: client.runs.create(plan.run_of(now, 1), validate_only=True)),
         *_faults(source, "evaluate", lambda: client.evaluations.create(plan.evaluation_of(now), validate_only=True)),
         # The fields of these two are looked at first; then they are refused, being about the champion itself.
         *_faults(
@@ -40,7 +42,7 @@ def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
         raise CommandError("\n".join(faults), code=2)
     measured = plan.evaluation_of(now)
     sets = [entry.problems for entry in measured.suite] or [measured.problems]
-    runtimes.ensure_for(one.name for one in (*sets, plan.run_of(now).problems))
+    runtimes.ensure_for(one.name for one in (*sets, plan.train.problems))
     return now
 
 

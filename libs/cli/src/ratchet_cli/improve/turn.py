@@ -122,7 +122,7 @@ class Turn:
         if self.record.run:
             run = self._client.runs.get(self.record.run)
         else:
-            run = self._client.runs.create(self._plan.run_of(base), f"{self.record.key}-train")
+            run = self._client.runs.create(self._plan.run_of(base, self.record.number), f"{self.record.key}-train")
             self._note(run=run.id)
         if run.state in (trainer_pb2.Run.STATE_FAILED, trainer_pb2.Run.STATE_CANCELLED):
             self._say(f"{run.id} goes on at its last checkpoint: {run.failure.message or 'it was cancelled'}")

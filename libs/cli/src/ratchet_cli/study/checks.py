@@ -8,6 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.references import model_ref, version_of
+from ratchet_cli.commands.unseen import check_unseen
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.study.plan import DEFAULT, Plan, Variant
 from ratchet_cli.study.ranges import Search
@@ -30,6 +31,8 @@ def check(client: Client, plan: Plan, source: YamlFile, known: Mapping[str, str]
     """The first of the runs, with its defaults. Raises CommandError that names every field at fault, and ApiError for
     what is no field's fault, such as a run that does not fit into memory."""
     variants = _corners(plan, plan.search) if plan.search else plan.variants
+    for variant in variants:
+        check_unseen(source, variant.spec, plan.evaluate)
     taken = trainer_pb2.RunSpec()
     faults: dict[tuple[str, str], list[str]] = {}
     for variant in reversed(variants):

@@ -95,9 +95,9 @@ class Summary:
     pass_at_1: float | None
     """The mean over seeds."""
     band: Estimate | None
-    """With its 95 % interval over seeds; None below two of them."""
+    """With its 95 % interval: `over_seeds`."""
     difference: Estimate | None
-    """Minus the first variant, of seeds that both have, with its 95 % interval; None below two of them."""
+    """Minus the first variant, of seeds that both have, with its 95 % interval: `over_seeds`."""
     tokens: float
     """Means over the runs that have a score."""
     steps: float
@@ -184,7 +184,7 @@ def _summary(name: str, results: Sequence[Result], baseline: Sequence[Result]) -
         runs=len(scored),
         wanted=len(results),
         pass_at_1=fmean(values.values()) if values else None,
-        band=mean_of_runs(list(values.values())) if len(values) > 1 else None,
+        band=over_seeds(list(values.values())),
         difference=paired(baseline, results),
         tokens=mean([one.tokens for one in scored]),
         steps=mean([one.steps for one in scored]),
@@ -194,11 +194,17 @@ def _summary(name: str, results: Sequence[Result], baseline: Sequence[Result]) -
 
 
 def paired(baseline: Sequence[Result], candidate: Sequence[Result]) -> Estimate | None:
-    """Candidate minus baseline in pass@1, seed by seed: what a seed makes easy or hard for both is no difference. None
-    where fewer than two seeds have both scores."""
+    """Candidate minus baseline in pass@1, seed by seed: what a seed makes easy or hard for both is no difference.
+    As `over_seeds`, of the seeds that have both scores."""
     before, after = _scores(baseline), _scores(candidate)
     differences = [after[seed] - before[seed] for seed in before if seed in after]
-    return mean_of_runs(differences) if len(differences) > 1 else None
+    return over_seeds(differences)
+
+
+def over_seeds(values: Sequence[float]) -> Estimate | None:
+    """The mean with its 95 % interval. None below two values, and where all are the same: that seeds agree by chance,
+    on a few problems, says nothing of how far others would be from them."""
+    return mean_of_runs(values) if len(set(values)) > 1 else None
 
 
 def _scores(results: Sequence[Result]) -> dict[int, float]:
@@ -239,7 +245,7 @@ def _reach(name: str, results: Sequence[Result], score: float, baseline: Mapping
 
 
 def _band(values: Sequence[float], wanted: int) -> Estimate | None:
-    return mean_of_runs(values) if len(values) == wanted and wanted > 1 else None
+    return over_seeds(values) if len(values) == wanted else None
 
 
 def _validations(points: Sequence[Point]) -> list[float]:

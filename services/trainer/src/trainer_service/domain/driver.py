@@ -241,7 +241,9 @@ class Driver:
 
         def again(now: Run) -> Run:
             at = self._clock.now()
-            return now.leaner(run.attempt, at) if job.out_of_memory else now.again(run.attempt, at, excuse)
+            if job.out_of_memory:
+                return now.leaner(run.attempt, at)
+            return now.again(run.attempt, at, excuse, reason or "no reason known")
 
         await self._changed(await self._store.change(run.id, again))
 

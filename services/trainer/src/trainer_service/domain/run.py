@@ -282,9 +282,9 @@ class Run:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
         return self.fail(failure, now)
 
-    def again(self, attempt: int, now: datetime, excuse: str = "") -> "Run":
+    def again(self, attempt: int, now: datetime, excuse: str = "", reason: str = "") -> "Run":
         """The job of `attempt` is gone before its end: it is queued for the next one. `excuse`: why that attempt is not
-        counted as one that brought it no further, where it is not."""
+        counted as one that brought it no further, where it is not. `reason`: why it is gone, which is noticed, too."""
         self._require_attempt(attempt)
         self._require("start again", *_STARTED)
         if self.trained_time:
@@ -293,7 +293,11 @@ class Run:
         if self.preempted_by:
             queued = replace(queued, preemptions=self.preemptions + 1)
             excuse = f"pre-empted by {self.preempted_by}: it goes on at its last checkpoint when there is room again"
-        return replace(queued, fruitful_attempt=attempt).noticed(excuse, now) if excuse else queued
+        if excuse:
+            return replace(queued, fruitful_attempt=attempt).noticed(excuse, now)
+        if reason:
+            return queued.noticed(f"attempt {attempt} was lost, and is followed by another: {reason}", now)
+        return queued
 
     def leaner(self, attempt: int, now: datetime) -> "Run":
         """The job of `attempt` ran out of memory: the next one makes half as many tokens a pass, and no activation is

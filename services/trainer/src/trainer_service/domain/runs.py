@@ -11,6 +11,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page
+from ratchet_kit.storage import SPARE_BYTES
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
 from trainer_service.domain import defaults, validation
@@ -120,11 +121,13 @@ class Runs:
         return stored
 
     async def _require_space(self, base: FoundModel | None) -> None:
-        needed, free = COPIES * (base.size_bytes if base else 0), await self._folders.free_bytes()
-        if needed > free:
+        checkpoints, free = COPIES * (base.size_bytes if base else 0), await self._folders.free_bytes()
+        missing = checkpoints + SPARE_BYTES - free
+        if checkpoints and missing > 0:
             raise FailedPrecondition(
-                f"the checkpoints of this run need {_gigabytes(needed)}, and {_gigabytes(free)} are free in the folder"
-                f" of runs: {_gigabytes(needed - free)} are missing; delete runs (ratchet runs delete)"
+                f"the checkpoints of this run need {_gigabytes(checkpoints)}, and {_gigabytes(SPARE_BYTES)} more are to"
+                f" stay free; {_gigabytes(free)} are, in the folder of runs, so {_gigabytes(missing)} are missing:"
+                " delete runs (ratchet runs delete)"
             )
 
     async def get(self, id: RunId) -> Run:

@@ -32,11 +32,12 @@ class Fitting(Generic[T]):
         return self.of - len(self.problems)
 
     def require(self, count: int) -> None:
-        """Raises InvalidArgument where fewer are left: a step takes so many."""
+        """Raises InvalidArgument where fewer are left."""
         if len(self.problems) < count:
             raise InvalidArgument(
-                f"{len(self.problems)} of {self.of} {self.kind}s have room, and a step takes {count}: the longest has"
-                f" {self.longest} tokens; take more max_prompt_tokens or a smaller batch_size"
+                f"{len(self.problems)} of {self.of} {self.kind}s have room, and {count} at least are needed: the"
+                f" longest has {self.longest} tokens; {'take a smaller batch_size, or ' if self.problems else ''}more"
+                " max_prompt_tokens where the base has room for them"
             )
 
 

@@ -5,6 +5,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
+from safetensors import SafetensorError
 
 from ratchet_kit.errors import DataLoss, Failure, InvalidArgument, PermissionDenied, RatchetError, Unimplemented
 from trainer_service.domain.run import Phase
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 
 _PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
 """Of the run's spec, its data or its weights."""
-_BUGS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
+_BUGS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    SafetensorError,  # of the base's files
+    TypeError,
+    ValueError,
+)
 """What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
 
 _nodes: frozenset[str] = frozenset()

@@ -1,6 +1,7 @@
 """Every change to verl 0.9.1 and torch that has no public hook. Each names the line that needs it, and goes with it."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -32,7 +33,7 @@ def apply() -> None:
     value_head_as_configured()
     padding_counted()
     head_gathered_with_its_model()
-    linear_learning_rate()
+    learning_rates()
     learning_rate_of_its_step()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
@@ -174,23 +175,23 @@ def head_gathered_with_its_model() -> None:
     verl.utils.fsdp_utils._select_fsdp2_wrap_targets = without_head
 
 
-def linear_learning_rate() -> None:
-    """verl's FSDP engine has no linear schedule (workers/engine/fsdp/transformer_impl.py:503), and its config refuses
-    the name. The warm-up, and what a schedule's end is (the step after the last), are as in verl's cosine."""
+def learning_rates() -> None:
+    """verl's FSDP engine begins its warm-up at 0, so that a run's first step learns nothing, and has no linear schedule
+    (workers/engine/fsdp/transformer_impl.py:503); its config refuses the name. Step n of a warm-up has n / warm-up
+    of the rate here. What a linear schedule's end is (the step after the last) is as in verl's cosine."""
     build = transformer_impl.FSDPEngine._build_lr_scheduler
 
     def _build_lr_scheduler(self: Any, optimizer: torch.optim.Optimizer) -> LambdaLR:
-        if JobConfig.from_env().spec.hyperparameters.learning_rate_schedule != LearningRateSchedule.LINEAR:
-            return build(self, optimizer)
         config = self.optimizer_config
         warmup, steps, end = config.lr_warmup_steps, config.total_training_steps, config.min_lr_ratio
+        after: Callable[[int], float] = build(self, optimizer).lr_lambdas[0]
 
-        def of_step(step: int) -> float:
-            if step < warmup:
-                return step / warmup
+        def linear(step: int) -> float:
             return float(max(end, 1 - (1 - end) * (step - warmup) / max(1, steps - warmup)))
 
-        return LambdaLR(optimizer, of_step)
+        if JobConfig.from_env().spec.hyperparameters.learning_rate_schedule == LearningRateSchedule.LINEAR:
+            after = linear
+        return LambdaLR(optimizer, lambda step: (step + 1) / warmup if step < warmup else after(step))
 
     transformer_impl.FSDPEngine._build_lr_scheduler = _build_lr_scheduler
 
