@@ -104,7 +104,7 @@ class Rewarding:
     @property
     def own(self) -> str:
         """The names of the rewards of one's own, for people to read."""
-        return " and ".join(component.name for component in self.reward.components if component.is_own)
+        return " and ".join(one.name for one in self.reward.components if one.is_own) or "the reward"
 
     def weights(self, step: int) -> dict[str, float]:
         """Of the components whose weights change."""
