@@ -49,7 +49,7 @@ def test_a_limit_takes_the_first(write: Any) -> None:
         ({"chosen": "a", "rejected": "b"}, "line 2: prompt: a pair has a prompt or a problem"),
         (PROBLEM | {"tests": []}, "line 2: tests: unknown field"),
         (PROBLEM | {"rejected": " "}, "line 2: rejected: must be a text that is not empty"),
-        (PROBLEM | {"rejected": "\udfff"}, "line 2: rejected: holds half of a surrogate pair"),
+        (PROBLEM | {"rejected": "\udfff"}, "line 2: rejected: must not hold an unpaired surrogate"),
         ({"problem": "x", "chosen": "a"}, "line 2: rejected: is missing"),
         (ASKED | {"chosen": "a", "rejected": "b"}, "line 2: chosen: must be a list of messages"),
         (ASKED | ANSWERED | {"chosen": [{"role": "user", "content": "a"}]}, "line 2: chosen: must be one message of"),

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ratchet_kit.text import check_encodable
 from ratchet_problems import jsonl
 from ratchet_problems.messages import Message
 from ratchet_problems.problem import InvalidProblem, Problem
@@ -138,6 +139,7 @@ def _message(value: object, name: str, where: str) -> Message:
 def _text(value: object, name: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidProblem(where, name, "must be a text that is not empty")
-    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidProblem(where, name, "holds half of a surrogate pair")
-    return value
+    try:
+        return check_encodable(value)
+    except ValueError as error:
+        raise InvalidProblem(where, name, str(error)) from error

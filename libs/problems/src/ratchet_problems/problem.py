@@ -146,7 +146,7 @@ class Problem:
             object.__setattr__(self, "digest", _sha256(self.to_json()))
         except UnicodeEncodeError as error:
             where = self.id.encode("ascii", "backslashreplace").decode()
-            raise InvalidProblem(where, "text", "holds half of a surrogate pair") from error
+            raise InvalidProblem(where, "text", "must not hold an unpaired surrogate") from error
 
     def _check_test(self, test: TestCase, path: str) -> None:
         match test:

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("ray", reason="needs the trainer environment")
 
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError, WorkerCrashedError
+from safetensors import SafetensorError
 
 from ratchet_kit.errors import (
     DataLoss,
@@ -84,6 +85,7 @@ def test_what_may_be_over_by_the_next_attempt_is_not_final(error):
         InvalidArgument("no such field"),
         DataLoss("other weights"),
         AssertionError("7 of 32"),
+        SafetensorError("header too small"),
     ],
 )
 def test_what_each_attempt_would_meet_is_final(error):
