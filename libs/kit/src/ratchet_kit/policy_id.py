@@ -14,13 +14,12 @@ tokenizer and its chat template. The same weights with another template are anot
 import hashlib
 import json
 import mmap
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import index
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ratchet_kit import safetensors
 from ratchet_kit.errors import DataLoss
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -61,8 +60,6 @@ SETTINGS = frozenset(
 """The files of a Hugging Face model that the settings id is over, where they are there."""
 _HISTORY = ("_name_or_path", "transformers_version")
 """What these files say of where they come from, which changes nothing."""
-_MAX_HEADER_BYTES = 100_000_000
-"""Of a safetensors file: as many as safetensors itself reads."""
 _MAX_JSON_BYTES = 1 << 28
 """Of a file of SETTINGS that is read as JSON; a larger one is hashed as it is."""
 
@@ -144,31 +141,11 @@ def read_safetensors(file: Path, only: str | None = None) -> Iterator[Tensor]:
     if file.stat().st_size == 0:
         raise DataLoss(f"{file} is empty")
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        try:
-            (header_size,) = struct.unpack_from("<Q", mapped)
-            if header_size > _MAX_HEADER_BYTES:
-                raise DataLoss(f"{file} is not a safetensors file: its header would have {header_size} bytes")
-            entries = _entries(json.loads(mapped[8 : 8 + header_size]))
-        except (struct.error, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise DataLoss(f"{file} is not a safetensors file") from error
-        start = 8 + header_size
-        if entries and start + max(end for *_, end in entries) > len(mapped):
-            raise DataLoss(f"{file} is cut short")
+        start = safetensors.PREFIX + safetensors.header_size(mapped[: safetensors.PREFIX], str(file))
+        entries = safetensors.entries(mapped[safetensors.PREFIX : start], len(mapped) - start, str(file))
         with memoryview(mapped) as whole:
             for name, dtype, shape, begin, end in entries:
                 if only is not None and name != only:
                     continue
                 with whole[start + begin : start + end] as data:
                     yield Tensor(name, dtype, shape, data)
-
-
-def _entries(header: dict[str, Any]) -> list[tuple[str, str, list[int], int, int]]:
-    """Raises KeyError, AttributeError, TypeError or ValueError for one that is none."""
-    found = []
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = map(index, entry["data_offsets"])
-            if not 0 <= begin <= end:
-                raise ValueError(f"{name} does not lie in the file")
-            found.append((name, str(entry["dtype"]), [index(size) for size in entry["shape"]], begin, end))
-    return found

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import stat
+import struct
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -98,8 +99,9 @@ class Service:
 def base(tmp_path: Path) -> Path:
     folder = tmp_path / "base"
     folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"\0" * 16)
+    (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}')
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
     return folder
 
 

@@ -15,7 +15,7 @@ from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FetchedModel, FoundModel, RunFile
+from trainer_service.domain.ports import FetchedModel, RunFile
 from trainer_service.domain.run import RunId
 
 
@@ -48,8 +48,9 @@ async def test_a_local_model_is_named_by_its_absolute_path(
 ) -> None:
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
-    bare = {"has_chat_template": False, "has_tokenizer": False}
-    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256, **bare)
+    assert (found.ref, found.uri) == (Location(str(model)), str(model))
+    assert (found.size_bytes, found.max_tokens) == (10, 256)
+    assert (found.has_chat_template, found.has_tokenizer) == (False, False)
     assert await folders.fetch(found, RunId("run_1")) == FetchedModel(str(model), model)
 
 

@@ -2,22 +2,19 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import socket
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from ratchet_kit import model_config, storage
+from ratchet_kit import storage
 from ratchet_kit.disk_errors import disk_errors
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
-from ratchet_kit.names import Location
+from ratchet_kit.errors import NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
-from trainer_service.domain.footprint import Shape
+from trainer_service.adapters.bases import inspected
 from trainer_service.domain.ports import FetchedModel, FoundModel, RunFile
 from trainer_service.domain.run import RunId
 from trainer_service.job.record import PART, RECORD
@@ -26,10 +23,6 @@ _BASE = "base"
 _REWARD_MODEL = "reward-model"
 _COPIES = (f"{_BASE}*", f"{_REWARD_MODEL}*")
 """What a run's folder holds of models that are not local, whole or in part."""
-_MAX_CONFIG_BYTES = 16 << 20
-_TEMPLATE = "chat_template.jinja"
-_TOKENIZER = "tokenizer_config.json"
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 class FsspecModelFolders:
@@ -119,66 +112,4 @@ class FsspecModelFolders:
         return FetchedModel(folder.uri, target)
 
     def _inspect(self, uri: str) -> FoundModel:
-        return _inspect(self._places, uri)
-
-
-def _inspect(places: Places, uri: str) -> FoundModel:
-    try:
-        folder = places.open(uri)
-        sizes = folder.sizes()
-        if "config.json" not in sizes:
-            raise NotFound(f"{uri} holds no model: config.json is missing")
-        if sizes["config.json"] > _MAX_CONFIG_BYTES:
-            raise NotFound(f"{uri} holds no model: config.json has more than {_MAX_CONFIG_BYTES >> 20} MiB")
-        config = json.loads(folder.read("config.json"))
-    except (InvalidArgument, FailedPrecondition) as error:
-        raise NotFound(error.message) from error
-    except (ValueError, RecursionError) as error:
-        raise NotFound(f"{uri} holds no model: config.json is not JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise NotFound(f"{uri} holds no model: config.json is no object")
-    weights = [size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name]
-    if not weights:
-        raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
-    of_text = config.get("text_config")
-    decoder = of_text if isinstance(of_text, dict) and of_text else config
-    room = config.get("max_position_embeddings") or decoder.get("max_position_embeddings")
-    size = sum(weights)
-    return FoundModel(
-        Location(folder.uri),
-        folder.uri,
-        size_bytes=size,
-        max_tokens=room if isinstance(room, int) and room > 0 else 0,
-        shape=_shape(decoder, size),
-        has_chat_template=_has_chat_template(folder, sizes),
-        has_tokenizer=any(name in sizes for name in _TOKENIZERS),
-        outputs=model_config.outputs(config),
-    )
-
-
-def _has_chat_template(folder: Folder, sizes: Mapping[str, int]) -> bool:
-    """Where transformers looks for it: in a file of its own, or in the tokenizer's config."""
-    if any(name == _TEMPLATE or name.startswith("additional_chat_templates/") for name in sizes):
-        return True
-    if not 0 < sizes.get(_TOKENIZER, 0) <= _MAX_CONFIG_BYTES:
-        return False
-    try:
-        config = json.loads(folder.read(_TOKENIZER))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(config, dict) and bool(config.get("chat_template"))
-
-
-def _shape(config: Mapping[str, Any], size: int) -> Shape | None:
-    """None for a config without the fields that decoders have."""
-    each = 4 if "32" in str(config.get("dtype") or config.get("torch_dtype")) else 2
-    try:
-        return Shape(
-            parameters=size // each,
-            layers=int(config["num_hidden_layers"]),
-            hidden=int(config["hidden_size"]),
-            inner=int(config["intermediate_size"]),
-            vocabulary=int(config["vocab_size"]),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
+        return inspected(self._places, uri)

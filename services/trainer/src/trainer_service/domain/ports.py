@@ -180,6 +180,8 @@ class FoundModel:
     has_tokenizer: bool = True
     outputs: int = 0
     """Numbers that it gives for a text: 1 for a reward model, 0 for a model that writes."""
+    faults: Sequence[str] = ()
+    """What keeps it from being loaded, or trained, one by one, as it goes on after "must be a whole model: "."""
 
     @property
     def is_small(self) -> bool:

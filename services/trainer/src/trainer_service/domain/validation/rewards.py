@@ -51,6 +51,8 @@ def _check_reward_model(spec: RunSpec, found: Found, faults: Faults) -> None:
     if model.outputs != 1:
         what = f"has {model.outputs} outputs" if model.outputs else "writes text"
         faults.add(field, f"{a_reward_model}: {model.ref} {what} (docs/rewards.md#preference)")
+    for fault in model.faults:
+        faults.add(field, f"must be a whole model: {fault}")
     faults.unless(model.has_tokenizer, field, f"must have a tokenizer: {model.ref} has no tokenizer.json")
     template = f"must have a chat template, by which it reads prompt and answer: {model.ref} has none"
     faults.unless(model.has_chat_template, field, template)

@@ -71,6 +71,10 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     else:
         verl_settings.check_used(spec, algorithm, faults)
         _check_plugins(spec, algorithm, faults)
+    if found.base and not found.base.has_tokenizer:
+        faults.add("base", "must have a tokenizer: tokenizer.json is missing in its folder")
+    for fault in found.base.faults if found.base else ():
+        faults.add("base", f"must be a whole model: {fault}")
     hyperparameters.check(spec, found, limits, algorithm, faults)
 
 

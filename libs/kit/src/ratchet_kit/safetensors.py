@@ -1,0 +1,58 @@
+"""The header of a file of weights: what tensors it has, and where. https://github.com/huggingface/safetensors#format"""
+
+import json
+import struct
+from collections.abc import Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+from ratchet_kit.errors import DataLoss
+
+PREFIX = 8
+"""Bytes before the header: its size."""
+_MAX_HEADER_BYTES = 100_000_000
+"""As many as safetensors itself reads."""
+
+
+class Entry(NamedTuple):
+    name: str
+    dtype: str
+    """"F32", "BF16", ..."""
+    shape: Sequence[int]
+    begin: int
+    end: int
+    """Bytes, from the first after the header."""
+
+
+def header_size(prefix: bytes, file: str) -> int:
+    """Bytes of the header that comes after the prefix. Raises DataLoss where there can be none."""
+    try:
+        (size,) = struct.unpack_from("<Q", prefix)
+    except struct.error as error:
+        raise DataLoss(f"{file} is not a safetensors file") from error
+    if size > _MAX_HEADER_BYTES:
+        raise DataLoss(f"{file} is not a safetensors file: its header would have {size} bytes")
+    return int(size)
+
+
+def entries(header: bytes, data_bytes: int, file: str) -> Sequence[Entry]:
+    """`data_bytes`: that come after the header. Raises DataLoss where it is none, or says that there are more."""
+    try:
+        found = _entries(json.loads(header))
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise DataLoss(f"{file} is not a safetensors file") from error
+    if found and max(entry.end for entry in found) > data_bytes:
+        raise DataLoss(f"{file} is cut short")
+    return found
+
+
+def _entries(header: dict[str, Any]) -> Sequence[Entry]:
+    """Raises KeyError, AttributeError, TypeError or ValueError for one that is none."""
+    found = []
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = map(index, entry["data_offsets"])
+            if not 0 <= begin <= end:
+                raise ValueError(f"{name} does not lie in the file")
+            found.append(Entry(name, str(entry["dtype"]), [index(size) for size in entry["shape"]], begin, end))
+    return found

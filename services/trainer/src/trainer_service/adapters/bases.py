@@ -1,0 +1,171 @@
+"""What a model's folder says of itself, its weights unread: whether a run can start from it, and what it takes."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ratchet_kit import model_config, safetensors
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import Location
+from ratchet_kit.places import Places
+from ratchet_kit.safetensors import Entry
+from ratchet_kit.storage import Folder
+from trainer_service.domain.footprint import Shape
+from trainer_service.domain.ports import FoundModel
+
+_MAX_JSON_BYTES = 16 << 20
+_CONFIG = "config.json"
+_INDEX = "model.safetensors.index.json"
+_TEMPLATE = "chat_template.jinja"
+_TOKENIZER = "tokenizer_config.json"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+_FLOATS = ("F32", "F16", "BF16")
+_EMBEDDING = re.compile(r"(.+\.)?(embed_tokens|wte)\.weight")
+_LAYER = re.compile(r"(?:.+\.)?(?:layers|h)\.(\d+)\..+")
+_WRITERS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+"""How the architectures of models that write end."""
+
+
+def inspected(places: Places, uri: str) -> FoundModel:
+    """Raises NotFound where there is no model. What keeps one that is there from being trained is among its faults."""
+    try:
+        folder = places.open(uri)
+        sizes = folder.sizes()
+    except (InvalidArgument, FailedPrecondition) as error:
+        raise NotFound(error.message) from error
+    if _CONFIG not in sizes:
+        raise NotFound(f"{uri} holds no model: {_CONFIG} is missing")
+    config = _json(folder, _CONFIG, sizes, f"{uri} holds no model: ")
+    weights = {name: size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name}
+    if not weights:
+        raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
+    of_text = config.get("text_config")
+    decoder = of_text if isinstance(of_text, dict) and of_text else config
+    room = config.get("max_position_embeddings") or decoder.get("max_position_embeddings")
+    outputs, faults = model_config.outputs(config), list(_config_faults(config, decoder))
+    faults += _missing(folder, sizes)
+    try:
+        entries = [entry for name, size in sorted(weights.items()) for entry in _entries(folder, name, size)]
+        faults += _weight_faults(entries, decoder)
+    except DataLoss as error:
+        entries = []
+        faults.append(error.message)
+    size = sum(weights.values())
+    return FoundModel(
+        Location(folder.uri),
+        folder.uri,
+        size_bytes=size,
+        max_tokens=room if isinstance(room, int) and room > 0 else 0,
+        shape=_shape(decoder, _parameters(entries) or size // _width(decoder)),
+        has_chat_template=_has_chat_template(folder, sizes),
+        has_tokenizer=any(name in sizes for name in _TOKENIZERS),
+        outputs=outputs,
+        faults=tuple(faults),
+    )
+
+
+def _json(folder: Folder, name: str, sizes: Mapping[str, int], of: str) -> Mapping[str, Any]:
+    """Raises NotFound for what is no JSON object."""
+    if sizes[name] > _MAX_JSON_BYTES:
+        raise NotFound(f"{of}{name} has more than {_MAX_JSON_BYTES >> 20} MiB")
+    try:
+        said = json.loads(folder.read(name))
+    except (ValueError, RecursionError) as error:
+        raise NotFound(f"{of}{name} is not JSON ({error})") from error
+    if not isinstance(said, dict):
+        raise NotFound(f"{of}{name} is no object")
+    return said
+
+
+def _config_faults(config: Mapping[str, Any], decoder: Mapping[str, Any]) -> Iterator[str]:
+    kinds = config.get("architectures")
+    if not isinstance(kinds, list) or not kinds:
+        yield "its config.json names no architectures"
+    elif not model_config.outputs(config) and not str(kinds[0]).endswith(_WRITERS):
+        yield f"its architecture, {kinds[0]}, is none that writes (one of {', '.join(_WRITERS[:2])})"
+    if not isinstance(config.get("model_type"), str):
+        yield "its config.json names no model_type"
+    if config.get("quantization_config"):
+        yield "its weights are quantised, which cannot be learned from: take the model that they were made of"
+    for name in _SIZES:
+        value = decoder.get(name)
+        if value is not None and not (isinstance(value, int) and value > 0):
+            yield f"its config.json has {name} {value!r}, which must be 1 or more"
+
+
+def _missing(folder: Folder, sizes: Mapping[str, int]) -> Iterator[str]:
+    if _INDEX not in sizes:
+        return
+    try:
+        named = _json(folder, _INDEX, sizes, "").get("weight_map")
+    except NotFound as error:
+        yield error.message
+        return
+    wanted = sorted({str(name) for name in named.values()}) if isinstance(named, dict) else []
+    missing = [name for name in wanted if name not in sizes]
+    if missing:
+        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield f"{missing[0]}{more}, which {_INDEX} names, is missing"
+
+
+def _entries(folder: Folder, name: str, size: int) -> Sequence[Entry]:
+    """Raises DataLoss for a file that is no whole one."""
+    prefix = folder.read(name, end=safetensors.PREFIX)
+    if prefix.startswith(b"version "):
+        raise DataLoss(f"{name} is a pointer of Git LFS: the weights themselves were not downloaded")
+    data = safetensors.PREFIX + safetensors.header_size(prefix, name)
+    return safetensors.entries(folder.read(name, safetensors.PREFIX, data), size - data, name)
+
+
+def _weight_faults(entries: Sequence[Entry], decoder: Mapping[str, Any]) -> Iterator[str]:
+    other = next((entry for entry in entries if entry.name.endswith("weight") and entry.dtype not in _FLOATS), None)
+    if other:
+        yield f"its {other.name} is {other.dtype}: only weights in {', '.join(_FLOATS)} can be learned from"
+    wanted = [decoder.get("vocab_size"), decoder.get("hidden_size")]
+    for entry in entries:
+        is_embedding = _EMBEDDING.fullmatch(entry.name) and all(isinstance(size, int) for size in wanted)
+        if is_embedding and [*entry.shape] != wanted:
+            found, said = ("x".join(map(str, shape)) for shape in (entry.shape, wanted))
+            yield f"its {entry.name} is {found}, and config.json says {said} (vocab_size, hidden_size)"
+    layers = {int(match[1]) for entry in entries if (match := _LAYER.fullmatch(entry.name))}
+    said_layers = decoder.get("num_hidden_layers")
+    if layers and isinstance(said_layers, int) and len(layers) < said_layers:
+        yield f"its weights have {len(layers)} layers, and config.json says {said_layers} (num_hidden_layers)"
+
+
+def _parameters(entries: Sequence[Entry]) -> int:
+    return sum(math.prod(entry.shape) for entry in entries)
+
+
+def _width(config: Mapping[str, Any]) -> int:
+    """Bytes of a stored value, by the config."""
+    return 4 if "32" in str(config.get("dtype") or config.get("torch_dtype")) else 2
+
+
+def _has_chat_template(folder: Folder, sizes: Mapping[str, int]) -> bool:
+    """Where transformers looks for it: in a file of its own, or in the tokenizer's config."""
+    if any(name == _TEMPLATE or name.startswith("additional_chat_templates/") for name in sizes):
+        return True
+    if not sizes.get(_TOKENIZER):
+        return False
+    try:
+        return bool(_json(folder, _TOKENIZER, sizes, "").get("chat_template"))
+    except NotFound:
+        return False
+
+
+def _shape(config: Mapping[str, Any], parameters: int) -> Shape | None:
+    """None for a config without the fields that decoders have."""
+    try:
+        return Shape(
+            parameters=parameters,
+            layers=int(config["num_hidden_layers"]),
+            hidden=int(config["hidden_size"]),
+            inner=int(config["intermediate_size"]),
+            vocabulary=int(config["vocab_size"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,97 @@
+"""What keeps a model's folder from being trained is known from its config and the headers of its weights."""
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet_kit.places import Places
+from trainer_service.adapters.bases import inspected
+from trainer_service.domain.footprint import Shape
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 6,
+    "hidden_size": 4,
+    "intermediate_size": 8,
+    "num_hidden_layers": 2,
+    "dtype": "bfloat16",
+}
+TENSORS = {"model.embed_tokens.weight": (6, 4), "model.layers.0.up.weight": (8, 4), "model.layers.1.up.weight": (8, 4)}
+
+
+def safetensors(shapes: Mapping[str, tuple[int, ...]], dtype: str = "F32", cut: int = 0) -> bytes:
+    header, at = {}, 0
+    for name, (rows, columns) in shapes.items():
+        header[name] = {
+            "dtype": dtype,
+            "shape": [rows, columns],
+            "data_offsets": [at, at := at + 4 * rows * columns],
+        }
+    text = json.dumps({"__metadata__": {"format": "pt"}} | header).encode()
+    return (struct.pack("<Q", len(text)) + text + b"\0" * at)[: -cut or None]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(safetensors(TENSORS))
+    return tmp_path
+
+
+def faults(model: Path) -> list[str]:
+    return [*inspected(Places([str(model)]), str(model)).faults]
+
+
+def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> None:
+    assert faults(model) == []
+    found = inspected(Places([str(model)]), str(model))
+    assert found.shape == Shape(6 * 4 + 2 * 8 * 4, layers=2, hidden=4, inner=8, vocabulary=6)  # not of bfloat16's size
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"architectures": None}, "names no architectures"),
+        ({"architectures": ["BertModel"]}, "BertModel, is none that writes"),
+        ({"model_type": None}, "names no model_type"),
+        ({"quantization_config": {"bits": 4}}, "quantised"),
+        ({"vocab_size": 0}, "vocab_size 0, which must be 1 or more"),
+        ({"hidden_size": "4"}, "hidden_size '4', which must be 1 or more"),
+        ({"vocab_size": 7}, "model.embed_tokens.weight is 6x4, and config.json says 7x4"),
+        ({"num_hidden_layers": 3}, "weights have 2 layers, and config.json says 3"),
+    ],
+)
+def test_a_config_that_is_not_of_its_weights(model: Path, changes: dict[str, Any], said: str) -> None:
+    (model / "config.json").write_text(json.dumps(CONFIG | changes))
+    assert any(said in fault for fault in faults(model))
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (b"", "is not a safetensors file"),
+        (b"\0" * 10, "is not a safetensors file"),
+        (struct.pack("<Q", 1 << 60), "its header would have"),
+        (safetensors(TENSORS, cut=1), "model.safetensors is cut short"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1", "a pointer of Git LFS"),
+        (safetensors(TENSORS, dtype="U8"), "is U8: only weights in F32, F16, BF16"),
+    ],
+)
+def test_weights_that_are_none(model: Path, weights: bytes, said: str) -> None:
+    (model / "model.safetensors").write_bytes(weights)
+    assert any(said in fault for fault in faults(model))
+
+
+def test_a_shard_that_was_not_downloaded(model: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors", "c": "model-3.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    (fault,) = faults(model)
+    assert fault == "model-2.safetensors, and 1 more, which model.safetensors.index.json names, is missing"
+    (model / "model.safetensors.index.json").write_text("[")
+    assert "is not JSON" in faults(model)[0]
