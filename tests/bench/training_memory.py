@@ -29,7 +29,7 @@ from ratchet.trainer.v1 import job_report_pb2_grpc
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
-from ratchet_rewards import Reward
+from ratchet_rewards import Component, Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
@@ -140,7 +140,7 @@ def _spec(wanted: argparse.Namespace) -> RunSpec:
         algorithm=wanted.algorithm,
         problems=ProblemSetRef(wanted.problems),
         steps=wanted.steps,
-        reward=Reward() if wanted.algorithm == "sft" else Reward("tests_fraction"),
+        reward=Reward() if wanted.algorithm == "sft" else Reward(components=(Component(wanted.reward),)),
         hyperparameters=hyper,
         resources=Resources(accelerators_per_node=wanted.ranks),
         verl_overrides=tuple(wanted.verl),
@@ -206,6 +206,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--problems", default="composed/train")
     parser.add_argument("--algorithm", default="grpo")
+    parser.add_argument("--reward", default="similarity", help="a component that tells completions apart")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--memory", type=float, default=6, help="GiB that the run may take")

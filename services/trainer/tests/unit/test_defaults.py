@@ -30,7 +30,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     completed = complete(spec, Found(STARTER), LIMITS)
     made = asdict(completed.hyperparameters)
     chosen = {name for name, value in made.items() if value is not None}
-    assert chosen | {"micro_batch_size"} == ALGORITHMS[name].applicable
+    assert chosen | ({"micro_batch_size", "lora_alpha"} & ALGORITHMS[name].applicable) == ALGORITHMS[name].applicable
     assert completed.resources == Resources(1, ranks, "cpu")
     assert (completed.loggers, completed.priority) == (("console",), "normal")
     assert completed.reward == {"sft": Reward(), "reward_model": Reward(), "dapo_steps": TESTS_FRACTION}.get(
@@ -43,6 +43,15 @@ def test_what_was_asked_is_kept_and_the_rest_is_filled_in(make_spec: Any) -> Non
     made = taken(make_spec(hyperparameters=Hyperparameters(batch_size=6, group_size=5, learning_rate=0.25)))
     assert (made.batch_size, made.group_size, made.learning_rate) == (6, 5, 0.25)
     assert made.mini_batch_size == 6  # one update per step
+
+
+@pytest.mark.parametrize(("algorithm", "rate"), [("grpo", 5e-4), ("sft", 1e-2), ("dpo", 3e-4)])
+def test_lora_learns_at_ten_times_the_rate(algorithm: str, rate: float, make_spec: Any) -> None:
+    made = taken(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(lora_rank=8)))
+    assert (made.learning_rate, made.lora_alpha) == (rate, 32)
+    chosen = Hyperparameters(lora_rank=8, lora_alpha=16, learning_rate=1e-4)
+    made = taken(make_spec(algorithm=algorithm, hyperparameters=chosen))
+    assert (made.learning_rate, made.lora_alpha) == (1e-4, 16)
 
 
 @pytest.mark.parametrize(("batch", "ranks", "mini"), [(16, 1, 4), (16, 8, 4), (6, 1, 2), (7, 1, 7), (4, 8, 4)])

@@ -1,5 +1,7 @@
 """How training is made to fit, and what is said where it cannot."""
 
+from dataclasses import replace
+
 import pytest
 
 from trainer_service.domain.footprint import GIB, MOST_TOKENS, Shape, Training, fitting, scoring_bytes, too_large
@@ -46,6 +48,24 @@ def test_a_reference_and_a_critic_take_their_part() -> None:
     alone = training(SMOLLM2).bytes(passes)
     both = Training(SMOLLM2, 416, 1, 1, "cpu", 4, has_reference=True, has_critic=True).bytes(passes)
     assert both - alone == (2 + 16) * SMOLLM2.parameters
+
+
+def test_lora_keeps_a_base_that_has_neither_gradients_nor_moments() -> None:
+    """Beside it the adapters are all that is trained; its reference is the policy without them."""
+    passes = Passes(1024, recomputed=True)
+    whole = Training(SMOLLM2, 416, 1, 1, "cpu", 4, has_reference=True)
+    of_rank = replace(whole, lora_rank=16)
+    adapters = 30 * 16 * (4 * (576 + 576) + 3 * (576 + 1536))
+    head = 49152 * 576 * 4
+    assert whole.bytes(passes) - of_rank.bytes(passes) == (12 + 2) * SMOLLM2.parameters - 16 * adapters + head
+
+
+def test_lora_is_proposed_where_all_weights_are_too_many() -> None:
+    counted = training(SMOLLM2)
+    assert "train with LoRA (lora_rank=16) or take a smaller base" in too_large(counted, Passes(416, True), 4 * GIB)
+    said = too_large(replace(counted, lora_rank=16), Passes(416, True), GIB)
+    assert "135 million parameters and what LoRA learns" in said
+    assert "; take a smaller base" in said
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -67,7 +67,9 @@ class Algorithm:
         """The names of the hyperparameters that the algorithm uses."""
         named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
         computed = {"max_prompt_tokens", "max_response_tokens", *_PASSES}
-        return frozenset(named | computed | ({"mini_batch_size", "temperature_end"} if self.is_online else set()))
+        computed |= {"mini_batch_size", "temperature_end"} if self.is_online else set()
+        computed |= {"lora_alpha"} if "lora_rank" in named else set()
+        return frozenset(named | computed)
 
 
 _RL = Hyperparameters(
@@ -90,6 +92,7 @@ _RL = Hyperparameters(
     overlong_penalty=0.0,
     overlong_buffer=0.2,
     max_staleness=0,
+    lora_rank=0,
 )
 _SFT = Hyperparameters(
     learning_rate=1e-5,
@@ -99,9 +102,10 @@ _SFT = Hyperparameters(
     weight_decay=0.01,
     learning_rate_schedule=LearningRateSchedule.CONSTANT,
     learning_rate_end_ratio=0.0,
+    lora_rank=0,
 )
 _DPO = replace(_SFT, learning_rate=5e-7, warmup_steps=10, dpo_beta=0.1)
-_REWARD_MODEL = replace(_SFT, learning_rate=9e-6, batch_size=64, warmup_steps=10)
+_REWARD_MODEL = replace(_SFT, learning_rate=9e-6, batch_size=64, warmup_steps=10, lora_rank=None)
 _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (

@@ -20,6 +20,10 @@ from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
+LORA_ALPHA = 32
+LORA_RATE = 10
+"""Times the learning rate of all weights. Both are of Schulman et al. 2025, "LoRA Without Regret": with this alpha the
+best rate does not depend on the rank."""
 TOKENS = 256
 """Of a prompt, and of a response, where the model has room for both."""
 
@@ -88,6 +92,8 @@ def _hyperparameters(
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
     taken = chosen.over(of_size).over(algorithm.defaults)
     taken = taken.over(_lengths(taken, base.max_tokens if base else 0))
+    if taken.lora_rank:
+        taken = _of_lora(taken.over(Hyperparameters(lora_alpha=LORA_ALPHA)), chosen)
     if algorithm.is_online:
         computed = Hyperparameters(
             mini_batch_size=_mini_batch(taken, algorithm.updates, resources.ranks),
@@ -95,6 +101,12 @@ def _hyperparameters(
         )
         taken = taken.over(computed)
     return _passes(taken, algorithm, resources, found, limits)
+
+
+def _of_lora(taken: Hyperparameters, chosen: Hyperparameters) -> Hyperparameters:
+    if chosen.learning_rate is not None or taken.learning_rate is None:
+        return taken
+    return replace(taken, learning_rate=round(LORA_RATE * taken.learning_rate, 12))
 
 
 def _passes(

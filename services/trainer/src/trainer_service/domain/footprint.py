@@ -9,7 +9,7 @@ policy and the critic. What does: the activations that the backward pass needs (
 and the logits of a slice of the tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainer_service.domain.spec import Hyperparameters, Passes
 
@@ -19,9 +19,9 @@ COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 SPEED = {"cpu": 30e9}
 """Operations a second of one rank, over a whole step."""
 SLICE = 512
-"""Tokens whose logits are there at a time (verl/utils/experimental/torch_functional.py)."""
-SLICE_COPIES = 6
-"""Of the logits of a slice, in the backward pass: themselves, probabilities, one-hot labels, and what comes of them."""
+"""Tokens whose logits are there at a time (job/verl/rank/head.py)."""
+SLICE_COPIES = 2
+"""Of the logits of a slice: themselves and their probabilities."""
 HIDDEN_COPIES = 12
 INNER_COPIES = 4
 """Activations of a layer that are kept for its backward pass: vectors of the hidden and of the MLP's inner size."""
@@ -31,6 +31,8 @@ JOB = int(1.2 * GIB)
 """The processes of a job that are no ranks: the driver, Ray's own, the queue."""
 SCORED_TOKENS = 4096
 """Of a pass of a reward model, padding included."""
+LORA_RANK = 16
+"""That is proposed where all weights are too many."""
 LEAST_TOKENS = 1024
 """Of a pass where the memory is not known."""
 MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
@@ -48,6 +50,11 @@ class Shape:
     """Width of the MLP."""
     vocabulary: int
 
+    def adapters(self, rank: int) -> int:
+        """Parameters of LoRA's matrices at most: beside four projections of attention and three of the MLP, each of the
+        rank times what goes in and what comes out."""
+        return self.layers * rank * (4 * 2 * self.hidden + 3 * (self.hidden + self.inner))
+
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -64,6 +71,8 @@ class Training:
     has_reference: bool = False
     has_critic: bool = False
     max_staleness: int = 0
+    lora_rank: int = 0
+    """0: all parameters are trained."""
     reward_model_bytes: int = 0
     """Of the one that scores completions, in the driver's process: `scoring_bytes`."""
 
@@ -82,6 +91,7 @@ class Training:
             has_reference=bool(hyper.kl_coefficient),
             has_critic=has_critic,
             max_staleness=hyper.max_staleness or 0,
+            lora_rank=hyper.lora_rank or 0,
             reward_model_bytes=reward_model_bytes,
         )
 
@@ -109,9 +119,15 @@ class Training:
         """Weights, gradients and moments of what is trained, and the reference, which verl keeps in bfloat16. Each rank
         has its share; gradients are whole until the last pass of an update."""
         parameters = self.shape.parameters
-        trained = 4 * parameters + 12 * parameters // self.ranks
+        critic = self._trained(parameters) if self.has_critic else 0
+        if self.lora_rank:  # the reference is the policy without them
+            adapters = self._trained(self.shape.adapters(self.lora_rank))
+            return 4 * parameters // self.ranks + adapters + critic
         reference = 2 * parameters // self.ranks if self.has_reference else 0
-        return trained * (2 if self.has_critic else 1) + reference
+        return self._trained(parameters) + reference + critic
+
+    def _trained(self, parameters: int) -> int:
+        return 4 * parameters + 12 * parameters // self.ranks
 
     def _pass(self, passes: Passes) -> int:
         shape = self.shape
@@ -119,7 +135,7 @@ class Training:
         between = shape.layers * shape.hidden * self.activation_bytes
         activations = passes.tokens * (between + layer if passes.recomputed else shape.layers * layer)
         logits = SLICE_COPIES * min(SLICE, passes.tokens) * shape.vocabulary * 4
-        head = 2 * shape.vocabulary * shape.hidden * 4  # gathered, and its gradient
+        head = (1 if self.lora_rank else 2) * shape.vocabulary * shape.hidden * 4  # gathered, and its gradient
         return activations + logits + head
 
 
@@ -158,17 +174,27 @@ def too_large(training: Training, passes: Passes, limit: int) -> str:
         change = "leave micro_batch_size, micro_batch_tokens and gradient_checkpointing to the service"
     elif kept <= limit:
         change = f"take fewer than {training.max_tokens} tokens of prompt and response"
-    elif training.device == "cuda":
-        change = "take more accelerators, which share the weights, or a smaller base"
     else:
-        change = "take a smaller base"
+        change = _with_fewer_bytes(training, limit)
     scoring = f", {_gib(training.reward_model_bytes)} of them the reward model's" if training.reward_model_bytes else ""
     millions = f"{training.shape.parameters / 1e6:.0f} million"
+    trained = "what LoRA learns" if training.lora_rank else "their gradients and the optimizer's state"
     return (
         f"training takes about {_gib(needed)} of {where}, and a run may take {_gib(limit)}: {_gib(kept)} for"
-        f" {millions} parameters, their gradients and the optimizer's state{scoring}, and {_gib(needed - kept)} for"
+        f" {millions} parameters and {trained}{scoring}, and {_gib(needed - kept)} for"
         f" passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
     )
+
+
+def _with_fewer_bytes(training: Training, limit: int) -> str:
+    """What is kept whatever a pass takes."""
+    with_lora = replace(training, lora_rank=LORA_RANK)
+    ways = []
+    if not training.lora_rank and with_lora.bytes(Passes(training.max_tokens, recomputed=True)) <= limit:
+        ways.append(f"train with LoRA (lora_rank={LORA_RANK})")
+    if training.device == "cuda":
+        ways.append("take more accelerators, which share the weights")
+    return " or ".join([*ways, "take a smaller base"])
 
 
 def _gib(size: int) -> str:

@@ -112,6 +112,9 @@ class Hyperparameters:
     overlong_penalty: float | None = None
     overlong_buffer: float | None = None
     max_staleness: int | None = None
+    lora_rank: int | None = None
+    """0: all weights are trained."""
+    lora_alpha: int | None = None
     dpo_beta: float | None = None
 
     def over(self, second: "Hyperparameters") -> "Hyperparameters":

@@ -114,6 +114,7 @@ _REPLACED: tuple[tuple[str, str], ...] = (
     ("actor_rollout_ref.actor.use_kl_loss", "the hyperparameters kl_coefficient and kl_in_reward say it"),
     ("actor_rollout_ref.actor.kl_loss_coef", "the hyperparameters kl_coefficient and kl_in_reward say it"),
     ("algorithm.adv_estimator", "the spec's algorithm says it, or a plug-in of the kind advantage (docs/plugins.md)"),
+    ("*lora*", "the hyperparameters lora_rank and lora_alpha say it"),
     ("algorithm.filter_groups*", "the spec's algorithm says it: DAPO leaves out groups without a signal"),
     ("algorithm.gamma", "the hyperparameter gamma says it"),
     ("algorithm.lam", "the hyperparameter gae_lambda says it"),

@@ -52,6 +52,9 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
         (Hyperparameters(overlong_buffer=0.5), "overlong_buffer"),  # nothing is punished
         (Hyperparameters(max_staleness=2), "max_staleness"),
         (Hyperparameters(max_staleness=-1), "max_staleness"),
+        (Hyperparameters(lora_rank=-1), "lora_rank"),
+        (Hyperparameters(lora_rank=8, lora_alpha=0), "lora_alpha"),
+        (Hyperparameters(lora_alpha=8), "lora_alpha"),  # all weights are trained
     ],
 )
 def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:

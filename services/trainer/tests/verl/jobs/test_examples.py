@@ -13,7 +13,7 @@ from ratchet_kit import policy_id
 from ratchet_kit.names import Location
 from ratchet_problems import Problem, load
 from ratchet_rewards import Component, Reward
-from trainer_service.domain.spec import ProblemSetRef, Resources
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 
 from .world import RUNS_JOBS, STARTER, Reports, World
 
@@ -41,10 +41,13 @@ def learned(reports: Reports) -> list[tuple[float, str]]:
     return list(zip(reports.measured("loss"), reports.policy_ids(), strict=True))
 
 
-async def test_sft(world: World, run_spec: Any) -> None:
-    await world.finish(world.job(run_spec("sft", steps=3, validate_every=2)))
+@pytest.mark.parametrize("lora_rank", [0, 8])
+async def test_sft(lora_rank: int, world: World, run_spec: Any) -> None:
+    hyper = Hyperparameters(lora_rank=lora_rank)
+    await world.finish(world.job(run_spec("sft", hyper, steps=3, validate_every=2)))
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert {2, 3} == set(world.reports.checkpoints)
+    assert len({*world.reports.policy_ids(), policy_id.of_folder(STARTER)}) == 4
 
 
 @pytest.mark.timeout(900)  # two jobs
@@ -93,14 +96,15 @@ async def test_dpo_goes_on_after_a_kill_with_the_bases_log_probs(
 
 
 @pytest.mark.timeout(900)  # two jobs
-@pytest.mark.parametrize("algorithm", ["dpo", "reward_model"])
+@pytest.mark.parametrize(("algorithm", "lora_rank"), [("dpo", 0), ("dpo", 8), ("reward_model", None)])
 async def test_two_ranks_learn_from_pairs_as_one_does(
-    world: World, run_spec: Any, pairs: ProblemSetRef, algorithm: str
+    world: World, run_spec: Any, pairs: ProblemSetRef, algorithm: str, lora_rank: int | None
 ) -> None:
+    hyper = Hyperparameters(lora_rank=lora_rank)
     losses = []
     for ranks in (1, 2):
         some = Resources(accelerators_per_node=ranks)
-        spec = run_spec(algorithm, pairs=pairs, steps=2, validation_problems=None, resources=some)
+        spec = run_spec(algorithm, hyper, pairs=pairs, steps=2, validation_problems=None, resources=some)
         await world.finish(world.job(spec, name=f"ranks-{ranks}"))
         losses.append(world.reports.measured("loss"))
         world.reports.forget()

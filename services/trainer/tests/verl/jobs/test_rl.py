@@ -12,7 +12,7 @@ from ratchet_kit import policy_id
 from trainer_service.domain.spec import Hyperparameters, Resources
 from trainer_service.job import plugins
 
-from .world import PATIENCE, RUNS_JOBS, World
+from .world import PATIENCE, RUNS_JOBS, STARTER, World
 
 pytestmark = RUNS_JOBS
 
@@ -88,6 +88,43 @@ async def test_episodes_of_several_answers(algorithm: str, world: World, run_spe
     await world.finish(world.job(spec, name="again"))
     if algorithm == "grpo":  # dynamic sampling draws as many prompts as end first
         assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # three jobs
+async def test_lora_learns_beside_a_base_that_stays_as_it_is(world: World, run_spec: Any) -> None:
+    """Killed and resumed; with a reference, which is the policy without its adapters. What the engine samples with, and
+    what is exported, is whole."""
+    spec = run_spec(hyperparameters=Hyperparameters(lora_rank=8, kl_coefficient=0.01))
+    reports = world.reports
+    await world.kill(world.job(spec), after=3)
+    await world.finish(world.job(spec))
+    assert reports.attempts() == [1, 1, 2, 2]
+    assert all(step.metrics["logprob_diff_mean"] < 1e-3 for step in reports.steps.values())
+    distances = reports.measured("kl")
+    assert (distances[0], distances[3] > 1e-6) == (pytest.approx(0, abs=1e-6), True)
+    base = _shapes(STARTER)
+    for checkpoint in reports.checkpoints.values():
+        exported = Path(checkpoint.uri)
+        assert policy_id.of_folder(exported) == checkpoint.policy_id == reports.steps[checkpoint.step].policy_id
+        assert _shapes(exported) == base
+    made, scores = reports.policy_ids(), reports.scores()
+    assert len({*made, policy_id.of_folder(STARTER)}) == 5
+    reports.forget()
+    await world.finish(world.job(spec, name="whole"))
+    assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+def _shapes(model: Path) -> dict[str, tuple[int, ...]]:
+    files = model.glob("*.safetensors")
+    return {one.name: tuple(one.shape) for file in files for one in policy_id.read_safetensors(file)}
+
+
+async def test_lora_on_two_ranks(world: World, run_spec: Any) -> None:
+    hyper, two = Hyperparameters(lora_rank=8), Resources(accelerators_per_node=2)
+    await world.finish(world.job(run_spec(hyperparameters=hyper, steps=2, resources=two)))
+    assert all(step.metrics["logprob_diff_mean"] < 1e-3 for step in world.reports.steps.values())
+    (checkpoint,) = world.reports.checkpoints.values()
+    assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
 
 
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:

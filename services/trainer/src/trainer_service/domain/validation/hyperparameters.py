@@ -33,6 +33,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "overlong_penalty": {"at_least": 0, "at_most": 1},
     "overlong_buffer": {"above": 0, "at_most": 1},
     "max_staleness": {"at_least": 0, "at_most": 1},
+    "lora_rank": {"at_least": 0, "at_most": 1024},
+    "lora_alpha": {"at_least": 1, "at_most": 65536},
     "dpo_beta": {"above": 0, "at_most": 100},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
@@ -73,6 +75,7 @@ def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults)
     faults.unless(not (constant and taken.learning_rate_end_ratio), "learning_rate_end_ratio", stays)
     free = "must be false, or absent: kl_coefficient is 0"
     faults.unless(not taken.kl_in_reward or bool(taken.kl_coefficient), "kl_in_reward", free)
+    faults.unless(bool(taken.lora_rank) or taken.lora_alpha is None, "lora_alpha", "must be absent: lora_rank is 0")
     of_buffer = taken.overlong_buffer != algorithm.defaults.overlong_buffer and taken.overlong_penalty == 0
     faults.unless(not of_buffer, "overlong_buffer", "must be absent: overlong_penalty is 0")
 

@@ -57,6 +57,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *([] if spec.validation_problems else ["data.val_batch_size=1"]),
         *_model("actor_rollout_ref.model", job),
         *_head("actor_rollout_ref.model"),
+        *_lora("actor_rollout_ref.model", f"{actor}.checkpoint", hyper),
         *_engine(f"{actor}.fsdp_config", job),
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile={job.is_cuda}",
@@ -164,6 +165,7 @@ def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
         "data.num_workers=0",
         *_model("model", job),
         *_head("model"),
+        *_lora("model", "checkpoint", hyper),
         "engine.strategy=fsdp2",
         *_engine("engine", job),
         *_optimizer("optim", hyper, hyper.learning_rate),
@@ -209,6 +211,19 @@ def _head(prefix: str) -> Sequence[Override]:
     """The logits of a few hundred tokens at a time, and again in the backward pass: whole ones take more memory than
     all else where the vocabulary is large."""
     return f"{prefix}.use_fused_kernels=True", f"{prefix}.fused_kernel_options.impl_backend=torch"
+
+
+def _lora(prefix: str, checkpoint: str, hyper: Hyperparameters) -> Sequence[Override]:
+    """Checkpoints are without the base, which does not change; what is sent and exported has the adapters merged into
+    it (rank/lora.py)."""
+    if not hyper.lora_rank:
+        return ()
+    return (
+        f"{prefix}.lora_rank={hyper.lora_rank}",
+        f"{prefix}.lora_alpha={hyper.lora_alpha}",
+        f"{prefix}.lora.merge=True",
+        f"+{checkpoint}.save_lora_only=True",
+    )
 
 
 def _correction(job: JobConfig) -> Sequence[Override]:

@@ -132,7 +132,7 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
+        role = Role.ActorRolloutRef if Role.ActorRolloutRef in self.role_worker_mapping else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
         # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
         self.resource_pool_manager = Pools(

@@ -6,6 +6,7 @@ from typing import Any
 
 import ray
 import torch.distributed
+import verl.utils.experimental.torch_functional
 import verl.utils.fsdp_utils
 import verl.utils.model
 import verl.workers.engine.utils
@@ -14,6 +15,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transfer_queue import interface
 from transfer_queue.controller import TransferQueueController
 from verl.utils import tensordict_utils as tu
+from verl.utils.checkpoint import fsdp_checkpoint_manager
 from verl.utils.device import get_device_name
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
@@ -22,7 +24,8 @@ from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
-from trainer_service.job.verl.rank import shared_prefixes
+from trainer_service.job.verl.rank import lora, shared_prefixes
+from trainer_service.job.verl.rank.head import FusedHead
 from trainer_service.job.verl.rank.reward_head import with_reward_head
 
 
@@ -33,6 +36,9 @@ def apply() -> None:
     value_head_as_configured()
     padding_counted()
     head_gathered_with_its_model()
+    head_of_used_tokens()
+    lora_merged()
+    lora_seeded()
     learning_rates()
     learning_rate_of_its_step()
     if os.environ.get("VERL_PLATFORM") == "cpu":
@@ -173,6 +179,42 @@ def head_gathered_with_its_model() -> None:
         return [module for module in select(model, layers) if module is not head]
 
     verl.utils.fsdp_utils._select_fsdp2_wrap_targets = without_head
+
+
+def head_of_used_tokens() -> None:
+    """verl's models take this class when they are called (models/transformers/dense_common.py:89)."""
+    verl.utils.experimental.torch_functional.FusedLinearForPPO = FusedHead
+
+
+def lora_merged() -> None:
+    """verl sends merged weights in bfloat16 whatever they are, made by way of a copy of the base, and exports base and
+    adapters apart, by PEFT's names (workers/engine/fsdp/transformer_impl.py:1063,
+    utils/checkpoint/fsdp_checkpoint_manager.py:425)."""
+    full_state = fsdp_checkpoint_manager.get_fsdp_full_state_dict
+
+    def get_fsdp_full_state_dict(
+        model: torch.nn.Module, offload_to_cpu: bool = True, rank0_only: bool = True
+    ) -> dict[str, torch.Tensor]:
+        if not lora.is_in(model):
+            return full_state(model, offload_to_cpu=offload_to_cpu, rank0_only=rank0_only)
+        # Every rank takes part in gathering each of them.
+        kept = not rank0_only or torch.distributed.get_rank() == 0
+        return {name: value.cpu() for name, value in lora.merged(model) if kept}
+
+    fsdp_checkpoint_manager.get_fsdp_full_state_dict = get_fsdp_full_state_dict
+    transformer_impl.FSDPEngine._merged_lora_per_tensor_param = lambda self: lora.merged(self.module)
+
+
+def lora_seeded() -> None:
+    """verl seeds nothing before it draws what LoRA starts from (workers/engine/fsdp/transformer_impl.py:339)."""
+    build = transformer_impl.FSDPEngine._build_lora_module
+
+    def _build_lora_module(self: Any, module: torch.nn.Module) -> torch.nn.Module:
+        torch.manual_seed(JobConfig.from_env().spec.seed)
+        made: torch.nn.Module = build(self, module)
+        return made
+
+    transformer_impl.FSDPEngine._build_lora_module = _build_lora_module
 
 
 def learning_rates() -> None:

@@ -17,6 +17,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from trainer_service.job.verl.passes import Tree
+from trainer_service.job.verl.rank.head import UNUSED
 
 WIDTH = "ratchet_shared_width"
 """Of a batch whose prompts are shared: that of the model's hidden states."""
@@ -57,7 +58,10 @@ class Shared:
                 start = offsets[index] + prefixes[index]
                 given.append(torch.arange(start, start + len(own) - 1))
             first += size
-        ids, labels, positions = (_padded([torch.cat(row.pieces[kind]) for row in rows]) for kind in range(3))
+        ids, labels, positions = (
+            _padded([torch.cat(row.pieces[kind]) for row in rows], padding)
+            for kind, padding in enumerate((0, UNUSED, 0))
+        )
         width, device = ids.shape[1], input_ids.device
         seen = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
         for row, sees in zip(rows, seen, strict=True):
@@ -85,8 +89,8 @@ class _Row:
     def __init__(self, prefix: torch.Tensor) -> None:
         """`prefix`: the tokens of the prompt but its last."""
         size = len(prefix)
-        self.pieces: tuple[list[torch.Tensor], ...] = ([prefix], [prefix], [torch.arange(size)])
-        """Of inputs, of labels (a prompt's are not used) and of positions."""
+        self.pieces = ([prefix], [torch.full_like(prefix, UNUSED)], [torch.arange(size)])
+        """Of inputs, of labels and of positions."""
         self._prefix = size
         self._tree = Tree()
         self._branches: list[tuple[int, torch.Tensor]] = []
@@ -116,8 +120,8 @@ class _Row:
             sees[start:end, start:end].fill_(True).tril_()
 
 
-def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+def _padded(rows: Sequence[torch.Tensor], padding: int) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=padding)
 
 
 def apply() -> None:
