@@ -103,6 +103,26 @@ async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
     assert "never called the program" in bad[1].fault
 
 
+async def test_tests_that_any_program_passes_judge_nothing() -> None:
+    class Judges(Node):
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            failed = pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_FAILED))
+            passed = await super().execute_batch(programs)
+            judged = [one.tests[0].check.code == "judged" and "object()" in one.source for one in programs]
+            return [failed if wrong else item for wrong, item in zip(judged, passed, strict=True)]
+
+    problems = (
+        problem(APART),
+        problem(CheckTest("judged")),
+        problem(CallTest("[1]", "2")),
+        problem(replace(APART, shared=True)),
+    )
+    async with Executor(Judges()) as executor:
+        environment = CodeEnvironment(executor, forgeable=True)
+        tried = await preflight_all(environment, [Task.of(one) for one in problems], tests_too=True)
+    assert [one.fault for one in tried] == ["its tests pass whatever the program gives", "", "", ""]
+
+
 async def test_limits_go_with_the_reference_and_each_is_told() -> None:
     seen: list[float] = []
 

@@ -18,7 +18,10 @@ from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
+DECLARED = "its test says so"
 _AT_A_TIME = 32
+_ANY_PROGRAM = "def {name}(*args, **kwargs):\n    return object()\n"
+"""One that gives what nobody expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,19 @@ def in_kinds(problem: Problem, shared: Collection[int]) -> Problem:
     return problem if tests == problem.tests else replace(problem, tests=tests)
 
 
-async def preflight(environment: Environment, task: Task) -> Preflight:
-    """`environment`: one that takes tests which share the program's process. Raises what it raises but InvalidArgument,
-    which is the problem's fault."""
+async def preflight(environment: Environment, task: Task, tests_too: bool = False) -> Preflight:
+    """`environment`: one that takes tests which share the program's process. `tests_too`: tests that any program passes
+    are a fault, too. Raises what it raises but InvalidArgument, which is the problem's fault."""
     problem = task.problem
     if not problem.references:
         return Preflight(problem, fault="has no reference to try it with")
     declared = (place for place, test in enumerate(problem.tests) if isinstance(test, CheckTest) and test.shared)
-    shared = dict.fromkeys(declared, "its test says so")
+    shared = dict.fromkeys(declared, DECLARED)
     wrong_together, cpu_time = await _wrong(environment, task, *problem.tests)
     if not wrong_together:
-        return Preflight(problem, shared, cpu_time=cpu_time)
+        nothing = tests_too and await _judge_nothing(environment, task)
+        fault = "its tests pass whatever the program gives" if nothing else ""
+        return Preflight(problem, shared, fault, cpu_time=cpu_time)
     for place, test in enumerate(problem.tests):
         wrong = (await _wrong(environment, task, test))[0] if len(problem.tests) > 1 else wrong_together
         if wrong.startswith("TIME_LIMIT"):
@@ -73,6 +78,7 @@ async def preflight_all(
     tasks: Sequence[Task],
     at_a_time: int = _AT_A_TIME,
     tell: Callable[[int, Preflight], None] = lambda place, found: None,
+    tests_too: bool = False,
 ) -> list[Preflight]:
     """In order. What fails is tried once more alone: it may only have been slow among the others. `tell` is given the
     place of each task and what became of it, as it ends; twice where it is tried twice. Raises what `preflight`
@@ -81,7 +87,7 @@ async def preflight_all(
 
     async def one(place: int, task: Task) -> Preflight:
         async with room:
-            found = await preflight(environment, task)
+            found = await preflight(environment, task, tests_too)
         tell(place, found)
         return found
 
@@ -95,6 +101,18 @@ async def preflight_all(
         if found[place].fault and task.problem.references:
             found[place] = await one(place, task)
     return found
+
+
+async def _judge_nothing(environment: Environment, task: Task) -> bool:
+    """Whether a function that gives an object without value passes all of them. Of programs that print, a method, or
+    tests that say that they share its process, nothing is said."""
+    problem = task.problem
+    apart = all(isinstance(test, CheckTest) and not test.shared for test in problem.tests)
+    if not (apart and problem.entry_point.isidentifier()):
+        return False
+    program = _ANY_PROGRAM.format(name=problem.entry_point)
+    tried = replace(task, problem=replace(problem, references=(program,)), is_program=True)
+    return not (await _wrong(environment, tried, *problem.tests))[0]
 
 
 def _as(test: TestCase, shared: bool) -> TestCase:

@@ -49,7 +49,7 @@ def literal(source: str) -> object:
 def symbols(source: str) -> symtable.SymbolTable:
     """Which names each scope binds and uses."""
     with _alone(source):
-        return symtable.symtable(source, "source", "exec")
+        return symtable.symtable(source, "<unknown>", "exec")
 
 
 @contextmanager

@@ -66,13 +66,12 @@ def _uses(tree: ast.Module, names: set[str]) -> bool:
 
 
 def _fault_of_reference(reference: str, entry_point: str) -> str:
+    name = entry_point.split(".")[0]
     try:
-        tree, table = syntax.parse(reference), syntax.symbols(reference)
+        if not name or _binds(syntax.symbols(reference), name) or _may_define_any(syntax.parse(reference)):
+            return ""
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"is no Python: {error}"
-    name = entry_point.split(".")[0]
-    if not name or _may_define_any(tree) or _binds(table, name):
-        return ""
     return f"does not define {name}"
 
 

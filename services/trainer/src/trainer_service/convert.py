@@ -154,9 +154,13 @@ def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
 
 
 def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
-    """None for a state that is not set, or that we do not know."""
+    """None for a state that is not set. Raises InvalidArgument for one that we do not know."""
     name = _enum_from_proto(pb.Run.State.DESCRIPTOR, value)
-    return State(name) if name in list(State) else None
+    faults = Faults()
+    if value and faults.one_of("state", name.upper(), [state.upper() for state in State]):
+        return State(name)
+    faults.raise_if_any("there are no such runs")
+    return None
 
 
 def phase_from_proto(value: pb.Run.Phase.ValueType) -> Phase | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 import grpc
 
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import access, client, log_files, server, streams
 from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
@@ -35,6 +37,7 @@ from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.adapters.registry import GrpcCatalogue, GrpcModelRegistry, GrpcRewardRegistry
 from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
+from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.adapters.wandb import Wandb
 from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.leftovers import Leftovers
@@ -234,6 +237,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
         registry_channel = await stack.enter_async_context(client.channel(settings.registry_target))
+        sandbox_channel = await stack.enter_async_context(client.channel(settings.sandbox_target))
         rollouts = await stack.enter_async_context(Fleet.of(settings.rollout_target))
         ray = _ray(settings)
         if isinstance(ray, LocalRay):
@@ -267,7 +271,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
-            problems=LibraryProblemSets(places, plugins),
+            problems=LibraryProblemSets(places, plugins, SandboxTrials(GrpcSandbox(sandbox_channel, caller="trainer"))),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
@@ -322,6 +326,7 @@ def _limits(settings: Settings) -> Limits:
         devices=(settings.device,) if own else (settings.device, other),
         accelerators=settings.accelerators if own else None,
         memory_bytes=settings.memory_bytes,
+        cores=len(os.sched_getaffinity(0)),
         trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,
     )

@@ -1,6 +1,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +8,7 @@ from ratchet.common.v1 import environment_pb2, problem_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_environments import EnvironmentSpec
-from ratchet_kit.errors import Failure
+from ratchet_kit.errors import Failure, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.statistics import Estimate
@@ -121,6 +121,12 @@ def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) 
     assert message.best_checkpoint.HasField("validation_score")
     assert (message.HasField("start_time"), message.HasField("end_time")) == (True, False)
     assert convert.checkpoint_from_proto(message.best_checkpoint) == best
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    assert convert.state_from_proto(pb.Run.STATE_UNSPECIFIED) is None
+    with pytest.raises(InvalidArgument, match=r"state must be one of .*QUEUED"):
+        convert.state_from_proto(cast(Any, 77))
 
 
 def test_a_step_belongs_to_the_attempt_that_reports_it() -> None:

@@ -107,3 +107,20 @@ def test_ones_own_choice_is_what_is_to_change_where_ours_would_fit() -> None:
     counted = training(SMOLLM2)
     said = too_large(counted, Passes(65536, recomputed=False), 8 * GIB)
     assert "leave micro_batch_size, micro_batch_tokens and gradient_checkpointing to the service" in said
+
+
+def test_a_step_takes_its_operations_and_what_is_beside_them() -> None:
+    passes = Passes(1024, recomputed=False)
+    each = SMOLLM2.parameters * 416 * 32 / 50e9
+
+    def seconds(counted: Training, passes: Passes = passes, again: bool = False, cores: int = 1) -> float | None:
+        return counted.step_seconds(32, passes, again, cores)
+
+    assert seconds(training(SMOLLM2)) == pytest.approx(1 + 8 * each)
+    assert seconds(training(SMOLLM2), again=True) == pytest.approx(1 + 10 * each)
+    assert seconds(training(SMOLLM2), Passes(1024, recomputed=True)) == pytest.approx(1 + 10 * each)
+    assert seconds(replace(training(SMOLLM2), has_reference=True, has_critic=True)) == pytest.approx(1 + 20 * each)
+    # Ranks of one machine share its cores; those of another have their own.
+    assert seconds(training(SMOLLM2, ranks=2), cores=4) == pytest.approx(1 + 2 * each)
+    assert seconds(replace(training(SMOLLM2, ranks=4), ranks_per_node=2), cores=4) == pytest.approx(1 + each)
+    assert seconds(training(LARGE, device="cuda")) is None

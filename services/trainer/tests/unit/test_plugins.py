@@ -225,14 +225,14 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
 ) -> None:
     row = {"prompt": "Add.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
     make_plugin("mine", f"def mine(split): return {{'train': [{row}]}}[split]", dataset="mine")
-    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]))
+    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), trials=None)  # type: ignore[arg-type]
     ports = trainer.ports
     references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins)
     said = Faults()
     found = await references.find(make_spec(problems=ProblemSetRef("plugin:mine/train")), said)
     assert found.problems is not None
     assert [(fault.field, fault.description) for fault in said.violations] == [
-        ("validation_problems.name", "leads nowhere: the dataset mine failed: KeyError: 'validation'")
+        ("validation_problems.name", "cannot be read: the dataset mine failed: KeyError: 'validation'")
     ]
 
 

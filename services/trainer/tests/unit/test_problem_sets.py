@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from trainer_service.domain.spec import ProblemSetRef
 from trainer_service.job import problems
 
 NONE = MemoryPlugins()
+UNTRIED: Any = None
+"""No reference is run here."""
 PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
 
 
@@ -23,13 +26,13 @@ async def test_a_file_of_problems_is_named_by_its_absolute_path(
 ) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     monkeypatch.chdir(tmp_path)
-    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE).look_up(ProblemSetRef("mine.jsonl"))
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED).look_up(ProblemSetRef("mine.jsonl"))
     assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
     assert found.ref.digest.startswith("sha256:")
 
 
 async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
-    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE)
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
     for name in ("nothing", str(tmp_path / "none.jsonl")):
         with pytest.raises(NotFound):
             await sets.look_up(ProblemSetRef(name))
@@ -43,14 +46,16 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
     wrong = PROBLEM | {"id": "p/2", "tests": [{"check": "assert 1 +"}]}
     elsewhere = PROBLEM | {"id": "p/3", "references": ["def g(x): return x + 1"]}
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(one) for one in (PROBLEM, wrong, elsewhere)))
-    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE).look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED).look_up(
+        ProblemSetRef(str(tmp_path / "mine.jsonl"))
+    )
     parse, defines = found.faults
     assert parse.startswith("p/2: tests[0].check: is no Python: invalid syntax")
     assert defines == "p/3: references[0]: does not define f"
 
 
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
-    sets = LibraryProblemSets(Places([]), NONE)
+    sets = LibraryProblemSets(Places([]), NONE, UNTRIED)
     whole = await sets.look_up(ProblemSetRef("basics"))
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
     assert whole.ref.digest != part.ref.digest
@@ -63,7 +68,7 @@ async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     (tmp_path / "own" / "link.jsonl").symlink_to(tmp_path / "mine.jsonl")
-    sets = LibraryProblemSets(Places([str(tmp_path / "own")]), NONE)
+    sets = LibraryProblemSets(Places([str(tmp_path / "own")]), NONE, UNTRIED)
     for name in ("mine.jsonl", "none.jsonl", "own/link.jsonl", "own/../mine.jsonl"):
         with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
             await sets.look_up(ProblemSetRef(f"{tmp_path}/{name}"))
@@ -75,7 +80,7 @@ async def test_a_file_of_pairs_has_the_fingerprints_of_its_problems(tmp_path: Pa
     pairs = [{"problem": "Add.", "chosen": "a", "rejected": str(number)} for number in range(3)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(one) for one in pairs))
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM))
-    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE)
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
     found = await sets.pairs(ProblemSetRef(str(tmp_path / "pairs.jsonl"), limit=2))
     problems = await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
     assert (found.size, found.form, found.fingerprints) == (2, "", problems.fingerprints)
@@ -112,7 +117,7 @@ def problem(number):
 @pytest.fixture
 def given(make_plugin: Callable[..., None]) -> LibraryProblemSets:
     make_plugin("mine", GIVEN, dataset="mine")
-    return LibraryProblemSets(Places([]), InstalledPlugins(["mine"]))
+    return LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), UNTRIED)
 
 
 async def test_a_plugin_gives_problems_as_a_file_does(given: LibraryProblemSets) -> None:
@@ -155,5 +160,5 @@ async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[...
     with pytest.raises(
         InvalidArgument, match=r"the operator has not allowed it: .* with RATCHET_TRAINER_PLUGINS=mine allows it"
     ):
-        await LibraryProblemSets(Places([]), InstalledPlugins([])).look_up(ProblemSetRef("plugin:mine"))
+        await LibraryProblemSets(Places([]), InstalledPlugins([]), UNTRIED).look_up(ProblemSetRef("plugin:mine"))
     assert not (tmp_path / "ran").exists()

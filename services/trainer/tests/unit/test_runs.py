@@ -11,6 +11,7 @@ from ratchet_kit.names import AliasRef, VersionRef
 from ratchet_kit.storage import SPARE_BYTES
 from ratchet_rewards import Component, Reward, digest
 from trainer_service.domain.footprint import Shape
+from trainer_service.domain.ports import Trial
 from trainer_service.domain.run import Phase, State, Step
 from trainer_service.domain.runs import READ_BYTES, Progress
 from trainer_service.domain.spec import ProblemSetRef
@@ -43,6 +44,25 @@ async def test_a_run_that_is_only_validated_is_not_stored(trainer: Any, make_spe
     with pytest.raises(InvalidArgument, match="steps"):
         await trainer.runs.create("r1", make_spec(steps=0), Faults(), validate_only=True)
     assert (await trainer.create("r1", make_spec())).id
+
+
+@pytest.mark.parametrize(("algorithm", "refused"), [("grpo", True), ("sft", False)])
+async def test_references_are_run_where_tests_judge(
+    algorithm: str, refused: bool, trainer: Any, make_spec: Any
+) -> None:
+    problems = trainer.ports.problems
+    problems.trials = {"composed/validation": Trial(8, tuple(f"p/{number}: does not pass" for number in range(7)))}
+    spec = make_spec(algorithm=algorithm)
+    await trainer.runs.create("r1", spec, Faults(), validate_only=True)
+    if not refused:
+        await trainer.create("r1", spec)
+        return
+    with pytest.raises(InvalidArgument) as raised:
+        await trainer.create("r1", spec)
+    (fault,) = raised.value.violations
+    assert fault.field == "spec.validation_problems.name"
+    assert "p/4: does not pass; and 2 more (of 8 that were tried): ratchet benchmarks verify" in fault.description
+    assert trainer.queue.ids == []
 
 
 async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: Any, make_spec: Any) -> None:
@@ -306,7 +326,8 @@ async def test_the_record_of_a_run_is_listed_and_read_in_parts(trainer: Any, run
     data, size = await trainer.runs.read(run.id, "b", 0)
     assert (len(data), size) == (READ_BYTES, READ_BYTES + 1)
     assert await trainer.runs.read(run.id, "b", READ_BYTES) == (b"x", READ_BYTES + 1)
-    assert await trainer.runs.read(run.id, "b", -5) == (data, size)
+    with pytest.raises(InvalidArgument, match="offset"):
+        await trainer.runs.read(run.id, "b", -5)
     for name in ("c", "../a", ""):
         with pytest.raises(NotFound):
             await trainer.runs.read(run.id, name, 0)

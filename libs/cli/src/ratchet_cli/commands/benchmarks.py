@@ -61,7 +61,8 @@ def verify(
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why.
+    """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why. So it does
+    where any program would: where its tests judge nothing.
 
     Each problem's tests are tried apart from the program first. What passes only with its tests in the program's own
     process, or says that they are there, is listed with the reason: its results can be forged.
@@ -142,7 +143,7 @@ async def _verified(
                 tried.add(place)
                 tell(len(tried), len(tasks))
 
-            found = await preflight_all(environment, tasks, tell=one)
+            found = await preflight_all(environment, tasks, tell=one, tests_too=True)
     return loaded, found
 
 

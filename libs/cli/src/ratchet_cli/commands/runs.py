@@ -204,7 +204,9 @@ def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
     fields = result.DESCRIPTOR.fields_by_name
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or key not in fields:
+        if not equals and key in fields:
+            raise CommandError(f"{option} {pair}: say its value, as in {option} {pair}=VALUE.", code=2)
+        if key not in fields:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
             raise CommandError(f"{option} {pair}: '{key}' is no {kind}." + hint, code=2)

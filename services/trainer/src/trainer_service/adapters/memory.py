@@ -22,6 +22,7 @@ from trainer_service.domain.ports import (
     Lineage,
     RegisteredVersion,
     RunFile,
+    Trial,
     VersionState,
 )
 from trainer_service.domain.recipes import Recipe
@@ -265,6 +266,7 @@ class MemoryProblems:
     def __init__(self, digests: Mapping[str, str], size: int = 1000) -> None:
         self.digests = dict(digests)
         self.size = size
+        self.trials: dict[str, Trial] = {}
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name not in self.digests:
@@ -276,6 +278,9 @@ class MemoryProblems:
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return replace(await self.look_up(ref), form="chat")
+
+    async def trial(self, ref: ProblemSetRef) -> Trial:
+        return self.trials.get(ref.name, Trial())
 
 
 class MemoryPlugins:

@@ -8,18 +8,20 @@ from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_problems import data_digest, examine, fingerprint
 from ratchet_problems import pairs as pair_files
+from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.curriculum import Kind
 from trainer_service.domain.plugins import PREFIX, PluginKind, dataset_of, missing
-from trainer_service.domain.ports import FoundSet, Plugins
+from trainer_service.domain.ports import FoundSet, Plugins, Trial
 from trainer_service.domain.spec import ProblemSetRef
 from trainer_service.job import problems as problem_sets
 
 
 class LibraryProblemSets:
-    def __init__(self, places: Places, plugins: Plugins) -> None:
+    def __init__(self, places: Places, plugins: Plugins, trials: SandboxTrials) -> None:
         """`places`: where callers' files may lie."""
         self._places = places
         self._plugins = plugins
+        self._trials = trials
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name.startswith(PREFIX):
@@ -30,6 +32,9 @@ class LibraryProblemSets:
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return await asyncio.to_thread(_pairs, self._places, ref)
+
+    async def trial(self, ref: ProblemSetRef) -> Trial:
+        return await self._trials.of(ref)
 
 
 def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:

@@ -16,8 +16,10 @@ from trainer_service.domain.spec import Hyperparameters, Passes
 GIB = 1 << 30
 COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 """The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""
-SPEED = {"cpu": 30e9}
-"""Operations a second of one rank, over a whole step."""
+SPEED = {"cpu": 50e9}
+"""Operations a second of one core, over a whole step (measured: SmolLM2 and the starter, two cores of an AMD EPYC)."""
+BESIDE_S = 1.0
+"""Seconds of a step that no operations of the model are: programs, queues, weights that are sent."""
 SLICE = 512
 """Tokens whose logits are there at a time (job/verl/rank/head.py)."""
 SLICE_COPIES = 2
@@ -105,15 +107,19 @@ class Training:
             return self.ranks_per_node * (rank + PROCESS) + sent + JOB + self.reward_model_bytes
         return rank + PROCESS + self.reward_model_bytes
 
-    def step_seconds(self, sequences: int) -> float | None:
-        """The longest a step takes where the device's speed is known: all sequences are as long as can be. Three passes
-        forward and one backward, twice as long, are made of each token (generation, old log-probs where a batch is
-        learned from more than once, update), and two operations a parameter and pass (arXiv:2001.08361, section 2.1).
+    def step_seconds(self, sequences: int, passes: Passes, learned_again: bool, cores: int) -> float | None:
+        """The longest a step takes where the device's speed is known: all sequences are as long as can be, and nothing
+        of them is shared. Two operations a parameter and pass forward, twice as many backward (arXiv:2001.08361,
+        section 2.1). Passes forward: generation and the update, its activations a second time, the reference's, and
+        that for old log-probs where a batch is `learned_again`. A critic takes as much again. `cores`: of a machine.
         """
         speed = SPEED.get(self.device)
         if speed is None:
             return None
-        return 10 * self.shape.parameters * self.max_tokens * sequences / self.ranks / speed
+        forward = 2 + passes.recomputed + self.has_reference + learned_again
+        models = 2 if self.has_critic else 1
+        operations = models * (2 * forward + 4) * self.shape.parameters * self.max_tokens * sequences
+        return BESIDE_S + operations / (cores * self.ranks / self.ranks_per_node) / speed
 
     def _kept(self) -> int:
         """Weights, gradients and moments of what is trained, and the reference, which verl keeps in bfloat16. Each rank

@@ -41,5 +41,6 @@ def forecast_of(spec: RunSpec, found: Found, limits: Limits) -> Forecast | None:
     peak, limit = counted.bytes(spec.passes()), limits.memory_bytes
     if limit is not None and peak > limit:
         raise FailedPrecondition(too_large(counted, spec.passes(), limit))
-    seconds = counted.step_seconds(hyper.samples)
+    again = bool(hyper.kl_in_reward) or hyper.mini_batch_size not in (None, hyper.batch_size)
+    seconds = counted.step_seconds(hyper.samples, spec.passes(), again, limits.cores)
     return Forecast(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))

@@ -330,6 +330,16 @@ class FoundSet:
     """Of its problems; empty for pairs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of running a set's references."""
+
+    tried: int = 0
+    """Problems; 0 where none was, or nothing could be run."""
+    faults: Sequence[str] = ()
+    """Of problems whose reference does not pass, or whose tests any program passes, each with its id."""
+
+
 class ProblemSets(Protocol):
     """The sets of problems, and the files of pairs, that jobs can read."""
 
@@ -344,6 +354,10 @@ class ProblemSets(Protocol):
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         """What a file of pairs holds now. Raises like `look_up`."""
+        ...
+
+    async def trial(self, ref: ProblemSetRef) -> Trial:
+        """Runs the references of a caller's problems, of as many as some seconds allow. `ref`: of a FoundSet."""
         ...
 
 

@@ -19,6 +19,7 @@ from trainer_service.domain.ports import (
     Plugins,
     ProblemSets,
     RewardRegistry,
+    Trial,
 )
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
@@ -98,6 +99,12 @@ class References:
         environment = await self._environment(spec, faults)
         return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment)
 
+    async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
+        """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""
+        is_judged = ALGORITHMS[spec.algorithm].is_rewarded and not (spec.environment and spec.environment.plugin)
+        sets = (found.problems, found.validation_problems)
+        return [await self._problems.trial(one.ref) if one and is_judged else Trial() for one in sets]
+
     async def _environment(self, spec: RunSpec, faults: Faults) -> str:
         """The digest of a plug-in, empty where it is none."""
         if spec.environment is None or not spec.environment.plugin:
@@ -151,9 +158,11 @@ class References:
             return None
         try:
             return await look_up(ref)
-        except (NotFound, InvalidArgument) as error:
+        except NotFound as error:
             faults.add(f"{field}.name", f"leads nowhere: {error.message}")
-            return None
+        except InvalidArgument as error:
+            faults.add(f"{field}.name", f"cannot be read: {error.message}")
+        return None
 
     async def _validation_split(self, problems: ProblemSetRef, faults: Faults) -> FoundSet | None:
         """The default: a set that has splits is validated on its own validation split; any other, on nothing."""
@@ -165,5 +174,5 @@ class References:
         except NotFound:
             return None
         except InvalidArgument as error:  # a plug-in's
-            faults.add("validation_problems.name", f"leads nowhere: {error.message}")
+            faults.add("validation_problems.name", f"cannot be read: {error.message}")
             return None

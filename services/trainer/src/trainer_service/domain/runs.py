@@ -89,7 +89,7 @@ class Runs:
         """Stores and queues a run. The same request again gives the same run, as it is now.
 
         `faults`: what reading the request has found, for fields of the spec. `actor`: the API key that asks for it.
-        `validate_only`: the run is not stored.
+        `validate_only`: the run is not stored, and no reference of its problems is run.
 
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
@@ -108,6 +108,9 @@ class Runs:
         faults.raise_if_any("the run cannot be made")
         forecast = forecast_of(completed, found, self._limits)
         await self._require_space(found.base)
+        if not validate_only:
+            validation.check_trials(await self._references.trials(completed, found), faults)
+            faults.raise_if_any("the run cannot be made")
         trackers = [logger for logger in completed.loggers if logger in self._limits.trackers]
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast, trackers)
         if validate_only:
@@ -211,12 +214,16 @@ class Runs:
         return await pages.fetch_page(fetch, lambda one: one.name, str, size, token)
 
     async def read(self, id: RunId, name: str, offset: int) -> tuple[bytes, int]:
-        """At most READ_BYTES of a file from `offset` on, and the size of all of it. Raises NotFound."""
+        """At most READ_BYTES of a file from `offset` on, and the size of all of it. Raises NotFound and
+        InvalidArgument."""
+        faults = Faults()
+        faults.bounds("offset", offset, at_least=0)
+        faults.raise_if_any("the file cannot be read")
         await self._store.get(id)
         known = next((one for one in await self._files.files(id) if one.name == name), None)
         if known is None:
             raise NotFound(f"run {id} has no file {name!r}: ratchet runs files {id}")
-        return await self._files.read(id, name, max(offset, 0), READ_BYTES), known.size_bytes
+        return await self._files.read(id, name, offset, READ_BYTES), known.size_bytes
 
     async def watch(self, id: RunId, after_step: int) -> AsyncGenerator[Progress, None]:
         """The run as it is, then again at each change, until it is over. Raises NotFound.

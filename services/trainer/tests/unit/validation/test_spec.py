@@ -1,23 +1,39 @@
 """A spec as a whole: names, steps, resources, thresholds, plug-ins; and that the defaults are as they should be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ratchet_kit.faults import Faults
 from ratchet_rewards import Reward
 from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.plugins import Plugin, PluginKind
+from trainer_service.domain.references import Found
 from trainer_service.domain.spec import ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.validation import check
 
-from .faults import named
+from .faults import LIMITS, STARTER_1, named
 
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, make_spec: Any) -> None:
     assert named(make_spec(algorithm=algorithm, resources=Resources(accelerators_per_node=ranks))) == {}
+
+
+def test_a_base_is_whole(make_spec: Any) -> None:
+    broken = replace(STARTER_1, has_tokenizer=False, faults=("model.safetensors is cut short",))
+    faults = Faults()
+    found = Found(broken)
+    check(complete(make_spec(), found, LIMITS), found, LIMITS, faults.under("spec"))
+    assert [(fault.field, fault.description) for fault in faults.violations] == [
+        ("spec.base", "must have a tokenizer: tokenizer.json is missing in its folder"),
+        ("spec.base", "must be a whole model: model.safetensors is cut short"),
+    ]
 
 
 def test_thresholds_are_within_what_they_measure(make_spec: Any) -> None:
@@ -113,6 +129,7 @@ def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
     [
         ({"profile_steps": (0,)}, "spec.profile_steps[0]"),
         ({"profile_steps": (1, 5)}, "spec.profile_steps[1]"),
+        ({"profile_steps": (2, 2)}, "spec.profile_steps[1]"),
         ({"profile_steps": tuple(range(1, 12)), "steps": 20}, "spec.profile_steps"),
         ({"profile_steps": (1,), "algorithm": "sft"}, "spec.profile_steps"),
         ({"experiment": "../up"}, "spec.experiment"),

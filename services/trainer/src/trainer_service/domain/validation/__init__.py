@@ -6,4 +6,5 @@ rewards.py          what answers earn, and what judges them
 hyperparameters.py  each, beside the others, and beside what the references lead to
 """
 
+from trainer_service.domain.validation.data import check_trials as check_trials
 from trainer_service.domain.validation.spec import check as check

@@ -1,11 +1,14 @@
 """What is learned from, and validated on."""
 
+from collections.abc import Sequence
+
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
 from trainer_service.domain import curriculum
 from trainer_service.domain.algorithms import Algorithm
 from trainer_service.domain.curriculum import Curriculum
 from trainer_service.domain.plugins import PluginKind
+from trainer_service.domain.ports import Trial
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import PromptForm, RunSpec
 
@@ -50,9 +53,21 @@ def _check_problems(found: Found, faults: Faults) -> None:
     """Not those of SFT, which runs no tests, and may learn from references that are no programs."""
     for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
         if there and there.faults:
-            more = f"; and {len(there.faults) - NAMED} more" if len(there.faults) > NAMED else ""
-            named = "; ".join(there.faults[:NAMED])
-            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {named}{more}")
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {_named(there.faults)}")
+
+
+def _named(every: Sequence[str]) -> str:
+    more = f"; and {len(every) - NAMED} more" if len(every) > NAMED else ""
+    return f"{'; '.join(every[:NAMED])}{more}"
+
+
+def check_trials(trials: Sequence[Trial], faults: Faults) -> None:
+    """`trials`: of the problems, and of those to validate on."""
+    for field, trial in zip(("problems", "validation_problems"), trials, strict=True):
+        if trial.faults:
+            what = f"{_named(trial.faults)} (of {trial.tried} that were tried)"
+            checked = "ratchet benchmarks verify FILE --out CHECKED leaves them out"
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {what}: {checked}")
 
 
 def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> None:

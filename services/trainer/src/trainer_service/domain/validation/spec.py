@@ -97,6 +97,7 @@ def _check_profile(spec: RunSpec, faults: Faults) -> None:
     faults.length("profile_steps", spec.profile_steps, MAX_PROFILED)
     for index, step in enumerate(spec.profile_steps[:MAX_PROFILED]):
         faults.bounds(f"profile_steps[{index}]", step, at_least=1, at_most=max(spec.steps, 1))
+        faults.unless(step not in spec.profile_steps[:index], f"profile_steps[{index}]", "must not be named twice")
 
 
 def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:

@@ -1,7 +1,7 @@
 """Every change to verl 0.9.1 and torch that has no public hook. Each names the line that needs it, and goes with it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ray
@@ -201,8 +201,11 @@ def lora_merged() -> None:
         kept = not rank0_only or torch.distributed.get_rank() == 0
         return {name: value.cpu() for name, value in lora.merged(model) if kept}
 
+    def _merged_lora_per_tensor_param(self: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        return lora.merged(self.module)
+
     fsdp_checkpoint_manager.get_fsdp_full_state_dict = get_fsdp_full_state_dict
-    transformer_impl.FSDPEngine._merged_lora_per_tensor_param = lambda self: lora.merged(self.module)
+    transformer_impl.FSDPEngine._merged_lora_per_tensor_param = _merged_lora_per_tensor_param
 
 
 def lora_seeded() -> None:
