@@ -16,7 +16,7 @@ from verl.utils.metric import Metric  # noqa: E402
 from verl.workers.config import FSDPActorConfig, PolicyLossConfig  # noqa: E402
 from verl.workers.utils.losses import ppo_loss  # noqa: E402
 
-from trainer_service.job.verl.rank import losses  # noqa: E402
+from trainer_service.job.verl.rank import losses, without_signal  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 
@@ -83,7 +83,7 @@ class Batch:
         return head.grad, metrics
 
 
-def config(entropy: float = 0.0, **correction: Any) -> FSDPActorConfig:
+def config(entropy: float = 0.0, mode: str = "vanilla", **correction: Any) -> FSDPActorConfig:
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=2,
@@ -91,7 +91,7 @@ def config(entropy: float = 0.0, **correction: Any) -> FSDPActorConfig:
         entropy_coeff=entropy,
         clip_ratio_low=0.2,
         clip_ratio_high=0.28,
-        policy_loss=PolicyLossConfig(rollout_correction=RolloutCorrectionConfig(**correction)),
+        policy_loss=PolicyLossConfig(loss_mode=mode, rollout_correction=RolloutCorrectionConfig(**correction)),
     )
 
 
@@ -137,6 +137,15 @@ def test_every_token_is_compared_with_the_engines() -> None:
     assert found[losses.GAP_MAX] == pytest.approx(float(gaps.max()), rel=1e-4)
     assert found[losses.KL] == pytest.approx(-0.1, rel=1e-4)
     assert found[losses.ENTROPY] > 0
+
+
+@pytest.mark.parametrize("mode", sorted(without_signal.LOSSES))
+def test_without_advantages_there_is_no_gradient(mode: str) -> None:
+    batch, own = Batch.drawn(), Batch.drawn().own()
+    batch.data["old_log_probs"] = nested([row - 0.3 for row in own])
+    assert batch.gradient(losses.policy_loss, config(mode=mode), batch.data)[0].abs().max() > 0
+    batch.data["advantages"] = nested([torch.zeros(length) for length in RESPONSES])
+    assert not batch.gradient(losses.policy_loss, config(mode=mode), batch.data)[0].any()
 
 
 def test_several_updates_are_verls_own() -> None:

@@ -24,7 +24,7 @@ from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
-from trainer_service.job.verl.rank import lora, shared_prefixes
+from trainer_service.job.verl.rank import lora, shared_prefixes, without_signal
 from trainer_service.job.verl.rank.head import FusedHead
 from trainer_service.job.verl.rank.reward_head import with_reward_head
 
@@ -35,6 +35,7 @@ def apply() -> None:
     own_transfer_queue()
     value_head_as_configured()
     padding_counted()
+    without_signal.apply()
     head_gathered_with_its_model()
     head_of_used_tokens()
     lora_merged()
