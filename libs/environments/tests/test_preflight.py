@@ -103,6 +103,21 @@ async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
     assert "never called the program" in bad[1].fault
 
 
+async def test_a_reference_passes_as_an_answer_too() -> None:
+    """It has what its prompt imports then."""
+
+    class Imports(Node):
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            failed = pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_RUNTIME_ERROR))
+            passed = await super().execute_batch(programs)
+            return [item if "import" in one.source else failed for one, item in zip(programs, passed, strict=True)]
+
+    prompt = "from typing import List\n\ndef f(x: List[int]) -> int:\n    ..."
+    one = replace(problem(APART, references=("def f(x: List[int]) -> int:\n    return 2",)), prompt=prompt)
+    bare = replace(one, prompt="Write f.")
+    assert [bool(each.fault) for each in await found(one, bare, node=Imports())] == [False, True]
+
+
 async def test_tests_that_any_program_passes_judge_nothing() -> None:
     class Judges(Node):
         async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:

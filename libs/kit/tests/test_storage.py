@@ -30,6 +30,7 @@ def test_what_was_uploaded_is_listed_read_and_downloaded(uri: str, model: Path, 
     folder = Folder(Folder(uri).child("a").uri)
     assert folder.sizes() == {"config.json": 2, "tokenizer/vocab.json": 3}
     assert folder.read("config.json") == b"{}"
+    assert (folder.read("tokenizer/vocab.json", 1, 2), folder.read("tokenizer/vocab.json", end=2)) == (b"1", b"[1")
     folder.download(tmp_path / "back")
     assert (tmp_path / "back" / "tokenizer" / "vocab.json").read_text() == "[1]"
 
@@ -79,6 +80,14 @@ def test_a_file_that_would_land_elsewhere_is_refused(tmp_path: Path) -> None:
     filesystem.store[f"{path}/../../evil"] = filesystem.store[f"{path}/a"]
     with pytest.raises(InvalidArgument, match="evil"):
         Folder(url).download(tmp_path / "back")
+
+
+@pytest.mark.integration
+def test_a_part_of_a_file_in_an_object_store_is_read(s3_url: str, model: Path) -> None:
+    folder = Folder(s3_url).child("parts")
+    folder.upload(model)
+    name = "tokenizer/vocab.json"
+    assert [folder.read(name), folder.read(name, end=2), folder.read(name, 1, 2)] == [b"[1]", b"[1", b"1"]
 
 
 @pytest.mark.integration

@@ -111,8 +111,7 @@ async def _judge_nothing(environment: Environment, task: Task) -> bool:
     if not (apart and problem.entry_point.isidentifier()):
         return False
     program = _ANY_PROGRAM.format(name=problem.entry_point)
-    tried = replace(task, problem=replace(problem, references=(program,)), is_program=True)
-    return not (await _wrong(environment, tried, *problem.tests))[0]
+    return not (await _judged(environment, replace(task, is_program=True), program))[0]
 
 
 def _as(test: TestCase, shared: bool) -> TestCase:
@@ -120,10 +119,21 @@ def _as(test: TestCase, shared: bool) -> TestCase:
 
 
 async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> tuple[str, timedelta]:
-    """What is wrong, empty where the reference passes; and its CPU time."""
-    tried = replace(task, problem=replace(task.problem, tests=tests), is_program=True)
+    """What is wrong, empty where the reference passes; and its CPU time. It passes as it stands, or as an answer, which
+    has what its prompt imports, and the names that LeetCode lends."""
+    tried = replace(task, problem=replace(task.problem, tests=tests))
+    reference = task.problem.references[0]
+    wrong, cpu_time = await _judged(environment, replace(tried, is_program=True), reference)
+    if wrong and not wrong.startswith("TIME_LIMIT"):
+        as_answer, cpu_time_of_it = await _judged(environment, tried, f"```python\n{reference}\n```")
+        if not as_answer:
+            return "", cpu_time_of_it
+    return wrong, cpu_time
+
+
+async def _judged(environment: Environment, task: Task, answer: str) -> tuple[str, timedelta]:
     try:
-        grade = (await judge(environment, tried, task.problem.references[0])).grade
+        grade = (await judge(environment, task, answer)).grade
     except InvalidArgument as error:
         return error.message, timedelta()
     wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()

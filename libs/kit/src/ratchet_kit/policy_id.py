@@ -14,7 +14,7 @@ tokenizer and its chat template. The same weights with another template are anot
 import hashlib
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -23,19 +23,6 @@ from ratchet_kit import safetensors
 from ratchet_kit.errors import DataLoss
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-
-WIDTHS: Mapping[str, int] = {
-    "F64": 8,
-    "F32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I64": 8,
-    "I32": 4,
-    "I16": 2,
-    "I8": 1,
-    "U8": 1,
-}
-"""Bytes of an element, by the dtypes of weights as safetensors names them."""
 
 HEAD = "lm_head.weight"
 EMBEDDING = "model.embed_tokens.weight"

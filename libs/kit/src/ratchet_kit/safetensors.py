@@ -1,13 +1,26 @@
 """The header of a file of weights: what tensors it has, and where. https://github.com/huggingface/safetensors#format"""
 
 import json
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
 from ratchet_kit.errors import DataLoss
 
+WIDTHS: Mapping[str, int] = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+}
+"""Bytes of an element, by the dtypes of weights."""
 PREFIX = 8
 """Bytes before the header: its size."""
 _MAX_HEADER_BYTES = 100_000_000
@@ -52,7 +65,10 @@ def _entries(header: dict[str, Any]) -> Sequence[Entry]:
     for name, entry in header.items():
         if name != "__metadata__":
             begin, end = map(index, entry["data_offsets"])
-            if not 0 <= begin <= end:
+            dtype, shape = str(entry["dtype"]), [index(size) for size in entry["shape"]]
+            width = WIDTHS.get(dtype)
+            as_said = not width or end - begin == width * math.prod(shape)
+            if not (0 <= begin <= end and all(size >= 0 for size in shape) and as_said):
                 raise ValueError(f"{name} does not lie in the file")
-            found.append(Entry(name, str(entry["dtype"]), [index(size) for size in entry["shape"]], begin, end))
+            found.append(Entry(name, dtype, shape, begin, end))
     return found

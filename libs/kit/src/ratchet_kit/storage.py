@@ -111,12 +111,12 @@ class Folder:
         if self._require is not None:
             self._require(path, self.uri)
 
-    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+    def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """The content of a small file, or a part of any. Raises NotFound."""
         with errors(self.uri):
             if self.local:
                 self._look(Path(os.path.realpath(self.local / name)))
-            content: bytes = self._fs.cat_file(f"{self._path}/{name}", start, end)
+            content: bytes = self._fs.cat_file(f"{self._path}/{name}", start=start, end=end)
             return content
 
     def download(self, target: Path) -> None:

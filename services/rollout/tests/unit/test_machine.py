@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_kit.safetensors import WIDTHS
 from rollout_service.adapters.vllm import machine
 
 
@@ -22,9 +23,10 @@ def test_auto_is_what_the_machine_is_exact_and_fast_in(
     tmp_path: Path, device: str, stored: str, flags: set[str], expected: str
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"dtype": "bfloat16"}))  # as verl writes it, whatever is stored
+    size = 32 // WIDTHS[stored]
     entries = {
         "norm": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
-        "w": {"dtype": stored, "shape": [8], "data_offsets": [4, 36]},
+        "w": {"dtype": stored, "shape": [size], "data_offsets": [4, 36]},
     }
     header = json.dumps(entries).encode()
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(36))

@@ -32,6 +32,7 @@ def safetensors(shapes: Mapping[str, tuple[int, ...]], dtype: str = "F32", cut: 
             "shape": [rows, columns],
             "data_offsets": [at, at := at + 4 * rows * columns],
         }
+    at = max(at, 0)
     text = json.dumps({"__metadata__": {"format": "pt"}} | header).encode()
     return (struct.pack("<Q", len(text)) + text + b"\0" * at)[: -cut or None]
 
@@ -60,7 +61,6 @@ def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> N
         ({"architectures": None}, "names no architectures"),
         ({"architectures": ["BertModel"]}, "BertModel, is none that writes"),
         ({"model_type": None}, "names no model_type"),
-        ({"quantization_config": {"bits": 4}}, "quantised"),
         ({"vocab_size": 0}, "vocab_size 0, which must be 1 or more"),
         ({"hidden_size": "4"}, "hidden_size '4', which must be 1 or more"),
         ({"vocab_size": 7}, "model.embed_tokens.weight is 6x4, and config.json says 7x4"),
@@ -80,12 +80,51 @@ def test_a_config_that_is_not_of_its_weights(model: Path, changes: dict[str, Any
         (struct.pack("<Q", 1 << 60), "its header would have"),
         (safetensors(TENSORS, cut=1), "model.safetensors is cut short"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1", "a pointer of Git LFS"),
-        (safetensors(TENSORS, dtype="U8"), "is U8: only weights in F32, F16, BF16"),
+        (safetensors({"model.layers.0.w": (-1, 4)}), "is not a safetensors file"),
     ],
 )
 def test_weights_that_are_none(model: Path, weights: bytes, said: str) -> None:
     (model / "model.safetensors").write_bytes(weights)
     assert any(said in fault for fault in faults(model))
+
+
+@pytest.mark.parametrize(
+    ("changes", "tensors"),
+    [
+        ({"vocab_size": 5}, TENSORS),  # rows beyond it, as Llama 3.2 Vision has
+        ({"intermediate_size": [8, 8]}, TENSORS),  # by layer, as Gemma 3n
+        ({"word_embed_proj_dim": 4, "hidden_size": 8}, TENSORS),  # as OPT
+        ({}, TENSORS | {"model.layers." + "1" * 5000 + ".w": (1, 1)}),
+    ],
+)
+def test_what_some_models_are(model: Path, changes: dict[str, Any], tensors: dict[str, tuple[int, int]]) -> None:
+    (model / "config.json").write_text(json.dumps(CONFIG | changes))
+    (model / "model.safetensors").write_bytes(safetensors(tensors))
+    assert faults(model) == []
+
+
+def test_what_is_quantised_and_what_has_experts_is_told_apart(model: Path) -> None:
+    def told() -> tuple[str, bool]:
+        found = inspected(Places([str(model)]), str(model))
+        assert not found.faults
+        return found.quantised, found.has_experts
+
+    assert told() == ("", False)
+    (model / "config.json").write_text(json.dumps(CONFIG | {"num_local_experts": 8}))
+    assert told() == ("", True)
+    (model / "model.safetensors").write_bytes(safetensors(TENSORS, dtype="F8_E4M3"))
+    assert told() == ("its model.embed_tokens.weight is F8_E4M3", True)
+    (model / "config.json").write_text(json.dumps(CONFIG | {"quantization_config": {"bits": 4}}))
+    assert told() == ("its config.json has a quantization_config", False)
+
+
+def test_weights_that_the_index_does_not_name_are_no_part_of_it(model: Path) -> None:
+    (model / "consolidated.safetensors").write_bytes(safetensors(TENSORS))
+    (model / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model.safetensors"}}')
+    found = inspected(Places([str(model)]), str(model))
+    assert found.size_bytes == (model / "model.safetensors").stat().st_size
+    assert found.shape
+    assert found.shape.parameters == 6 * 4 + 2 * 8 * 4
 
 
 def test_a_shard_that_was_not_downloaded(model: Path) -> None:

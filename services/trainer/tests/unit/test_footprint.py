@@ -66,6 +66,7 @@ def test_lora_is_proposed_where_all_weights_are_too_many() -> None:
     said = too_large(replace(counted, lora_rank=16), Passes(416, True), GIB)
     assert "135 million parameters and what LoRA learns" in said
     assert "; take a smaller base" in said
+    assert "LoRA" not in too_large(replace(counted, lora_rank=None), Passes(416, True), 4 * GIB)  # a reward model
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -113,7 +114,7 @@ def test_a_step_takes_its_operations_and_what_is_beside_them() -> None:
     passes = Passes(1024, recomputed=False)
     each = SMOLLM2.parameters * 416 * 32 / 50e9
 
-    def seconds(counted: Training, passes: Passes = passes, again: bool = False, cores: int = 1) -> float | None:
+    def seconds(counted: Training, passes: Passes = passes, again: bool = False, cores: int | None = 1) -> float | None:
         return counted.step_seconds(32, passes, again, cores)
 
     assert seconds(training(SMOLLM2)) == pytest.approx(1 + 8 * each)
@@ -123,4 +124,6 @@ def test_a_step_takes_its_operations_and_what_is_beside_them() -> None:
     # Ranks of one machine share its cores; those of another have their own.
     assert seconds(training(SMOLLM2, ranks=2), cores=4) == pytest.approx(1 + 2 * each)
     assert seconds(replace(training(SMOLLM2, ranks=4), ranks_per_node=2), cores=4) == pytest.approx(1 + each)
+    assert seconds(training(SMOLLM2), cores=64) == seconds(training(SMOLLM2), cores=16)
     assert seconds(training(LARGE, device="cuda")) is None
+    assert seconds(training(SMOLLM2), cores=None) is None

@@ -14,7 +14,7 @@ from trainer_service.domain.footprint import Shape
 from trainer_service.domain.ports import Trial
 from trainer_service.domain.run import Phase, State, Step
 from trainer_service.domain.runs import READ_BYTES, Progress
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
 
 
 async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_spec: Any) -> None:
@@ -46,13 +46,21 @@ async def test_a_run_that_is_only_validated_is_not_stored(trainer: Any, make_spe
     assert (await trainer.create("r1", make_spec())).id
 
 
-@pytest.mark.parametrize(("algorithm", "refused"), [("grpo", True), ("sft", False)])
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({}, True),
+        ({"algorithm": "sft"}, False),
+        ({"reward": Reward(components=(Component("style"),))}, False),
+        ({"reward": Reward(components=(Component("style", passing_only=True),))}, True),
+    ],
+)
 async def test_references_are_run_where_tests_judge(
-    algorithm: str, refused: bool, trainer: Any, make_spec: Any
+    changes: dict[str, Any], refused: bool, trainer: Any, make_spec: Any
 ) -> None:
     problems = trainer.ports.problems
     problems.trials = {"composed/validation": Trial(8, tuple(f"p/{number}: does not pass" for number in range(7)))}
-    spec = make_spec(algorithm=algorithm)
+    spec = make_spec(**changes)
     await trainer.runs.create("r1", spec, Faults(), validate_only=True)
     if not refused:
         await trainer.create("r1", spec)
@@ -72,6 +80,7 @@ async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: An
         FailedPrecondition, match=r"need 0.06 GB, and 0.27 GB more .* 0.32 GB are.* 0.01 GB are missing"
     ):
         await trainer.create("r1", make_spec())
+    assert (await trainer.create("r0", make_spec(hyperparameters=Hyperparameters(lora_rank=8)))).state is State.QUEUED
     trainer.folders.free = SPARE_BYTES + 60_000_000
     assert (await trainer.create("r1", make_spec())).state is State.QUEUED
 

@@ -11,7 +11,9 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 import verl.workers.engine.utils as engine_utils  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
+from verl.trainer.config import RolloutCorrectionConfig  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
+from verl.workers.config import PolicyLossConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # noqa: E402
 
 from trainer_service.job.verl.rank import losses, patches, without_signal  # noqa: E402
@@ -106,8 +108,9 @@ def test_such_a_pass_has_metrics_and_no_gradient(forwards: bool, monkeypatch: py
     ("changes", "ranks", "forward_only", "apart"),
     [
         ({}, 1, False, True),
-        ({"policy_loss": {"loss_mode": "gspo"}}, 1, False, True),
-        ({"policy_loss": {"loss_mode": "kl_cov"}}, 1, False, False),
+        ({"loss_mode": "gspo"}, 1, False, True),
+        ({"loss_mode": "kl_cov"}, 1, False, False),
+        ({"bypass_mode": False}, 1, False, False),
         ({"use_kl_loss": True}, 1, False, False),
         ({"entropy_coeff": 0.01}, 1, False, False),
         ({}, 2, False, False),
@@ -127,7 +130,13 @@ def test_only_where_the_loss_is_of_advantages_alone(
     monkeypatch.setattr(engine_utils, "rearrange_micro_batches", engine_utils.rearrange_micro_batches)
     monkeypatch.setattr(FSDPEngineWithLMHead, "forward_backward_batch", run)
     without_signal.apply()
-    config = SimpleNamespace(**{"policy_loss": {}, "use_kl_loss": False, "entropy_coeff": 0} | changes)
+    correction = RolloutCorrectionConfig(bypass_mode=changes.get("bypass_mode", True))
+    of_policy = PolicyLossConfig(loss_mode=changes.get("loss_mode", "vanilla"), rollout_correction=correction)
+    config = SimpleNamespace(
+        policy_loss=of_policy,
+        use_kl_loss=changes.get("use_kl_loss", False),
+        entropy_coeff=changes.get("entropy_coeff", 0),
+    )
     loss = partial(losses.policy_loss, config=config)
     FSDPEngineWithLMHead.forward_backward_batch(Engine(ranks), batch(), loss, forward_only=forward_only)
     assert seen == [apart]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet_kit import policy_id
+from ratchet_kit import policy_id, safetensors
 from ratchet_kit.errors import DataLoss
 
 FOLDER = "changes"
@@ -33,13 +33,13 @@ class Change(NamedTuple):
 
 def of_tensor(before: bytes, after: policy_id.Tensor) -> list[policy_id.Tensor]:
     """What the files have of a tensor that was `before`; none where it is the same."""
-    elements = np.dtype(f"<u{policy_id.WIDTHS[after.dtype]}")
+    elements = np.dtype(f"<u{safetensors.WIDTHS[after.dtype]}")
     old, new = np.frombuffer(before, elements), np.frombuffer(after.data, elements)
     places = np.flatnonzero(old != new)
     if not len(places):
         return []
     kind = "I32" if len(new) <= np.iinfo(np.int32).max else "I64"
-    width = policy_id.WIDTHS[kind]
+    width = safetensors.WIDTHS[kind]
     if len(places) * (width + elements.itemsize) >= len(after.data):
         return [after]
     return [
@@ -59,7 +59,7 @@ def read(folder: Path, digest: str) -> Iterator[Change]:
         for tensor in policy_id.read_safetensors(file):
             hashes.append((tensor.name, tensor.dtype, list(tensor.shape), hashlib.sha256(tensor.data).hexdigest()))
             if values is not None and tensor.name == values.name + _PLACES:
-                places = np.frombuffer(bytearray(tensor.data), f"<i{policy_id.WIDTHS[tensor.dtype]}")
+                places = np.frombuffer(bytearray(tensor.data), f"<i{safetensors.WIDTHS[tensor.dtype]}")
                 yield Change(values.name, values.dtype, bytearray(values.data), places)
                 values = None
             else:

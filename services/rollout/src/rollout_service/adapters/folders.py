@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet_kit import model_config, policy_id, storage
+from ratchet_kit import model_config, policy_id, safetensors, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
@@ -188,7 +188,7 @@ class _Tensor:
     """A tensor that is being received: its bytes, or what changed of those that it had `before`, where it had some."""
 
     def __init__(self, header: TensorHeader, before: bytes | None) -> None:
-        width = policy_id.WIDTHS.get(header.dtype)
+        width = safetensors.WIDTHS.get(header.dtype)
         if width is None:
             raise _out_of_order(f"tensor {header.name} has the unknown dtype {header.dtype!r}")
         self._header, self.before, self._width = header, before, width

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ratchet_kit import model_config, safetensors
@@ -22,9 +23,12 @@ _TEMPLATE = "chat_template.jinja"
 _TOKENIZER = "tokenizer_config.json"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-_FLOATS = ("F32", "F16", "BF16")
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_AT_A_TIME = 8
+"""Files whose headers are read."""
 _EMBEDDING = re.compile(r"(.+\.)?(embed_tokens|wte)\.weight")
-_LAYER = re.compile(r"(?:.+\.)?(?:layers|h)\.(\d+)\..+")
+_LAYER = re.compile(r"(?:.+\.)?(?:layers|h)\.(\d{1,6})\..+")
 _WRITERS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 """How the architectures of models that write end."""
 
@@ -39,21 +43,24 @@ def inspected(places: Places, uri: str) -> FoundModel:
     if _CONFIG not in sizes:
         raise NotFound(f"{uri} holds no model: {_CONFIG} is missing")
     config = _json(folder, _CONFIG, sizes, f"{uri} holds no model: ")
-    weights = {name: size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name}
+    weights = [name for name in sorted(sizes) if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
     of_text = config.get("text_config")
     decoder = of_text if isinstance(of_text, dict) and of_text else config
     room = config.get("max_position_embeddings") or decoder.get("max_position_embeddings")
     outputs, faults = model_config.outputs(config), list(_config_faults(config, decoder))
-    faults += _missing(folder, sizes)
+    named, entries = _named(folder, sizes, faults), list[Entry]()
+    weights = [name for name in weights if name in named] or weights
     try:
-        entries = [entry for name, size in sorted(weights.items()) for entry in _entries(folder, name, size)]
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            for some in pool.map(lambda name: _entries(folder, name, sizes[name]), weights):
+                entries += some
         faults += _weight_faults(entries, decoder)
     except DataLoss as error:
         entries = []
         faults.append(error.message)
-    size = sum(weights.values())
+    size = sum(sizes[name] for name in weights)
     return FoundModel(
         Location(folder.uri),
         folder.uri,
@@ -64,6 +71,8 @@ def inspected(places: Places, uri: str) -> FoundModel:
         has_tokenizer=any(name in sizes for name in _TOKENIZERS),
         outputs=outputs,
         faults=tuple(faults),
+        quantised=_quantised(entries, config),
+        has_experts=any(decoder.get(name) for name in _EXPERTS),
     )
 
 
@@ -88,27 +97,27 @@ def _config_faults(config: Mapping[str, Any], decoder: Mapping[str, Any]) -> Ite
         yield f"its architecture, {kinds[0]}, is none that writes (one of {', '.join(_WRITERS[:2])})"
     if not isinstance(config.get("model_type"), str):
         yield "its config.json names no model_type"
-    if config.get("quantization_config"):
-        yield "its weights are quantised, which cannot be learned from: take the model that they were made of"
     for name in _SIZES:
         value = decoder.get(name)
-        if value is not None and not (isinstance(value, int) and value > 0):
+        if value is not None and not isinstance(value, list) and not (isinstance(value, int) and value > 0):
             yield f"its config.json has {name} {value!r}, which must be 1 or more"
 
 
-def _missing(folder: Folder, sizes: Mapping[str, int]) -> Iterator[str]:
+def _named(folder: Folder, sizes: Mapping[str, int], faults: list[str]) -> frozenset[str]:
+    """The files of weights that the index names; empty where there is none. What is missing is added to the faults."""
     if _INDEX not in sizes:
-        return
+        return frozenset()
     try:
         named = _json(folder, _INDEX, sizes, "").get("weight_map")
     except NotFound as error:
-        yield error.message
-        return
-    wanted = sorted({str(name) for name in named.values()}) if isinstance(named, dict) else []
-    missing = [name for name in wanted if name not in sizes]
+        faults.append(error.message)
+        return frozenset()
+    wanted = frozenset(str(name) for name in named.values()) if isinstance(named, dict) else frozenset()
+    missing = sorted(wanted - set(sizes))
     if missing:
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield f"{missing[0]}{more}, which {_INDEX} names, is missing"
+        faults.append(f"{missing[0]}{more}, which {_INDEX} names, is missing")
+    return wanted
 
 
 def _entries(folder: Folder, name: str, size: int) -> Sequence[Entry]:
@@ -121,19 +130,24 @@ def _entries(folder: Folder, name: str, size: int) -> Sequence[Entry]:
 
 
 def _weight_faults(entries: Sequence[Entry], decoder: Mapping[str, Any]) -> Iterator[str]:
-    other = next((entry for entry in entries if entry.name.endswith("weight") and entry.dtype not in _FLOATS), None)
-    if other:
-        yield f"its {other.name} is {other.dtype}: only weights in {', '.join(_FLOATS)} can be learned from"
-    wanted = [decoder.get("vocab_size"), decoder.get("hidden_size")]
-    for entry in entries:
-        is_embedding = _EMBEDDING.fullmatch(entry.name) and all(isinstance(size, int) for size in wanted)
-        if is_embedding and [*entry.shape] != wanted:
-            found, said = ("x".join(map(str, shape)) for shape in (entry.shape, wanted))
-            yield f"its {entry.name} is {found}, and config.json says {said} (vocab_size, hidden_size)"
+    rows, width = decoder.get("vocab_size"), decoder.get("word_embed_proj_dim") or decoder.get("hidden_size")
+    if isinstance(rows, int) and isinstance(width, int):
+        for entry in filter(lambda entry: _EMBEDDING.fullmatch(entry.name), entries):
+            # Some have more rows than their config says.
+            if not (len(entry.shape) == 2 and entry.shape[0] >= rows and entry.shape[1] == width):
+                found = "x".join(map(str, entry.shape))
+                yield f"its {entry.name} is {found}, and config.json says {rows}x{width} (vocab_size, hidden_size)"
     layers = {int(match[1]) for entry in entries if (match := _LAYER.fullmatch(entry.name))}
     said_layers = decoder.get("num_hidden_layers")
     if layers and isinstance(said_layers, int) and len(layers) < said_layers:
         yield f"its weights have {len(layers)} layers, and config.json says {said_layers} (num_hidden_layers)"
+
+
+def _quantised(entries: Sequence[Entry], config: Mapping[str, Any]) -> str:
+    if config.get("quantization_config"):
+        return "its config.json has a quantization_config"
+    other = next((entry for entry in entries if entry.name.endswith("weight") and entry.dtype not in _FLOATS), None)
+    return f"its {other.name} is {other.dtype}" if other else ""
 
 
 def _parameters(entries: Sequence[Entry]) -> int:

@@ -1,7 +1,7 @@
 """Trials by the sandbox: the references of a caller's problems are run before a run learns from them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from ratchet_environments.code import CodeEnvironment
@@ -38,29 +38,28 @@ class SandboxTrials:
             return Trial()  # those by name are our own, and tested
         if (known := self._known.get(ref.digest)) is not None:
             return known
-        problems = await asyncio.to_thread(problem_sets.read, ref.name, limit=ref.limit)
-        trial = await self._try(_spread([one for one in problems if one.references and one.tests]))
-        if trial.tried:
-            self._known = dict([*self._known.items(), (ref.digest, trial)][-_KEPT:])
-        return trial
-
-    async def _try(self, problems: Sequence[Problem]) -> Trial:
-        found: dict[int, Preflight] = {}
-        in_time = True
+        problems, found = list[Problem](), dict[int, Preflight]()
         try:
             async with Executor(self._sandbox, attempts=2) as executor, asyncio.timeout(self._time.total_seconds()):
+                every = await asyncio.to_thread(problem_sets.read, ref.name, limit=ref.limit)
+                problems += _spread([one for one in every if one.references and one.tests])
                 tasks = [Task.of(problem) for problem in problems]
                 environment = CodeEnvironment(executor, forgeable=True)
                 await preflight_all(environment, tasks, tell=found.__setitem__, tests_too=True)
-        except TimeoutError:
-            in_time = False
+        except TimeoutError:  # what it was for may only have been slow among the others
+            found = {place: one for place, one in found.items() if "TIME_LIMIT" not in one.fault}
+            return _trial(problems, found)
         except RatchetError as error:
             log.warning("references.not_run", reason=error.message)
             return Trial()
-        faults = {problems[place].id: fault for place, one in sorted(found.items()) if (fault := _fault(one))}
-        if not in_time:  # it may only have been slow among the others
-            faults = {id: fault for id, fault in faults.items() if "TIME_LIMIT" not in fault}
-        return Trial(len(found), tuple(f"{id}: {fault}" for id, fault in faults.items()))
+        trial = _trial(problems, found)
+        self._known = dict([*self._known.items(), (ref.digest, trial)][-_KEPT:])
+        return trial
+
+
+def _trial(problems: Sequence[Problem], found: Mapping[int, Preflight]) -> Trial:
+    faults = {problems[place].id: fault for place, one in sorted(found.items()) if (fault := _fault(one))}
+    return Trial(len(found), tuple(f"{id}: {fault}" for id, fault in faults.items()))
 
 
 def _spread(problems: Sequence[Problem]) -> Sequence[Problem]:

@@ -18,6 +18,8 @@ COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 """The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""
 SPEED = {"cpu": 50e9}
 """Operations a second of one core, over a whole step (measured: SmolLM2 and the starter, two cores of an AMD EPYC)."""
+MOST_CORES = 16
+"""More of them make no step faster."""
 BESIDE_S = 1.0
 """Seconds of a step that no operations of the model are: programs, queues, weights that are sent."""
 SLICE = 512
@@ -53,7 +55,7 @@ class Shape:
     vocabulary: int
 
     def adapters(self, rank: int) -> int:
-        """Parameters of LoRA's matrices at most: beside four projections of attention and three of the MLP, each of the
+        """Parameters of LoRA's matrices, about: beside four projections of attention and three of the MLP, each of the
         rank times what goes in and what comes out."""
         return self.layers * rank * (4 * 2 * self.hidden + 3 * (self.hidden + self.inner))
 
@@ -73,8 +75,8 @@ class Training:
     has_reference: bool = False
     has_critic: bool = False
     max_staleness: int = 0
-    lora_rank: int = 0
-    """0: all parameters are trained."""
+    lora_rank: int | None = 0
+    """0: all parameters are trained. None: so they are, and there is no other way."""
     reward_model_bytes: int = 0
     """Of the one that scores completions, in the driver's process: `scoring_bytes`."""
 
@@ -93,7 +95,7 @@ class Training:
             has_reference=bool(hyper.kl_coefficient),
             has_critic=has_critic,
             max_staleness=hyper.max_staleness or 0,
-            lora_rank=hyper.lora_rank or 0,
+            lora_rank=hyper.lora_rank,
             reward_model_bytes=reward_model_bytes,
         )
 
@@ -107,19 +109,20 @@ class Training:
             return self.ranks_per_node * (rank + PROCESS) + sent + JOB + self.reward_model_bytes
         return rank + PROCESS + self.reward_model_bytes
 
-    def step_seconds(self, sequences: int, passes: Passes, learned_again: bool, cores: int) -> float | None:
-        """The longest a step takes where the device's speed is known: all sequences are as long as can be, and nothing
-        of them is shared. Two operations a parameter and pass forward, twice as many backward (arXiv:2001.08361,
-        section 2.1). Passes forward: generation and the update, its activations a second time, the reference's, and
-        that for old log-probs where a batch is `learned_again`. A critic takes as much again. `cores`: of a machine.
+    def step_seconds(self, sequences: int, passes: Passes, learned_again: bool, cores: int | None) -> float | None:
+        """About the longest that a step takes where the device's speed is known: all sequences are as long as can be,
+        and nothing of them is shared. Two operations a parameter and pass forward, twice as many backward
+        (arXiv:2001.08361, section 2.1). Passes forward: generation and the update, its activations a second time, the
+        reference's, and that for old log-probs where a batch is `learned_again`. A critic takes as much again. `cores`:
+        of a machine.
         """
         speed = SPEED.get(self.device)
-        if speed is None:
+        if speed is None or cores is None:
             return None
         forward = 2 + passes.recomputed + self.has_reference + learned_again
         models = 2 if self.has_critic else 1
         operations = models * (2 * forward + 4) * self.shape.parameters * self.max_tokens * sequences
-        return BESIDE_S + operations / (cores * self.ranks / self.ranks_per_node) / speed
+        return BESIDE_S + operations / (min(cores, MOST_CORES) * self.ranks / self.ranks_per_node) / speed
 
     def _kept(self) -> int:
         """Weights, gradients and moments of what is trained, and the reference, which verl keeps in bfloat16. Each rank
@@ -196,7 +199,7 @@ def _with_fewer_bytes(training: Training, limit: int) -> str:
     """What is kept whatever a pass takes."""
     with_lora = replace(training, lora_rank=LORA_RANK)
     ways = []
-    if not training.lora_rank and with_lora.bytes(Passes(training.max_tokens, recomputed=True)) <= limit:
+    if training.lora_rank == 0 and with_lora.bytes(Passes(training.max_tokens, recomputed=True)) <= limit:
         ways.append(f"train with LoRA (lora_rank={LORA_RANK})")
     if training.device == "cuda":
         ways.append("take more accelerators, which share the weights")

@@ -14,8 +14,8 @@ class Limits:
     """Of the loggers, those that this service sends runs to (domain/tracking.py); verl writes for the others."""
     memory_bytes: int | None = None
     """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
-    cores: int = 2
-    """Of the machine."""
+    cores: int | None = 2
+    """Of the machine; None: not known."""
     activation_bytes: int = 4
     """Of one number in training: 4 in float32, 2 in bfloat16."""
     max_steps: int = 100_000

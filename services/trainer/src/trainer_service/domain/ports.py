@@ -181,7 +181,11 @@ class FoundModel:
     outputs: int = 0
     """Numbers that it gives for a text: 1 for a reward model, 0 for a model that writes."""
     faults: Sequence[str] = ()
-    """What keeps it from being loaded, or trained, one by one, as it goes on after "must be a whole model: "."""
+    """What keeps it from being loaded, one by one, as it goes on after "must be a whole model: "."""
+    quantised: str = ""
+    """By what its weights are; empty: they are not."""
+    has_experts: bool = False
+    """It is a mixture of experts."""
 
     @property
     def is_small(self) -> bool:

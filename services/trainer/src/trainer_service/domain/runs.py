@@ -42,6 +42,8 @@ READ_BYTES = 1 << 20
 COPIES = 8
 """Of a float32 base that a run's folder holds while it saves, at least: the last checkpoint and the new one, each with
 the weights and two moments of Adam, and two exports."""
+LORA_COPIES = 3
+"""The same where a checkpoint holds adapters: two exports, and the one that is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Runs:
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
         forecast = forecast_of(completed, found, self._limits)
-        await self._require_space(found.base)
+        await self._require_space(found.base, completed.hyperparameters.lora_rank or 0)
         if not validate_only:
             validation.check_trials(await self._references.trials(completed, found), faults)
             faults.raise_if_any("the run cannot be made")
@@ -123,8 +125,9 @@ class Runs:
             await self._enqueue(run)
         return stored
 
-    async def _require_space(self, base: FoundModel | None) -> None:
-        checkpoints, free = COPIES * (base.size_bytes if base else 0), await self._folders.free_bytes()
+    async def _require_space(self, base: FoundModel | None, lora_rank: int) -> None:
+        copies = LORA_COPIES if lora_rank else COPIES
+        checkpoints, free = copies * (base.size_bytes if base else 0), await self._folders.free_bytes()
         missing = checkpoints + SPARE_BYTES - free
         if checkpoints and missing > 0:
             raise FailedPrecondition(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ratchet.rollout.v1 import rollout_pb2
-from ratchet_kit import policy_id
+from ratchet_kit import policy_id, safetensors
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.policy_id import Tensor
 from ratchet_kit.retry import patiently
@@ -197,7 +197,7 @@ async def _messages(
         changed = None
         if before is not None and (before.dtype, before.shape) == (tensor.dtype, tensor.shape):
             changed = await asyncio.to_thread(
-                tensor_changes.encode, before.data, tensor.data, policy_id.WIDTHS[tensor.dtype]
+                tensor_changes.encode, before.data, tensor.data, safetensors.WIDTHS[tensor.dtype]
             )
         yield rollout_pb2.UpdateWeightsRequest(
             tensor=rollout_pb2.TensorHeader(

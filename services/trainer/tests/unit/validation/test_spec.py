@@ -12,7 +12,7 @@ from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.plugins import Plugin, PluginKind
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds
 from trainer_service.domain.validation import check
 
@@ -26,14 +26,25 @@ def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, m
 
 
 def test_a_base_is_whole(make_spec: Any) -> None:
-    broken = replace(STARTER_1, has_tokenizer=False, faults=("model.safetensors is cut short",))
+    cut = ("model.safetensors is cut short",)
+    broken = replace(STARTER_1, has_tokenizer=False, faults=cut, quantised="its w is U8")
     faults = Faults()
     found = Found(broken)
     check(complete(make_spec(), found, LIMITS), found, LIMITS, faults.under("spec"))
     assert [(fault.field, fault.description) for fault in faults.violations] == [
         ("spec.base", "must have a tokenizer: tokenizer.json is missing in its folder"),
         ("spec.base", "must be a whole model: model.safetensors is cut short"),
+        (
+            "spec.base",
+            "must not be quantised, which cannot be learned from: take the model that it was made of (its w is U8)",
+        ),
     ]
+
+
+def test_adapters_are_not_merged_into_experts(make_spec: Any) -> None:
+    mixture, lora = Found(replace(STARTER_1, has_experts=True)), make_spec(hyperparameters=Hyperparameters(lora_rank=8))
+    assert named(make_spec(), found=mixture) == {}
+    assert set(named(lora, found=mixture)) == {"spec.hyperparameters.lora_rank"}
 
 
 def test_thresholds_are_within_what_they_measure(make_spec: Any) -> None:

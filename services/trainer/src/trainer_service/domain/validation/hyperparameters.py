@@ -85,6 +85,9 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
     taken, ranks = spec.hyperparameters, spec.resources.ranks
     _check_batches(taken, algorithm, ranks, limits, faults.under("hyperparameters"))
     _check_staleness(spec, faults)
+    mixture = "must be 0: the base is a mixture of experts, into which adapters cannot be merged"
+    has_experts = found.base is not None and found.base.has_experts
+    faults.unless(not (taken.lora_rank and has_experts), "hyperparameters.lora_rank", mixture)
     room = (found.base.max_tokens if found.base else 0) or limits.max_tokens
     faults.unless(
         taken.max_tokens <= room,

@@ -75,6 +75,9 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         faults.add("base", "must have a tokenizer: tokenizer.json is missing in its folder")
     for fault in found.base.faults if found.base else ():
         faults.add("base", f"must be a whole model: {fault}")
+    if found.base and found.base.quantised:
+        plain = "must not be quantised, which cannot be learned from: take the model that it was made of"
+        faults.add("base", f"{plain} ({found.base.quantised})")
     hyperparameters.check(spec, found, limits, algorithm, faults)
 
 

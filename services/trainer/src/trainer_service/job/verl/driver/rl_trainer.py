@@ -235,6 +235,13 @@ class RatchetTrainer(PPOTrainerSync):
             metrics[ENTROPY] = agg_loss(padded["entropy"], padded["response_mask"], "token-mean").item()
         return batch
 
+    def _compute_ref_log_prob(self, batch: Any, *given: Any, **named: Any) -> Any:
+        """verl leaves in the batch that it goes without adapters (trainer/ppo/v1/trainer_base.py:1704): a critic, which
+        has none, would read it next."""
+        batch = super()._compute_ref_log_prob(batch, *given, **named)
+        batch.extra_info.pop("no_lora_adapter", None)
+        return batch
+
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises as `_compute_old_log_prob`. What such an update has made is not saved, and goes to no engine."""
         batch = super()._update_actor(batch, metrics)

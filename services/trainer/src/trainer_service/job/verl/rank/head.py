@@ -26,12 +26,14 @@ class FusedHead(torch.nn.Module):
         """`hidden_states`: (..., hidden); `input_ids`: the labels, (...). Returns log-probs and entropies in float32,
         (...)."""
         shape = input_ids.shape
-        hidden_states, labels = hidden_states.reshape(-1, hidden_states.shape[-1]), input_ids.reshape(-1).long()
-        log_probs, entropies = _Head.apply(hidden_states, vocab_weights, labels, temperature)
+        hidden = hidden_states.reshape(-1, hidden_states.shape[-1]).to(vocab_weights.dtype)
+        log_probs, entropies = _Head.apply(hidden, vocab_weights, input_ids.reshape(-1).long(), temperature)
         return log_probs.view(shape), entropies.view(shape)
 
 
 class _Head(torch.autograd.Function):
+    """A slice's logits are gone when the next one's are made: each has a function of its own."""
+
     @staticmethod
     def forward(
         context: Any, hidden: torch.Tensor, head: torch.Tensor, labels: torch.Tensor, temperature: float
@@ -39,11 +41,8 @@ class _Head(torch.autograd.Function):
         context.set_materialize_grads(False)
         log_probs, entropies, scales = (hidden.new_zeros(len(labels), dtype=torch.float32) for _ in range(3))
         for taken in (labels != UNUSED).nonzero().squeeze(1).split(SLICE):
-            logits = _logits(hidden[taken], head, temperature)
-            scales[taken] = scale = logits.logsumexp(1)
-            log_probs[taken] = logits.gather(1, labels[taken, None]).squeeze(1) - scale
-            probabilities = (logits - scale[:, None]).exp_()
-            entropies[taken] = scale - logits.mul_(probabilities).sum(1)
+            of_slice = _read(hidden[taken], head, labels[taken], temperature)
+            log_probs[taken], entropies[taken], scales[taken] = of_slice
         context.save_for_backward(hidden, head, labels, scales, entropies)
         context.temperature = temperature
         return log_probs, entropies
@@ -52,34 +51,64 @@ class _Head(torch.autograd.Function):
     def backward(
         context: Any, of_log_probs: torch.Tensor | None, of_entropies: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
-        """With p the probabilities, l the logits, H the entropy: d log p_label / dl = one_hot - p, and
-        dH / dl = -p (log p + H)."""
         hidden, head, labels, scales, entropies = context.saved_tensors
         needs_hidden, needs_head, *_ = context.needs_input_grad
         to_hidden = torch.zeros_like(hidden) if needs_hidden else None
         to_head = torch.zeros_like(head) if needs_head else None
+        if of_log_probs is None:
+            of_log_probs = torch.zeros_like(scales)
         used = labels != UNUSED
-        if of_entropies is None and of_log_probs is not None:
+        if of_entropies is None:
             used &= of_log_probs != 0  # nothing is learned from the others
         for taken in used.nonzero().squeeze(1).split(SLICE):
             inputs = hidden[taken]
-            logs = _logits(inputs, head, context.temperature).sub_(scales[taken, None])
-            slopes = torch.zeros(len(taken), 1, device=head.device)
-            if of_log_probs is not None:
-                slopes = of_log_probs[taken, None].float()
+            slopes = of_log_probs[taken, None].float()
             if of_entropies is None:
-                gradient = logs.exp_().mul_(-slopes)
+                by_entropy = None
             else:
-                of_entropy = of_entropies[taken, None].float()
-                probabilities = logs.exp()
-                gradient = logs.add_(entropies[taken, None]).mul_(-of_entropy).sub_(slopes).mul_(probabilities)
-            gradient.scatter_add_(1, labels[taken, None], slopes)
-            scaled = gradient.div_(context.temperature).to(head.dtype)
+                by_entropy = of_entropies[taken, None].float(), entropies[taken, None]
+            gradient = _slopes(
+                inputs, head, labels[taken], context.temperature, scales[taken, None], slopes, by_entropy
+            )
             if to_hidden is not None:
-                to_hidden[taken] = scaled @ head
+                to_hidden[taken] = gradient @ head
             if to_head is not None:
-                to_head.addmm_(scaled.t(), inputs)
+                to_head.addmm_(gradient.t(), inputs)
+            del gradient
         return to_hidden, to_head, None, None
+
+
+def _read(
+    hidden: torch.Tensor, head: torch.Tensor, labels: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Log-probs of the labels, entropies, and the logarithms of what probabilities are divided by; (tokens,) each."""
+    logits = _logits(hidden, head, temperature)
+    scales = logits.logsumexp(1)
+    log_probs = logits.gather(1, labels[:, None]).squeeze(1) - scales
+    probabilities = (logits - scales[:, None]).exp_()
+    return log_probs, scales - logits.mul_(probabilities).sum(1), scales
+
+
+def _slopes(
+    hidden: torch.Tensor,
+    head: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float,
+    scales: torch.Tensor,
+    of_log_probs: torch.Tensor,
+    by_entropy: tuple[torch.Tensor, torch.Tensor] | None,
+) -> torch.Tensor:
+    """The loss's gradient by what the head makes, (tokens, vocabulary). `by_entropy`: the loss's gradient by entropies,
+    and these. With p the probabilities and H the entropy, d log p_label / d logits is one_hot - p, and dH / d logits is
+    -p (log p + H)."""
+    logs = _logits(hidden, head, temperature).sub_(scales)
+    if by_entropy is None:
+        gradient = logs.exp_().mul_(-of_log_probs)
+    else:
+        of_entropies, entropies = by_entropy
+        probabilities = logs.exp()
+        gradient = logs.add_(entropies).mul_(-of_entropies).sub_(of_log_probs).mul_(probabilities)
+    return gradient.scatter_add_(1, labels[:, None], of_log_probs).div_(temperature).to(head.dtype)
 
 
 def _logits(hidden: torch.Tensor, head: torch.Tensor, temperature: float) -> torch.Tensor:

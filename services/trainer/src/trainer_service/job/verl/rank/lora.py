@@ -8,6 +8,8 @@ from peft.utils import transpose
 from torch.distributed.tensor import DTensor
 from verl.utils.model import convert_weight_keys
 
+from ratchet_kit.errors import Unimplemented
+
 ADAPTER = "default"
 """PEFT's name of the only one there is."""
 
@@ -19,7 +21,7 @@ def is_in(model: torch.nn.Module) -> bool:
 @torch.no_grad()
 def merged(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """W + (alpha / rank) B A (arXiv:2106.09685, section 4.1), one tensor at a time, in the precision of training. All
-    ranks must take each; neither base nor adapters change."""
+    ranks must take each; neither base nor adapters change. Raises Unimplemented for layers that are no linear ones."""
     layers = {f"{name}.base_layer.weight": one for name, one in model.named_modules() if isinstance(one, LoraLayer)}
     for name, value in model.state_dict().items():
         if ".lora_" in name:
@@ -29,6 +31,8 @@ def merged(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             down, up = (_whole(part[ADAPTER].weight) for part in (layer.lora_A, layer.lora_B))
             whole = whole + transpose(up @ down, layer.fan_in_fan_out) * layer.scaling[ADAPTER]
         of_base = name.removeprefix("base_model.model.").replace(".base_layer.", ".")
+        if "base_layer" in of_base:
+            raise Unimplemented(f"LoRA cannot be merged into {of_base}: train all weights (lora_rank=0)")
         yield from convert_weight_keys({of_base: whole}, model).items()
 
 

@@ -76,9 +76,11 @@ def parted(advantages: torch.Tensor, mask: torch.Tensor) -> tuple[list[int], lis
 
 
 def _is_silent(loss_function: Any) -> bool:
-    """Whether it has no gradient where there is no advantage."""
+    """Whether it has no gradient where there is no advantage. Where a batch is learned from in several updates, verl's
+    metrics are means over passes: there they stay as they are."""
     if not isinstance(loss_function, partial) or loss_function.func is not policy_loss:
         return False
     config = loss_function.keywords["config"]
-    mode = config.policy_loss.get("loss_mode", "vanilla")
-    return mode in LOSSES and not config.use_kl_loss and config.entropy_coeff == 0
+    mode, once = config.policy_loss.get("loss_mode", "vanilla"), config.policy_loss.rollout_correction
+    learned_once = once.get("bypass_mode", False)
+    return learned_once and mode in LOSSES and not config.use_kl_loss and config.entropy_coeff == 0
