@@ -127,8 +127,10 @@ async def test_lora_on_two_ranks(world: World, run_spec: Any) -> None:
     assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
 
 
-async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:
-    penalised, two = Hyperparameters(kl_coefficient=0.01), Resources(accelerators_per_node=2)
+@pytest.mark.parametrize("lora_rank", [0, 8])
+async def test_two_ranks_with_a_reference_policy_and_a_critic(lora_rank: int, world: World, run_spec: Any) -> None:
+    penalised = Hyperparameters(kl_coefficient=0.01, lora_rank=lora_rank)
+    two = Resources(accelerators_per_node=2)
     await world.finish(world.job(run_spec("ppo", penalised, steps=2, resources=two)))
     assert sorted(world.reports.steps) == [1, 2]
     assert "value_loss" in world.reports.steps[2].metrics
