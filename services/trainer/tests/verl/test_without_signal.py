@@ -26,11 +26,14 @@ LENGTHS = [3, 5, 2, 4, 6]
 SILENT = [0, 2, 3]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _patched() -> None:
-    if FSDPEngineWithLMHead.forward_step.__module__ != without_signal.__name__:
-        patches.padding_counted()
-        without_signal.apply()
+@pytest.fixture(autouse=True)
+def _patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of a job, whatever other tests have patched."""
+    monkeypatch.setattr(engine_utils, "rearrange_micro_batches", engine_utils.rearrange_micro_batches)
+    for name in ("forward_backward_batch", "forward_step"):
+        monkeypatch.setattr(FSDPEngineWithLMHead, name, getattr(FSDPEngineWithLMHead, name))
+    patches.padding_counted()
+    without_signal.apply()
 
 
 def batch(silent: list[int] = SILENT) -> TensorDict:
@@ -90,9 +93,6 @@ def test_such_a_pass_has_metrics_and_no_gradient(forwards: bool, monkeypatch: py
         seen.append(torch.is_grad_enabled())
         return self.weight * 3, {"metrics": {"entropy": 1.0}}
 
-    monkeypatch.setattr(engine_utils, "rearrange_micro_batches", engine_utils.rearrange_micro_batches)
-    for name in ("forward_backward_batch", "forward_step"):
-        monkeypatch.setattr(FSDPEngineWithLMHead, name, getattr(FSDPEngineWithLMHead, name))
     monkeypatch.setattr(FSDPEngineWithLMHead, "forward_step", step)
     without_signal.apply()
     engine, data = Engine(), batch()
@@ -125,9 +125,6 @@ def test_only_where_the_loss_is_of_advantages_alone(
     def run(self: Any, data: TensorDict, loss_function: Any, forward_only: bool = False) -> None:
         seen.append(tu.get_non_tensor_data(data, without_signal.APART, default=False))
 
-    for name in ("forward_backward_batch", "forward_step"):
-        monkeypatch.setattr(FSDPEngineWithLMHead, name, getattr(FSDPEngineWithLMHead, name))
-    monkeypatch.setattr(engine_utils, "rearrange_micro_batches", engine_utils.rearrange_micro_batches)
     monkeypatch.setattr(FSDPEngineWithLMHead, "forward_backward_batch", run)
     without_signal.apply()
     correction = RolloutCorrectionConfig(bypass_mode=changes.get("bypass_mode", True))
