@@ -9,7 +9,17 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.commands.yaml_files import YamlFile, reward_spec, run_spec
 from ratchet_cli.terminal.errors import CommandError
 
-OF_SEVERAL = ("improve", "study", "search", "algorithms", "asynchronous", "curriculum", "adaptation", "edits-study")
+OF_SEVERAL = (
+    "improve",
+    "study",
+    "search",
+    "algorithms",
+    "asynchronous",
+    "curriculum",
+    "adaptation",
+    "edits-study",
+    "lora",
+)
 """Each of these has a test beside its own command."""
 EXAMPLES = [
     file for file in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml")) if file.stem not in OF_SEVERAL

@@ -149,6 +149,7 @@ def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
         ("curriculum", 3, 3),
         ("adaptation", 2, 2),
         ("edits-study", 2, 2),
+        ("lora", 2, 3),
     ],
 )
 def test_the_examples_are_studies(

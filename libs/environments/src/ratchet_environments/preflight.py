@@ -19,6 +19,8 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
 DECLARED = "its test says so"
+_TEST = "the test: "
+"""With which begins what is wrong with a test, whatever the program is."""
 _AT_A_TIME = 32
 _ANY_PROGRAM = "def {name}(*args, **kwargs):\n    return object()\n"
 """One that gives what nobody expects."""
@@ -60,6 +62,8 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
         return Preflight(problem, shared, fault, cpu_time=cpu_time)
     for place, test in enumerate(problem.tests):
         wrong = (await _wrong(environment, task, test))[0] if len(problem.tests) > 1 else wrong_together
+        if wrong.startswith(_TEST):
+            return Preflight(problem, fault=f"tests[{place}]: {wrong.removeprefix(_TEST).lstrip(': ')}")
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
         elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
@@ -124,7 +128,7 @@ async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> tupl
     tried = replace(task, problem=replace(task.problem, tests=tests))
     reference = task.problem.references[0]
     wrong, cpu_time = await _judged(environment, replace(tried, is_program=True), reference)
-    if wrong and not wrong.startswith("TIME_LIMIT"):
+    if wrong and not wrong.startswith(("TIME_LIMIT", _TEST)):
         as_answer, cpu_time_of_it = await _judged(environment, tried, f"```python\n{reference}\n```")
         if not as_answer:
             return "", cpu_time_of_it
@@ -135,6 +139,6 @@ async def _judged(environment: Environment, task: Task, answer: str) -> tuple[st
     try:
         grade = (await judge(environment, task, answer)).grade
     except InvalidArgument as error:
-        return error.message, timedelta()
+        return f"{_TEST}{'; '.join(one.description for one in error.violations) or error.message}", timedelta()
     wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
     return wrong, grade.cpu_time or timedelta()

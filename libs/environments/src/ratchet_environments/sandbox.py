@@ -7,6 +7,7 @@ from typing import Protocol
 
 import grpc
 
+from ratchet.common.v1 import priority_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_kit.errors import DeadlineExceeded
@@ -36,13 +37,20 @@ class GrpcSandbox:
     who asks, "eval"; lanes are shared fairly between callers. Unset, it is this machine's address.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, silence: timedelta = timedelta(minutes=10), caller: str = "") -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        silence: timedelta = timedelta(minutes=10),
+        caller: str = "",
+        priority: priority_pb2.Priority.ValueType = priority_pb2.PRIORITY_UNSPECIFIED,
+    ) -> None:
         self._caller = caller
+        self._priority = priority
         self._stub = program_pb2_grpc.ProgramServiceStub(channel)
         self._silence = silence
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
-        request = pb.StreamExecuteRequest(programs=programs, caller=self._caller)
+        request = pb.StreamExecuteRequest(programs=programs, caller=self._caller, priority=self._priority)
         longest = max(program.limits.cpu_time.ToTimedelta() for program in programs)
         silence = (self._silence + BUSY * longest).total_seconds()
         items: dict[int, pb.ExecutionItem] = {}

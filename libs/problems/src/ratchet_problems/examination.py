@@ -8,6 +8,7 @@ import ast
 import symtable
 
 from ratchet_kit import syntax
+from ratchet_problems.extraction import source_for
 from ratchet_problems.problem import CheckTest, Problem
 
 _PROGRAM = ("solution", "program")
@@ -26,9 +27,15 @@ def examine(problem: Problem) -> str:
         if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):
             return f"tests[{place}].check: {fault}"
     for place, reference in enumerate(problem.references):
-        if fault := _fault_of_reference(reference, problem.entry_point):
+        fault = _fault_of_reference(reference, problem.entry_point)
+        if fault and _fault_of_reference(_as_answer(reference, problem), problem.entry_point):
             return f"references[{place}]: {fault}"
     return ""
+
+
+def _as_answer(reference: str, problem: Problem) -> str:
+    """It may go on with its prompt, as an answer may, or be fenced."""
+    return source_for(problem.prompt, problem.entry_point, reference)
 
 
 def _fault_of_check(test: CheckTest, problem: Problem) -> str:

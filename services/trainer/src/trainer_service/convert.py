@@ -157,7 +157,7 @@ def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
     """None for a state that is not set. Raises InvalidArgument for one that we do not know."""
     name = _enum_from_proto(pb.Run.State.DESCRIPTOR, value)
     faults = Faults()
-    if value and faults.one_of("state", name.upper(), [state.upper() for state in State]):
+    if value and faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State]):
         return State(name)
     faults.raise_if_any("there are no such runs")
     return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import grpc
 
+from ratchet.common.v1 import priority_pb2
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import access, client, log_files, server, streams
@@ -238,6 +239,8 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         stack.push_async_callback(redis.aclose)
         registry_channel = await stack.enter_async_context(client.channel(settings.registry_target))
         sandbox_channel = await stack.enter_async_context(client.channel(settings.sandbox_target))
+        # Behind what policies wait for.
+        sandbox = GrpcSandbox(sandbox_channel, caller="trainer", priority=priority_pb2.PRIORITY_LOW)
         rollouts = await stack.enter_async_context(Fleet.of(settings.rollout_target))
         ray = _ray(settings)
         if isinstance(ray, LocalRay):
@@ -271,7 +274,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
-            problems=LibraryProblemSets(places, plugins, SandboxTrials(GrpcSandbox(sandbox_channel, caller="trainer"))),
+            problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox)),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),

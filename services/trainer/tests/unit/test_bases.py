@@ -65,6 +65,7 @@ def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> N
         ({"hidden_size": "4"}, "hidden_size '4', which must be 1 or more"),
         ({"vocab_size": 7}, "model.embed_tokens.weight is 6x4, and config.json says 7x4"),
         ({"num_hidden_layers": 3}, "weights have 2 layers, and config.json says 3"),
+        ({"num_hidden_layers": 1}, "weights have 2 layers, and config.json says 1"),
     ],
 )
 def test_a_config_that_is_not_of_its_weights(model: Path, changes: dict[str, Any], said: str) -> None:
@@ -94,6 +95,7 @@ def test_weights_that_are_none(model: Path, weights: bytes, said: str) -> None:
         ({"vocab_size": 5}, TENSORS),  # rows beyond it, as Llama 3.2 Vision has
         ({"intermediate_size": [8, 8]}, TENSORS),  # by layer, as Gemma 3n
         ({"word_embed_proj_dim": 4, "hidden_size": 8}, TENSORS),  # as OPT
+        ({"num_hidden_layers": 1, "num_nextn_predict_layers": 1}, TENSORS),  # as DeepSeek V3
         ({}, TENSORS | {"model.layers." + "1" * 5000 + ".w": (1, 1)}),
     ],
 )
@@ -125,6 +127,11 @@ def test_weights_that_the_index_does_not_name_are_no_part_of_it(model: Path) -> 
     assert found.size_bytes == (model / "model.safetensors").stat().st_size
     assert found.shape
     assert found.shape.parameters == 6 * 4 + 2 * 8 * 4
+
+
+def test_a_tokenizer_that_was_not_downloaded(model: Path) -> None:
+    (model / "tokenizer.json").write_text("version https://git-lfs.github.com/spec/v1\n")
+    assert faults(model) == ["its tokenizer.json is no JSON object (a pointer of Git LFS, or another page?)"]
 
 
 def test_a_shard_that_was_not_downloaded(model: Path) -> None:

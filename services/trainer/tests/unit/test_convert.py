@@ -125,7 +125,7 @@ def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) 
 
 def test_a_state_that_is_none_is_refused() -> None:
     assert convert.state_from_proto(pb.Run.STATE_UNSPECIFIED) is None
-    with pytest.raises(InvalidArgument, match=r"state must be one of .*QUEUED"):
+    with pytest.raises(InvalidArgument, match=r"state must be one of .*STATE_QUEUED"):
         convert.state_from_proto(cast(Any, 77))
 
 

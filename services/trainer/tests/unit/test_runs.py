@@ -59,11 +59,11 @@ async def test_references_are_run_where_tests_judge(
     changes: dict[str, Any], refused: bool, trainer: Any, make_spec: Any
 ) -> None:
     problems = trainer.ports.problems
-    problems.trials = {"composed/validation": Trial(8, tuple(f"p/{number}: does not pass" for number in range(7)))}
+    problems.trials = {"composed/validation": Trial(9, 8, tuple(f"p/{number}: does not pass" for number in range(7)))}
     spec = make_spec(**changes)
     await trainer.runs.create("r1", spec, Faults(), validate_only=True)
     if not refused:
-        await trainer.create("r1", spec)
+        assert (await trainer.create("r1", spec)).notices == ()
         return
     with pytest.raises(InvalidArgument) as raised:
         await trainer.create("r1", spec)
@@ -71,6 +71,9 @@ async def test_references_are_run_where_tests_judge(
     assert fault.field == "spec.validation_problems.name"
     assert "p/4: does not pass; and 2 more (of 8 that were tried): ratchet benchmarks verify" in fault.description
     assert trainer.queue.ids == []
+    problems.trials = {"composed/train": Trial(20, 20), "composed/validation": Trial(9, 8)}
+    (notice,) = (await trainer.create("r1", spec)).notices
+    assert notice.message == "references of 28 of its 29 problems were run: the others are taken as they are"
 
 
 async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: Any, make_spec: Any) -> None:

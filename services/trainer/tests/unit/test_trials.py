@@ -81,7 +81,7 @@ async def test_a_set_is_tried_once_and_ours_never(ref: Any) -> None:
     first = await asked.of(mine := ref(problem("good")))
     assert node.programs
     ran = len(node.programs)
-    assert await asked.of(mine) == first == Trial(1)
+    assert await asked.of(mine) == first == Trial(1, 1)
     assert await asked.of(ProblemSetRef("composed/train")) == Trial()
     assert len(node.programs) == ran
 
@@ -98,7 +98,7 @@ async def test_what_is_slow_is_taken_as_it_is(ref: Any) -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-    assert await SandboxTrials(Slow(), timedelta(milliseconds=50)).of(ref(problem("slow"))) == Trial()
+    assert await SandboxTrials(Slow(), timedelta(milliseconds=50)).of(ref(problem("slow"))) == Trial(1, 0)
 
 
 async def test_without_a_sandbox_nothing_is_said_and_the_next_time_it_is_tried(ref: Any) -> None:
@@ -112,6 +112,6 @@ async def test_without_a_sandbox_nothing_is_said_and_the_next_time_it_is_tried(r
 
     node, mine = Returning(), ref(problem("good"))
     asked = SandboxTrials(node)
-    assert await asked.of(mine) == Trial()
+    assert await asked.of(mine) == Trial(1, 0)
     node.is_away = False
-    assert await asked.of(mine) == Trial(1)
+    assert await asked.of(mine) == Trial(1, 1)

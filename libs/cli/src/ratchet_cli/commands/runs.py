@@ -20,7 +20,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
 from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import environment_name, version_name
+from ratchet_cli.views.names import environment_name, model_name, version_name
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_kit.names import Location
@@ -267,6 +267,8 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
+        ("base", model_name(run.spec.base)),
+        ("algorithm", view.algorithm(run.spec)),
         ("prompts", view.form(run.spec.prompt_form)),
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", view.reward(run.spec.reward) or "-"),

@@ -131,7 +131,7 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     spec = run.spec
     yield "run", run.id
     yield "base", model_name(spec.base)
-    yield "algorithm", pb.Algorithm.Name(spec.algorithm).removeprefix("ALGORITHM_").lower()
+    yield "algorithm", view.algorithm(spec)
     yield "learned from", _learned(spec.pairs if spec.HasField("pairs") else spec.problems)
     held_out = spec.validation_pairs if spec.HasField("validation_pairs") else spec.validation_problems
     yield "validated on", _learned(held_out)

@@ -1,5 +1,6 @@
 """How a training run is followed: what it does, how far it is, how long it will take."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -62,6 +63,11 @@ def stage(one: pb.CurriculumStage) -> str:
     return f"{', '.join(selected) or 'all problems'}; to {' or '.join(ends) or 'the end of the run'}"
 
 
+def algorithm(spec: pb.RunSpec) -> str:
+    name, hyper = pb.Algorithm.Name(spec.algorithm).removeprefix("ALGORITHM_").lower(), spec.hyperparameters
+    return f"{name}, LoRA of rank {hyper.lora_rank} (alpha {hyper.lora_alpha})" if hyper.lora_rank else name
+
+
 def reward(spec: pb.RewardSpec) -> str:
     """In a line; empty where there is none."""
     if not spec.components:
@@ -118,7 +124,8 @@ def memory(run: pb.Run) -> str:
         expected += f" of {run.forecast.limit_bytes / 2**30:.1f}"
     tokens = max(hyper.micro_batch_tokens >> run.out_of_memory, hyper.max_prompt_tokens + hyper.max_response_tokens)
     twice = ", activations made a second time" if hyper.gradient_checkpointing or run.out_of_memory else ""
-    time = f", at most {run.forecast.step_time.ToSeconds()} s a step" if run.forecast.HasField("step_time") else ""
+    seconds = math.ceil(run.forecast.step_time.ToTimedelta().total_seconds())
+    time = f", at most about {seconds} s a step" if run.forecast.HasField("step_time") else ""
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 

@@ -52,6 +52,8 @@ def inspected(places: Places, uri: str) -> FoundModel:
     outputs, faults = model_config.outputs(config), list(_config_faults(config, decoder))
     named, entries = _named(folder, sizes, faults), list[Entry]()
     weights = [name for name in weights if name in named] or weights
+    if sizes.get("tokenizer.json") and not folder.read("tokenizer.json", end=64).lstrip().startswith(b"{"):
+        faults.append("its tokenizer.json is no JSON object (a pointer of Git LFS, or another page?)")
     try:
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             for some in pool.map(lambda name: _entries(folder, name, sizes[name]), weights):
@@ -139,7 +141,9 @@ def _weight_faults(entries: Sequence[Entry], decoder: Mapping[str, Any]) -> Iter
                 yield f"its {entry.name} is {found}, and config.json says {rows}x{width} (vocab_size, hidden_size)"
     layers = {int(match[1]) for entry in entries if (match := _LAYER.fullmatch(entry.name))}
     said_layers = decoder.get("num_hidden_layers")
-    if layers and isinstance(said_layers, int) and len(layers) < said_layers:
+    more = decoder.get("num_nextn_predict_layers")
+    most = said_layers + (more if isinstance(more, int) else 0) if isinstance(said_layers, int) else 0
+    if layers and isinstance(said_layers, int) and not said_layers <= len(layers) <= most:
         yield f"its weights have {len(layers)} layers, and config.json says {said_layers} (num_hidden_layers)"
 
 

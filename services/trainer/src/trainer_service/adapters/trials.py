@@ -20,7 +20,7 @@ from trainer_service.job import problems as problem_sets
 log = get_logger(__name__)
 MOST = 1000
 """Problems of a set that are tried, from all over it."""
-TIME = timedelta(seconds=10)
+TIME = timedelta(seconds=15)
 """For a set: Create answers within a call's deadline. What is not tried until then is taken as it is."""
 
 _KEPT = 256
@@ -38,28 +38,29 @@ class SandboxTrials:
             return Trial()  # those by name are our own, and tested
         if (known := self._known.get(ref.digest)) is not None:
             return known
-        problems, found = list[Problem](), dict[int, Preflight]()
+        every, problems, found = list[Problem](), list[Problem](), dict[int, Preflight]()
         try:
             async with Executor(self._sandbox, attempts=2) as executor, asyncio.timeout(self._time.total_seconds()):
-                every = await asyncio.to_thread(problem_sets.read, ref.name, limit=ref.limit)
-                problems += _spread([one for one in every if one.references and one.tests])
+                read = await asyncio.to_thread(problem_sets.read, ref.name, limit=ref.limit)
+                every = [one for one in read if one.references and one.tests]
+                problems += _spread(every)
                 tasks = [Task.of(problem) for problem in problems]
                 environment = CodeEnvironment(executor, forgeable=True)
                 await preflight_all(environment, tasks, tell=found.__setitem__, tests_too=True)
         except TimeoutError:  # what it was for may only have been slow among the others
             found = {place: one for place, one in found.items() if "TIME_LIMIT" not in one.fault}
-            return _trial(problems, found)
+            return _trial(problems, found, len(every))
         except RatchetError as error:
             log.warning("references.not_run", reason=error.message)
-            return Trial()
-        trial = _trial(problems, found)
+            return _trial(problems, {}, len(every))
+        trial = _trial(problems, found, len(every))
         self._known = dict([*self._known.items(), (ref.digest, trial)][-_KEPT:])
         return trial
 
 
-def _trial(problems: Sequence[Problem], found: Mapping[int, Preflight]) -> Trial:
+def _trial(problems: Sequence[Problem], found: Mapping[int, Preflight], size: int) -> Trial:
     faults = {problems[place].id: fault for place, one in sorted(found.items()) if (fault := _fault(one))}
-    return Trial(len(found), tuple(f"{id}: {fault}" for id, fault in faults.items()))
+    return Trial(size, len(found), tuple(f"{id}: {fault}" for id, fault in faults.items()))
 
 
 def _spread(problems: Sequence[Problem]) -> Sequence[Problem]:

@@ -20,7 +20,7 @@ SPEED = {"cpu": 50e9}
 """Operations a second of one core, over a whole step (measured: SmolLM2 and the starter, two cores of an AMD EPYC)."""
 MOST_CORES = 16
 """More of them make no step faster."""
-BESIDE_S = 1.0
+BESIDE_S = 2.0
 """Seconds of a step that no operations of the model are: programs, queues, weights that are sent."""
 SLICE = 512
 """Tokens whose logits are there at a time (job/verl/rank/head.py)."""

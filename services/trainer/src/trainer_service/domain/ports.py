@@ -338,8 +338,9 @@ class FoundSet:
 class Trial:
     """What came of running a set's references."""
 
+    size: int = 0
+    """Problems that have a reference; 0 where none is to be run."""
     tried: int = 0
-    """Problems; 0 where none was, or nothing could be run."""
     faults: Sequence[str] = ()
     """Of problems whose reference does not pass, or whose tests any program passes, each with its id."""
 

@@ -110,13 +110,17 @@ class Runs:
         faults.raise_if_any("the run cannot be made")
         forecast = forecast_of(completed, found, self._limits)
         await self._require_space(found.base, completed.hyperparameters.lora_rank or 0)
-        if not validate_only:
-            validation.check_trials(await self._references.trials(completed, found), faults)
-            faults.raise_if_any("the run cannot be made")
+        trials = () if validate_only else await self._references.trials(completed, found)
+        validation.check_trials(trials, faults)
+        faults.raise_if_any("the run cannot be made")
         trackers = [logger for logger in completed.loggers if logger in self._limits.trackers]
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast, trackers)
         if validate_only:
             return replace(run, id=RunId(""))
+        size, tried = sum(one.size for one in trials), sum(one.tried for one in trials)
+        if tried < size:
+            notice = f"references of {tried} of its {size} problems were run: the others are taken as they are"
+            run = run.noticed(notice, self._clock.now())
         for ref in filter(None, map(ratchet_rewards.ref_of, completed.reward.components)):
             await self._rewards.use(ref, run.id)
         stored = await self._store.create(run, request)

@@ -136,8 +136,9 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(lora_rank: int, wo
     assert "value_loss" in world.reports.steps[2].metrics
 
 
-async def test_in_bfloat16_as_on_gpus(world: World, run_spec: Any) -> None:
-    await world.finish(world.job(run_spec(steps=1), dtype="bfloat16"))
+@pytest.mark.parametrize("hyper", [Hyperparameters(), Hyperparameters(lora_rank=8, kl_coefficient=0.01)])
+async def test_in_bfloat16_as_on_gpus(hyper: Hyperparameters, world: World, run_spec: Any) -> None:
+    await world.finish(world.job(run_spec(hyperparameters=hyper, steps=1), dtype="bfloat16"))
     assert sorted(world.reports.steps) == [1]
     [checkpoint] = world.reports.checkpoints.values()
     assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id

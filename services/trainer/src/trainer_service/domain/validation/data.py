@@ -62,8 +62,8 @@ def _named(every: Sequence[str]) -> str:
 
 
 def check_trials(trials: Sequence[Trial], faults: Faults) -> None:
-    """`trials`: of the problems, and of those to validate on."""
-    for field, trial in zip(("problems", "validation_problems"), trials, strict=True):
+    """`trials`: of the problems, and of those to validate on; or none."""
+    for field, trial in zip(("problems", "validation_problems"), trials, strict=False):
         if trial.faults:
             what = f"{_named(trial.faults)} (of {trial.tried} that were tried)"
             checked = "ratchet benchmarks verify FILE --out CHECKED leaves them out"

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
@@ -72,23 +73,33 @@ def train(session: Session) -> None:
     if session.job.algorithm.takes_examples:
         from trainer_service.job.verl.driver import sft
 
+        _check_base(session.job)
         sft.run(session)
     elif session.job.algorithm.makes_reward_model:
         from trainer_service.job.verl.driver import reward_model
 
+        _check_base(session.job)
         reward_model.run(session)
     elif session.job.algorithm.takes_pairs:
         validated = session.job.spec.validation_problems is not None
         waited = session.background.start(session.policy.ensure_loaded()) if validated else None
         from trainer_service.job.verl.driver import dpo
 
+        _check_base(session.job)
         dpo.run(session, waited)
     else:
         # vLLM starts while verl is imported: each takes half a minute.
         loading = session.background.start(session.policy.ensure_loaded())
         from trainer_service.job.verl.driver import rl
 
+        _check_base(session.job)
         rl.run(session, loading)
+
+
+def _check_base(job: JobConfig) -> None:
+    from trainer_service.job.verl import base_model  # which imports transformers
+
+    base_model.check(Path(job.base_path))
 
 
 def reward_model(job: JobConfig) -> "RewardModel | None":

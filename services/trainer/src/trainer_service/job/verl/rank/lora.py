@@ -1,6 +1,8 @@
 """The policy's weights with what LoRA learned in them, as the base names them."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from peft.tuners.lora import LoraLayer
@@ -16,6 +18,17 @@ ADAPTER = "default"
 
 def is_in(model: torch.nn.Module) -> bool:
     return hasattr(model, "peft_config")
+
+
+@contextmanager
+def without(model: Any) -> Iterator[None]:
+    """The policy as its base is. PEFT takes the adapters' gradients away for that time, and FSDP2, which looks in its
+    first pass at what is trained, would not know in what precision they are kept."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with model.disable_adapter():
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        yield
 
 
 @torch.no_grad()

@@ -207,6 +207,7 @@ def lora_merged() -> None:
 
     fsdp_checkpoint_manager.get_fsdp_full_state_dict = get_fsdp_full_state_dict
     transformer_impl.FSDPEngine._merged_lora_per_tensor_param = _merged_lora_per_tensor_param
+    transformer_impl.FSDPEngine.disable_adapter = lambda self: lora.without(self.module)
 
 
 def lora_seeded() -> None:
