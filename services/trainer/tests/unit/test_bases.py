@@ -97,6 +97,7 @@ def test_weights_that_are_none(model: Path, weights: bytes, said: str) -> None:
         ({"word_embed_proj_dim": 4, "hidden_size": 8}, TENSORS),  # as OPT
         ({"num_hidden_layers": 1, "num_nextn_predict_layers": 1}, TENSORS),  # as DeepSeek V3
         ({}, TENSORS | {"model.layers." + "1" * 5000 + ".w": (1, 1)}),
+        ({}, TENSORS | {f"vision_tower.encoder.layers.{place}.w": (1, 1) for place in range(5)}),
     ],
 )
 def test_what_some_models_are(model: Path, changes: dict[str, Any], tensors: dict[str, tuple[int, int]]) -> None:

@@ -29,6 +29,8 @@ _AT_A_TIME = 8
 """Files whose headers are read."""
 _EMBEDDING = re.compile(r"(.+\.)?(embed_tokens|wte)\.weight")
 _LAYER = re.compile(r"(?:.+\.)?(?:layers|h)\.(\d{1,6})\..+")
+_TEXT_LAYER = re.compile(r"model\.layers\.(\d{1,6})\..+")
+"""Those of an encoder of images, which may be more, are elsewhere."""
 _WRITERS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 """How the architectures of models that write end."""
 
@@ -139,12 +141,16 @@ def _weight_faults(entries: Sequence[Entry], decoder: Mapping[str, Any]) -> Iter
             if not (len(entry.shape) == 2 and entry.shape[0] >= rows and entry.shape[1] == width):
                 found = "x".join(map(str, entry.shape))
                 yield f"its {entry.name} is {found}, and config.json says {rows}x{width} (vocab_size, hidden_size)"
-    layers = {int(match[1]) for entry in entries if (match := _LAYER.fullmatch(entry.name))}
-    said_layers = decoder.get("num_hidden_layers")
-    more = decoder.get("num_nextn_predict_layers")
-    most = said_layers + (more if isinstance(more, int) else 0) if isinstance(said_layers, int) else 0
-    if layers and isinstance(said_layers, int) and not said_layers <= len(layers) <= most:
-        yield f"its weights have {len(layers)} layers, and config.json says {said_layers} (num_hidden_layers)"
+    layers, of_text = (
+        {int(match[1]) for entry in entries if (match := pattern.fullmatch(entry.name))}
+        for pattern in (_LAYER, _TEXT_LAYER)
+    )
+    said, ahead = decoder.get("num_hidden_layers"), decoder.get("num_nextn_predict_layers")
+    if not isinstance(said, int):
+        return
+    most = said + (ahead if isinstance(ahead, int) else 0)
+    if layers and (len(layers) < said or len(of_text) > most):
+        yield f"its weights have {len(layers)} layers, and config.json says {said} (num_hidden_layers)"
 
 
 def _quantised(entries: Sequence[Entry], config: Mapping[str, Any]) -> str:
