@@ -62,16 +62,17 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
         return Preflight(problem, shared, fault, cpu_time=cpu_time)
     for place, test in enumerate(problem.tests):
         wrong = (await _wrong(environment, task, test))[0] if len(problem.tests) > 1 else wrong_together
-        if wrong.startswith(_TEST):
-            return Preflight(problem, fault=f"tests[{place}]: {wrong.removeprefix(_TEST).lstrip(': ')}")
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
         elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
             wrong_beside, _ = await _wrong(environment, task, _as(test, True))
             if not wrong_beside:
-                shared[place] = wrong
+                shared[place] = _of_test(wrong)
                 continue
-            wrong = f"{wrong}; and beside the program: {wrong_beside}"
+            if wrong_beside != wrong:
+                wrong = f"{wrong}; and beside the program: {wrong_beside}"
+        if wrong.startswith(_TEST):
+            return Preflight(problem, fault=f"tests[{place}]: {_of_test(wrong)}")
         if wrong:
             return Preflight(problem, fault=f"tests[{place}]: its reference does not pass: {wrong}")
     return Preflight(in_kinds(problem, shared), shared, cpu_time=cpu_time)
@@ -105,6 +106,10 @@ async def preflight_all(
         if found[place].fault and task.problem.references:
             found[place] = await one(place, task)
     return found
+
+
+def _of_test(wrong: str) -> str:
+    return wrong.removeprefix(_TEST).lstrip(": ")
 
 
 async def _judge_nothing(environment: Environment, task: Task) -> bool:
