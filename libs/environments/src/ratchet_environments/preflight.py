@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from ratchet_environments.environment import Environment, judge
 from ratchet_environments.task import Task
@@ -19,8 +20,6 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
 DECLARED = "its test says so"
-_TEST = "the test: "
-"""With which begins what is wrong with a test, whatever the program is."""
 _AT_A_TIME = 32
 _ANY_PROGRAM = "def {name}(*args, **kwargs):\n    return object()\n"
 """One that gives what nobody expects."""
@@ -55,27 +54,27 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
         return Preflight(problem, fault="has no reference to try it with")
     declared = (place for place, test in enumerate(problem.tests) if isinstance(test, CheckTest) and test.shared)
     shared = dict.fromkeys(declared, DECLARED)
-    wrong_together, cpu_time = await _wrong(environment, task, *problem.tests)
-    if not wrong_together:
+    together = await _tried(environment, task, *problem.tests)
+    if not together.wrong:
         nothing = tests_too and await _judge_nothing(environment, task)
         fault = "its tests pass whatever the program gives" if nothing else ""
-        return Preflight(problem, shared, fault, cpu_time=cpu_time)
+        return Preflight(problem, shared, fault, cpu_time=together.cpu_time)
     for place, test in enumerate(problem.tests):
-        wrong = (await _wrong(environment, task, test))[0] if len(problem.tests) > 1 else wrong_together
+        one = await _tried(environment, task, test) if len(problem.tests) > 1 else together
+        wrong = one.wrong
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
         elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
-            wrong_beside, _ = await _wrong(environment, task, _as(test, True))
-            if not wrong_beside:
-                shared[place] = _of_test(wrong)
+            beside = await _tried(environment, task, _as(test, True))
+            if not beside.wrong:
+                shared[place] = wrong
                 continue
-            if wrong_beside != wrong:
-                wrong = f"{wrong}; and beside the program: {wrong_beside}"
-        if wrong.startswith(_TEST):
-            return Preflight(problem, fault=f"tests[{place}]: {_of_test(wrong)}")
+            if beside.wrong != wrong:
+                wrong = f"{wrong}; and beside the program: {beside.wrong}"
         if wrong:
-            return Preflight(problem, fault=f"tests[{place}]: its reference does not pass: {wrong}")
-    return Preflight(in_kinds(problem, shared), shared, cpu_time=cpu_time)
+            of_reference = "" if one.of_tests else "its reference does not pass: "
+            return Preflight(problem, fault=f"tests[{place}]: {of_reference}{wrong}")
+    return Preflight(in_kinds(problem, shared), shared, cpu_time=together.cpu_time)
 
 
 async def preflight_all(
@@ -108,10 +107,6 @@ async def preflight_all(
     return found
 
 
-def _of_test(wrong: str) -> str:
-    return wrong.removeprefix(_TEST).lstrip(": ")
-
-
 async def _judge_nothing(environment: Environment, task: Task) -> bool:
     """Whether a function that gives an object without value passes all of them. Of programs that print, a method, or
     tests that say that they share its process, nothing is said."""
@@ -120,30 +115,38 @@ async def _judge_nothing(environment: Environment, task: Task) -> bool:
     if not (apart and problem.entry_point.isidentifier()):
         return False
     program = _ANY_PROGRAM.format(name=problem.entry_point)
-    return not (await _judged(environment, replace(task, is_program=True), program))[0]
+    return not (await _judged(environment, replace(task, is_program=True), program)).wrong
 
 
 def _as(test: TestCase, shared: bool) -> TestCase:
     return replace(test, shared=shared) if isinstance(test, CheckTest) else test
 
 
-async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> tuple[str, timedelta]:
-    """What is wrong, empty where the reference passes; and its CPU time. It passes as it stands, or as an answer, which
-    has what its prompt imports, and the names that LeetCode lends."""
+class _Outcome(NamedTuple):
+    wrong: str
+    """Empty: it passes."""
+    cpu_time: timedelta = timedelta()
+    of_tests: bool = False
+    """It is wrong whatever the program is."""
+
+
+async def _tried(environment: Environment, task: Task, *tests: TestCase) -> _Outcome:
+    """Of the reference, which passes as it stands, or as an answer: with what its prompt imports, and the names that
+    LeetCode lends."""
     tried = replace(task, problem=replace(task.problem, tests=tests))
     reference = task.problem.references[0]
-    wrong, cpu_time = await _judged(environment, replace(tried, is_program=True), reference)
-    if wrong and not wrong.startswith(("TIME_LIMIT", _TEST)):
-        as_answer, cpu_time_of_it = await _judged(environment, tried, f"```python\n{reference}\n```")
-        if not as_answer:
-            return "", cpu_time_of_it
-    return wrong, cpu_time
+    as_it_stands = await _judged(environment, replace(tried, is_program=True), reference)
+    if not as_it_stands.wrong or as_it_stands.of_tests or as_it_stands.wrong.startswith("TIME_LIMIT"):
+        return as_it_stands
+    as_answer = await _judged(environment, tried, f"```python\n{reference}\n```")
+    return as_it_stands if as_answer.wrong else as_answer
 
 
-async def _judged(environment: Environment, task: Task, answer: str) -> tuple[str, timedelta]:
+async def _judged(environment: Environment, task: Task, answer: str) -> _Outcome:
     try:
         grade = (await judge(environment, task, answer)).grade
     except InvalidArgument as error:
-        return f"{_TEST}{'; '.join(one.description for one in error.violations) or error.message}", timedelta()
+        said = "; ".join(one.description for one in error.violations) or error.message.partition(": ")[2]
+        return _Outcome(said or error.message, of_tests=True)
     wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
-    return wrong, grade.cpu_time or timedelta()
+    return _Outcome(wrong, grade.cpu_time or timedelta())

@@ -35,6 +35,7 @@ class GrpcSandbox:
 
     `silence`: how long no program may come back, beside `BUSY` times the CPU time that the longest one has. `caller`:
     who asks, "eval"; lanes are shared fairly between callers. Unset, it is this machine's address.
+    `priority`: programs of a higher one go first.
     """
 
     def __init__(

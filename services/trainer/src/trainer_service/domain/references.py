@@ -7,7 +7,7 @@ import ratchet_rewards
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel, Location
-from ratchet_rewards import Component, Lookup, Reward
+from ratchet_rewards import Lookup, Reward
 from trainer_service.domain import plugins, recipes
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.plugins import Installed, PluginKind
@@ -101,7 +101,7 @@ class References:
 
     async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
         """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""
-        of_tests = any(_goes_by_tests(component) for component in spec.reward.components)
+        of_tests = any(one.passing_only or ratchet_rewards.kind(one).needs_tests for one in spec.reward.components)
         is_judged = of_tests and not (spec.environment and spec.environment.plugin)
         sets = (found.problems, found.validation_problems)
         return [await self._problems.trial(one.ref) if one and is_judged else Trial() for one in sets]
@@ -177,9 +177,3 @@ class References:
         except InvalidArgument as error:  # a plug-in's
             faults.add("validation_problems.name", f"cannot be read: {error.message}")
             return None
-
-
-def _goes_by_tests(component: Component) -> bool:
-    """What a reward of one's own goes by, nobody knows."""
-    known = None if component.is_own else ratchet_rewards.COMPONENTS.get(component.name)
-    return component.passing_only or bool(known and known.needs_tests)
