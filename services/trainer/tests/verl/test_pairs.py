@@ -12,7 +12,7 @@ import verl.workers.engine.utils as engine_utils  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
-from trainer_service.job.verl.rank import patches  # noqa: E402
+from trainer_service.job.verl.rank import padded_passes  # noqa: E402
 from trainer_service.job.verl.rank.pairs import (  # noqa: E402
     CENTERING,
     REFERENCE,
@@ -153,7 +153,7 @@ def test_parts_of_a_reward_models_batch_add_up() -> None:
 
 
 def test_no_pass_parts_a_pair() -> None:
-    patches.padding_counted()
+    padded_passes.apply()
     lengths = [9, 2, 3, 3, 2, 8, 4, 4]
     batch = TensorDict({"input_ids": nested([torch.zeros(length) for length in lengths])}, batch_size=len(lengths))
     tu.assign_non_tensor(batch, use_remove_padding=False, max_token_len_per_gpu=20, force_group_size=2)

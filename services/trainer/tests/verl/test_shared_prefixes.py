@@ -15,7 +15,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # no
 from verl.workers.utils.padding import no_padding_2_padding  # noqa: E402
 
 from ratchet_testing.llama import random_llama  # noqa: E402
-from trainer_service.job.verl.rank import patches, shared_prefixes  # noqa: E402
+from trainer_service.job.verl.rank import padded_passes, shared_prefixes  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 
@@ -84,7 +84,7 @@ class Policy:
 @pytest.fixture(scope="module", autouse=True)
 def _patched() -> None:
     if FSDPEngineWithLMHead.prepare_model_inputs.__module__ != shared_prefixes.__name__:
-        patches.padding_counted()
+        padded_passes.apply()
         shared_prefixes.apply()
 
 
@@ -117,6 +117,19 @@ def test_a_completion_does_not_see_another() -> None:
         not torch.allclose(a, b, atol=1e-6) for a, b in zip(before.split(lengths), after.split(lengths), strict=True)
     ]
     assert differs == [number == changed for number in range(len(lengths))]
+
+
+@pytest.mark.parametrize("most", [1, 4, 9, 14])
+def test_a_rank_makes_as_many_passes_as_the_one_with_the_most(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(padded_passes, "_most", lambda own, dp_group: max(own, most))
+    policy, data = Policy(), drawn()
+    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
+    alone = policy.learn(data.copy(), 1000)
+    tu.assign_non_tensor(data, max_token_len_per_gpu=1000)
+    some, _ = engine_utils.prepare_micro_batches(data)
+    assert len(some) == most
+    beside = policy.learn(data, 1000)
+    assert torch.allclose(beside[0], alone[0], atol=1e-5)
 
 
 def test_every_pass_has_room() -> None:

@@ -16,7 +16,7 @@ from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.workers.config import PolicyLossConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # noqa: E402
 
-from trainer_service.job.verl.rank import losses, patches, without_signal  # noqa: E402
+from trainer_service.job.verl.rank import losses, padded_passes, without_signal  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 
@@ -32,7 +32,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_utils, "rearrange_micro_batches", engine_utils.rearrange_micro_batches)
     for name in ("forward_backward_batch", "forward_step"):
         monkeypatch.setattr(FSDPEngineWithLMHead, name, getattr(FSDPEngineWithLMHead, name))
-    patches.padding_counted()
+    padded_passes.apply()
     without_signal.apply()
 
 

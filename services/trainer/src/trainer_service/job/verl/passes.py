@@ -1,6 +1,12 @@
-"""Which sequences go through a model together where each row is padded to the longest of its pass. Pure."""
+"""Which sequences go through a model together where each row is padded to the longest of its pass. Pure.
+
+Where a row can have several that do not see each other, it has trees: completions of one prompt each.
+"""
 
 from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 def passes(lengths: Sequence[int], tokens: int, at_least: int = 1) -> list[list[int]]:
@@ -17,9 +23,39 @@ def passes(lengths: Sequence[int], tokens: int, at_least: int = 1) -> list[list[
             groups.append([index])
     while len(groups) < min(at_least, len(lengths)):
         largest = max(range(len(groups)), key=lambda number: len(groups[number]))
-        half = len(groups[largest]) // 2
-        groups[largest : largest + 1] = [groups[largest][:half], groups[largest][half:]]
+        groups[largest : largest + 1] = _halves(groups[largest])
     return groups
+
+
+def packed(lengths: Sequence[int], tokens: int, at_least: int = 1) -> list[list[list[int]]]:
+    """As `passes`, where a row may have several of `lengths` (trees, say), side by side: passes of rows of indices.
+
+    Each goes where the least room is left (best fit decreasing: Johnson et al. 1974), and no row is longer than the
+    longest tree of its pass.
+    """
+    made: list[list[list[int]]] = []
+    left = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    while left:
+        width, rows, room, others = lengths[left[0]], list[list[int]](), list[int](), list[int]()
+        for index in left:
+            length = lengths[index]
+            places = [number for number, free in enumerate(room) if free >= length]
+            if places:
+                number = min(places, key=room.__getitem__)
+                rows[number].append(index)
+                room[number] -= length
+            elif not rows or width * (len(rows) + 1) <= tokens:
+                rows.append([index])
+                room.append(width - length)
+            else:
+                others.append(index)
+        made.append(rows)
+        left = others
+    while len(made) < min(at_least, len(lengths)):
+        largest = max(range(len(made)), key=lambda number: sum(map(len, made[number])))
+        rows = made[largest] if len(made[largest]) > 1 else _halves(made[largest][0])
+        made[largest : largest + 1] = _halves(rows)
+    return made
 
 
 class Tree:
@@ -58,46 +94,51 @@ class Tree:
         return 0
 
 
-def shared_rows(
+def trees(
     prompts: Sequence[Hashable],
     prefixes: Sequence[int],
     completions: Sequence[Sequence[int]],
     tokens: int,
     width: int,
 ) -> list[list[int]]:
-    """The indices of sequences, in groups that share one row: a prompt, and the tree of its completions.
+    """The indices of sequences, in groups that share a prompt, and the tree of its completions.
 
-    `prefixes`: tokens of each prompt but its last. A row has at most `tokens`. `width`: of the model's hidden states.
-    Attention in a row is computed between all of its tokens: 2 width multiply-adds a pair and layer, where a token
-    that is spared is some 12 width^2. A completion joins a row where it spares more than it costs.
+    `prefixes`: tokens of each prompt but its last. A tree has at most `tokens` with its prompt. `width`: of the model's
+    hidden states. Attention is computed between all tokens of a row: 2 width multiply-adds a pair and layer, where a
+    token that is spared is some 12 width^2. A completion joins a tree where it spares more than it costs in a row of
+    its own.
     """
-    rows: list[list[int]] = []
-    trees: list[Tree] = []
+    groups: list[list[int]] = []
+    grown: list[Tree] = []
     latest: dict[Hashable, int] = {}
     for index, prompt in enumerate(prompts):
         prefix, completion, number = prefixes[index], completions[index], latest.get(prompt)
         if number is not None:
-            filled, added = len(trees[number]), trees[number].lacks(completion)
+            filled, added = len(grown[number]), grown[number].lacks(completion)
             spared = prefix + len(completion) - added
         if (
             number is not None
             and prefix + filled + added <= tokens
             and 2 * filled * added <= spared * (6 * width + prefix)
         ):
-            rows[number].append(index)
+            groups[number].append(index)
         else:
-            number = latest[prompt] = len(rows)
-            rows.append([index])
-            trees.append(Tree())
-        trees[number].add(completion)
-    return rows
+            number = latest[prompt] = len(groups)
+            groups.append([index])
+            grown.append(Tree())
+        grown[number].add(completion)
+    return groups
 
 
-def parted(rows: Sequence[Sequence[int]], at_least: int) -> list[list[int]]:
-    """As many rows or more, where there are as many sequences."""
-    made = [list(row) for row in rows]
+def parted(groups: Sequence[Sequence[int]], at_least: int) -> list[list[int]]:
+    """As many groups or more, where there are as many sequences."""
+    made = [list(group) for group in groups]
     while len(made) < at_least and max(map(len, made)) > 1:
         largest = max(range(len(made)), key=lambda number: len(made[number]))
-        half = len(made[largest]) // 2
-        made[largest : largest + 1] = [made[largest][:half], made[largest][half:]]
+        made[largest : largest + 1] = _halves(made[largest])
     return made
+
+
+def _halves(some: list[_T]) -> list[list[_T]]:
+    half = len(some) // 2
+    return [some[:half], some[half:]]

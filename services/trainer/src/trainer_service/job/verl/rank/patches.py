@@ -9,22 +9,17 @@ import torch.distributed
 import verl.utils.experimental.torch_functional
 import verl.utils.fsdp_utils
 import verl.utils.model
-import verl.workers.engine.utils
-from tensordict import TensorDict
 from torch.optim.lr_scheduler import LambdaLR
 from transfer_queue import interface
 from transfer_queue.controller import TransferQueueController
-from verl.utils import tensordict_utils as tu
 from verl.utils.checkpoint import fsdp_checkpoint_manager
-from verl.utils.device import get_device_name
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.config import ROLLOUT
-from trainer_service.job.verl.passes import Tree, parted, passes, shared_rows
-from trainer_service.job.verl.rank import lora, shared_prefixes, without_signal
+from trainer_service.job.verl.rank import lora, padded_passes, shared_prefixes, without_signal
 from trainer_service.job.verl.rank.head import FusedHead
 from trainer_service.job.verl.rank.reward_head import with_reward_head
 
@@ -34,7 +29,7 @@ def apply() -> None:
     register_rollout()
     own_transfer_queue()
     value_head_as_configured()
-    padding_counted()
+    padded_passes.apply()
     without_signal.apply()
     head_gathered_with_its_model()
     head_of_used_tokens()
@@ -103,71 +98,6 @@ def value_head_as_configured() -> None:
         return with_reward_head(model, job.spec.seed) if job.algorithm.makes_reward_model else model
 
     verl.utils.model.load_valuehead_model = load_valuehead_model
-
-
-def padding_counted() -> None:
-    """verl counts a pass's tokens without padding, and mixes long sequences with short ones (utils/seqlen_balancing.py,
-    rearrange_micro_batches). Padded to the longest, they take several times the memory that was meant."""
-    unpadded = verl.workers.engine.utils.rearrange_micro_batches
-
-    def rearrange_micro_batches(
-        batch: TensorDict, max_token_len: int, dp_group: Any = None, **options: Any
-    ) -> tuple[list[TensorDict], list[list[int]]]:
-        if tu.get_non_tensor_data(batch, "use_remove_padding", default=True):
-            return unpadded(batch, max_token_len, dp_group=dp_group, **options)
-        rows = _rows(batch, max_token_len, options.get("force_group_size", 1))
-        groups = passes(_row_lengths(batch, rows), max_token_len)
-        if dp_group is not None:  # each rank takes part in every pass of the others
-            most = torch.tensor([len(groups)], device=get_device_name())
-            torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=dp_group)
-            rows = parted(rows, int(most))
-            groups = passes(_row_lengths(batch, rows), max_token_len, at_least=int(most))
-        made, indices = [], []
-        for group in groups:
-            indices.append([index for number in group for index in rows[number]])
-            made.append(tu.index_select_tensor_dict(batch, indices[-1]))
-            if _shares(batch):
-                tu.assign_non_tensor(made[-1], **{shared_prefixes.ROWS: tuple(len(rows[number]) for number in group)})
-        return made, indices
-
-    verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches
-
-
-def _shares(batch: TensorDict) -> int:
-    """The width of the model where completions of one prompt share a row, else 0."""
-    width: int = tu.get_non_tensor_data(batch, shared_prefixes.WIDTH, default=0)
-    return width
-
-
-def _rows(batch: TensorDict, tokens: int, together: int) -> list[list[int]]:
-    """The sequences of each row, or of each `together` rows that no pass parts."""
-    if width := _shares(batch):
-        prefixes, completions = _completions(batch)
-        keys = [tuple(prompt.tolist()) for prompt in batch["prompts"].unbind()]
-        return shared_rows(keys, prefixes, completions, tokens, width)
-    return [list(range(first, first + together)) for first in range(0, len(batch), together)]
-
-
-def _row_lengths(batch: TensorDict, rows: list[list[int]]) -> list[int]:
-    """Tokens, padding between rows that no pass parts included."""
-    if not _shares(batch):
-        lengths = batch["input_ids"].offsets().diff().tolist()
-        return [max(lengths[index] for index in row) * len(row) for row in rows]
-    prefixes, completions = _completions(batch)
-    found = []
-    for row in rows:
-        tree = Tree()
-        for index in row:
-            tree.add(completions[index])
-        found.append(prefixes[row[0]] + len(tree))
-    return found
-
-
-def _completions(batch: TensorDict) -> tuple[list[int], list[list[int]]]:
-    """Of each sequence, the number of the prompt's tokens but its last, and the tokens of the completion."""
-    prefixes = (batch["prompts"].offsets().diff() - 1).tolist()
-    sequences = batch["input_ids"].unbind()
-    return prefixes, [one[size + 1 :].tolist() for one, size in zip(sequences, prefixes, strict=True)]
 
 
 def head_gathered_with_its_model() -> None:

@@ -1,6 +1,7 @@
-"""Completions of one prompt go through the policy as one row: the prompt once, then the tree of the completions
-(`passes.Tree`), in which each token sees those that it comes after. The same log-probs and gradients as of a row for
-each, from a third to a half of the tokens where a group has eight.
+"""Completions of one prompt go through the policy together: the prompt once, then the tree of the completions
+(`passes.Tree`), in which each token sees those that it comes after. A row has one such tree or several, which do not
+see each other, in the place of padding. The same log-probs and gradients as of a row for each completion, from a third
+to a half of the tokens where a group has eight.
 
 A completion begins with the prompt's last token, whose output is its first token, and goes to its last but one.
 PrefixGrouper (arXiv:2506.05433) shares prompts with two calls of attention a layer; here it is one with a mask, which
@@ -22,7 +23,7 @@ from trainer_service.job.verl.rank.head import UNUSED
 WIDTH = "ratchet_shared_width"
 """Of a batch whose prompts are shared: that of the model's hidden states."""
 ROWS = "ratchet_shared_rows"
-"""Of a pass: how many sequences each of its rows has, in order."""
+"""Of a pass: how many sequences each tree of each of its rows has, in order."""
 
 _MODELS = {"llama", "qwen2", "qwen3"}
 """Those whose layers see what the mask shows them, and nothing else."""
@@ -43,29 +44,35 @@ class Shared:
     """(completion tokens,): places in the sequences of the pass, flat."""
 
     @classmethod
-    def of(cls, input_ids: torch.Tensor, prompts: torch.Tensor, sizes: Sequence[int]) -> "Shared":
-        """Of nested sequences, (sequences, tokens), and their prompts; `sizes`: sequences of each row."""
+    def of(cls, input_ids: torch.Tensor, prompts: torch.Tensor, sizes: Sequence[Sequence[int]]) -> "Shared":
+        """Of nested sequences, (sequences, tokens), and their prompts; `sizes`: sequences of each tree of each row."""
         sequences, offsets = input_ids.unbind(), input_ids.offsets().tolist()
         prefixes = (prompts.offsets().diff() - 1).tolist()
-        rows: list[_Row] = []
+        rows: list[list[_Planted]] = []
         taken, given = [], []
         first = 0
-        for size in sizes:
-            rows.append(_Row(sequences[first][: prefixes[first]]))
-            for index in range(first, first + size):
-                own = sequences[index][prefixes[index] :]
-                taken.append((len(rows) - 1, rows[-1].add(own)))
-                start = offsets[index] + prefixes[index]
-                given.append(torch.arange(start, start + len(own) - 1))
-            first += size
+        for of_row in sizes:
+            rows.append([])
+            start = 0
+            for size in of_row:
+                tree = _Planted(sequences[first][: prefixes[first]], start)
+                for index in range(first, first + size):
+                    own = sequences[index][prefixes[index] :]
+                    taken.append((len(rows) - 1, tree.add(own)))
+                    here = offsets[index] + prefixes[index]
+                    given.append(torch.arange(here, here + len(own) - 1))
+                rows[-1].append(tree)
+                first += size
+                start = tree.end
         ids, labels, positions = (
-            _padded([torch.cat(row.pieces[kind]) for row in rows], padding)
+            _padded([torch.cat([piece for tree in row for piece in tree.pieces[kind]]) for row in rows], padding)
             for kind, padding in enumerate((0, UNUSED, 0))
         )
         width, device = ids.shape[1], input_ids.device
         seen = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
         for row, sees in zip(rows, seen, strict=True):
-            row.show(sees)
+            for tree in row:
+                tree.show(sees)
         return cls(
             ids,
             labels,
@@ -83,39 +90,47 @@ class Shared:
         return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
-class _Row:
-    """A row while it is made."""
+class _Planted:
+    """A prompt and the tree of its completions, in a row, while these are made."""
 
-    def __init__(self, prefix: torch.Tensor) -> None:
-        """`prefix`: the tokens of the prompt but its last."""
+    def __init__(self, prefix: torch.Tensor, start: int) -> None:
+        """`prefix`: the tokens of the prompt but its last. `start`: its place in the row."""
         size = len(prefix)
         self.pieces = ([prefix], [torch.full_like(prefix, UNUSED)], [torch.arange(size)])
         """Of inputs, of labels and of positions."""
-        self._prefix = size
+        self._start = start
+        self._root = start + size
+        """Where the prompt ends and the tree begins."""
         self._tree = Tree()
         self._branches: list[tuple[int, torch.Tensor]] = []
-        """Where each begins, and the places of all that its first token sees before it."""
+        """Where each begins, and the places of all that its first token sees before it, but the prompt."""
+
+    @property
+    def end(self) -> int:
+        return self._root + len(self._tree)
 
     def add(self, own: torch.Tensor) -> torch.Tensor:
         """The places in the row of a completion's tokens. `own`: the prompt's last token, then the completion."""
-        before = len(self._tree)
+        before = self.end
         found, shared = self._tree.add(own[1:].tolist())
-        places = torch.tensor(found, dtype=torch.long) + self._prefix
+        places = torch.tensor(found, dtype=torch.long) + self._root
         if shared < len(found):
             inputs, labels, positions = self.pieces
             inputs.append(own[shared:-1])
             labels.append(own[shared + 1 :])
-            positions.append(torch.arange(self._prefix + shared, self._prefix + len(found)))
-            self._branches.append((self._prefix + before, places[:shared]))
+            prompt = self._root - self._start
+            positions.append(torch.arange(prompt + shared, prompt + len(found)))
+            self._branches.append((before, places[:shared]))
         return places
 
     def show(self, sees: torch.Tensor) -> None:
-        """Fills in which tokens each one sees, (tokens, tokens), padding at the end."""
-        sees[: self._prefix, : self._prefix].fill_(True).tril_()
+        """Fills in which tokens of its own each of them sees. `sees`: of the row, (tokens, tokens)."""
+        prompt = slice(self._start, self._root)
+        sees[prompt, prompt].fill_(True).tril_()
         starts = [start for start, _ in self._branches]
-        ends = [*starts[1:], self._prefix + len(self._tree)]
+        ends = [*starts[1:], self.end]
         for (start, before), end in zip(self._branches, ends, strict=True):
-            sees[start:end, : self._prefix] = True
+            sees[start:end, prompt] = True
             sees[start:end, before] = True
             sees[start:end, start:end].fill_(True).tril_()
 
@@ -140,7 +155,7 @@ def apply() -> None:
 
     def prepare_model_inputs(self: Any, micro_batch: TensorDict) -> Any:
         sizes = tu.get_non_tensor_data(micro_batch, ROWS, default=())
-        if not any(size > 1 for size in sizes):
+        if not sizes:
             return to_inputs(self, micro_batch)
         shared = Shared.of(micro_batch["input_ids"], micro_batch["prompts"], sizes)
         inputs = {

@@ -12,6 +12,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from trainer_service.job.verl.rank.losses import policy_loss
+from trainer_service.job.verl.rank.padded_passes import rows_at
 
 APART = "ratchet_without_signal_apart"
 """Of a batch of which those are to be apart."""
@@ -22,7 +23,7 @@ LOSSES = {"vanilla", "gspo", "cispo"}
 
 
 def apply() -> None:
-    """verl has no such choice. After `patches.padding_counted`, whose passes these are."""
+    """verl has no such choice. After `padded_passes`, whose passes these are."""
     together = verl.workers.engine.utils.rearrange_micro_batches
     engine: Any = FSDPEngineWithLMHead
     run, step = engine.forward_backward_batch, engine.forward_step
@@ -38,7 +39,7 @@ def apply() -> None:
         for places, forwards in ((without, True), (learned, False)):
             if not places:
                 continue
-            part = tu.index_select_tensor_dict(batch, places)
+            part = rows_at(batch, places)
             passes, within = together(part, max_token_len, **options)
             for one in passes:
                 tu.assign_non_tensor(one, **{FORWARDS: forwards})
