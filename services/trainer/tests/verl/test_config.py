@@ -188,6 +188,24 @@ def test_old_log_probs_are_computed_where_a_batch_is_learned_from_more_than_once
     assert ("algorithm.rollout_correction.bypass_mode" in settings(rl_overrides(job, None))) is once
 
 
+@pytest.mark.parametrize(
+    ("cores", "ranks", "staleness", "threads"), [(2, 1, 0, 2), (2, 1, 1, 1), (1, 1, 1, 1), (4, 2, 0, 2), (4, 2, 1, 2)]
+)
+def test_a_lone_rank_leaves_a_core_to_what_is_sampled_meanwhile(
+    cores: int,
+    ranks: int,
+    staleness: int,
+    threads: int,
+    make_job: Any,
+    make_complete_spec: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(cores)))
+    hyper = Hyperparameters(max_staleness=staleness)
+    job = make_job(make_complete_spec(hyperparameters=hyper, resources=Resources(accelerators_per_node=ranks)))
+    assert environment(job)["OMP_NUM_THREADS"] == str(threads)
+
+
 def test_loopback_is_for_one_node_only(make_job: Any, make_complete_spec: Any) -> None:
     assert environment(make_job())["GLOO_SOCKET_IFNAME"] == "lo"
     two_nodes = make_complete_spec(resources=Resources(nodes=2))

@@ -48,5 +48,9 @@ def environment(job: JobConfig) -> dict[str, str]:
 
 
 def _threads(job: JobConfig) -> int:
-    """Of each rank: engine and sandbox have little to do while ranks compute."""
-    return max(1, len(os.sched_getaffinity(0)) // job.spec.resources.ranks_per_node)
+    """Of each rank. Engine and sandbox have little to do while ranks compute, but where samples are made meanwhile: a
+    lone rank then leaves the engine a core, and none of its threads waits for one that is without."""
+    cores, ranks = len(os.sched_getaffinity(0)), job.spec.resources.ranks_per_node
+    if job.spec.hyperparameters.max_staleness and ranks == 1:
+        cores -= 1
+    return max(1, cores // ranks)
