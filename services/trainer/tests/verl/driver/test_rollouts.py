@@ -51,7 +51,7 @@ def puts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, tuple[Prompted, Grou
     """The groups of each put into the queue, by uid."""
     puts: list[dict[str, tuple[Prompted, Group]]] = []
 
-    def put(groups: Sequence[tuple[Prompted, Group]]) -> None:
+    def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
         puts.append({one.uid: (one, group) for one, group in groups})
 
     monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", put)
@@ -109,6 +109,17 @@ def test_who_waits_is_told_of_a_failure_at_once(build, puts):
     rollouts = build(Policy(error=InvalidArgument("no such thing")), Environment())
     with pytest.raises(InvalidArgument, match="no such thing"):
         published(rollouts, puts)
+
+
+@pytest.mark.parametrize(("algorithm", "compared"), [("grpo", False), ("dapo", True), ("dapo_steps", True)])
+def test_what_dynamic_sampling_compares_is_in_the_queue(algorithm: str, compared: bool, build, monkeypatch):
+    said: list[bool] = []
+    monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", lambda groups, compared: said.append(compared))
+    rollouts = build(Policy(), Environment(), algorithm=algorithm)
+    rollouts.generate_sequences(step_of("a", "b"))
+    rollouts.wait_made()
+    rollouts.publish(5)
+    assert said == [compared]
 
 
 def test_what_is_abandoned_is_not_published(build, puts):
@@ -185,7 +196,8 @@ def test_the_queue_has_groups_under_their_prompts(build, puts, monkeypatch):
     monkeypatch.setattr("transfer_queue.kv_batch_put", lambda **arguments: calls.append(arguments))
     published(build(Policy(), Environment(faulty={"1"})), puts)
     one, group = puts[0]["a"]
-    put([(one, group), (replace(one, uid="full"), replace(group, samples=[*group.samples, group.samples[0]]))])
+    full = (replace(one, uid="full"), replace(group, samples=[*group.samples, group.samples[0]]))
+    put([(one, group), full], compared=False)
     rows, prompts = calls
     assert rows["keys"] == ["a_0_0", "a_1_0", "a_2_0", "full_0_0", "full_1_0", "full_2_0", "full_3_0"]
     assert [len(response) for response in rows["fields"]["responses"].unbind()] == [1] * 7
@@ -195,7 +207,7 @@ def test_the_queue_has_groups_under_their_prompts(build, puts, monkeypatch):
         "full": {"status": "finished"},
     }
     calls.clear()
-    put([(one, replace(group, samples=[]))])
+    put([(one, replace(group, samples=[]))], compared=False)
     assert [call["keys"] for call in calls] == [["a"]]
 
 
@@ -203,7 +215,8 @@ async def test_the_queue_has_masks_and_the_rewards_of_each_answer(make_groups):
     measurer = Measurer({"0": 0.25, "10": 0.75})
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
-    (fields,) = rows_of("a", group)
+    (fields,) = rows_of("a", group, compared=True)
+    assert fields["extra_fields"] == {"reward_extra_info": {"before_length": 0.75}}
     assert fields["responses"].tolist() == [0, 5, 6, 10]
     assert fields["response_mask"].tolist() == fields["loss_mask"].tolist() == [1, 0, 0, 1]
     assert fields["rm_scores"].tolist() == [0.25, 0, 0, 0.5]

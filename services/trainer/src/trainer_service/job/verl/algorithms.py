@@ -9,31 +9,35 @@ Override = str
 """A setting in Hydra's form, "key=value"."""
 _ACTOR = "actor_rollout_ref.actor"
 BEFORE_LENGTH = "before_length"
-"""The reward of a sample before it is punished for its length (driver/rollouts.py)."""
+"""The reward of a sample before it is punished for its length (driver/transfer.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerlAlgorithm:
     estimator: str
     """Of advantages, by verl's name (verl/trainer/ppo/core_algos.py, AdvantageEstimator)."""
-    overrides: tuple[Override, ...] = ()
+    own: tuple[Override, ...] = ()
+    replaces_groups: bool = False
+    """Of one reward, which teach nothing: dynamic sampling (arXiv:2503.14476, section 3.2)."""
+
+    @property
+    def overrides(self) -> tuple[Override, ...]:
+        if not self.replaces_groups:
+            return self.own
+        compared = f"algorithm.filter_groups.metric={BEFORE_LENGTH}"
+        return (*self.own, "algorithm.filter_groups.enable=True", compared)
 
 
-_DAPO = (
-    # Dual clip's constant, as in the authors' released script (arXiv:2503.14476); verl's default is 3.
-    f"{_ACTOR}.clip_ratio_c=10.0",
-    # Dynamic sampling (section 3.2): groups of one reward teach nothing and are replaced.
-    "algorithm.filter_groups.enable=True",
-    f"algorithm.filter_groups.metric={BEFORE_LENGTH}",
-)
+# Dual clip's constant, as in the authors' released script (arXiv:2503.14476); verl's default is 3.
+_DAPO = (f"{_ACTOR}.clip_ratio_c=10.0",)
 
 VERL_ALGORITHMS = {
     "grpo": VerlAlgorithm("grpo"),
     "ppo": VerlAlgorithm("gae"),
     "rloo": VerlAlgorithm("rloo"),
-    "dapo": VerlAlgorithm("grpo", _DAPO),
+    "dapo": VerlAlgorithm("grpo", _DAPO, replaces_groups=True),
     # The rewards of an episode's answers, by GAE over its tokens: replies are passed over (core_algos.py).
-    "dapo_steps": VerlAlgorithm("gae", _DAPO),
+    "dapo_steps": VerlAlgorithm("gae", _DAPO, replaces_groups=True),
     "reinforce_plus_plus": VerlAlgorithm("reinforce_plus_plus"),
     "remax": VerlAlgorithm("remax"),
     "dr_grpo": VerlAlgorithm(

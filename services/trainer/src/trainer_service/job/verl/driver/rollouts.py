@@ -19,6 +19,7 @@ from trainer_service.job.groups import Draw, Group, Groups
 from trainer_service.job.made import Made, Prompted
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
+from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.driver import transfer
 
 # A put takes the TransferQueue some 10 ms of a core, be it of one group or of ten.
@@ -81,7 +82,7 @@ class Rollouts:
         if self._failure is not None:
             raise self._failure
         if groups:
-            transfer.put(groups)
+            transfer.put(groups, VERL_ALGORITHMS[self._algorithm.name].replaces_groups)
 
     def wait_made(self) -> None:
         """Until all groups are there that were asked for. Raises the first failure."""

@@ -15,15 +15,18 @@ TRAIN = "train"
 """verl's partition of what is learned from."""
 
 
-def put(groups: Sequence[tuple[Prompted, Group]]) -> None:
+def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
     """Stores groups in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
+    `compared`: by dynamic sampling (job/verl/algorithms.py).
 
     Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
     """
     if taught := [(one, group) for one, group in groups if group.samples]:
         tq.kv_batch_put(
             keys=[f"{one.uid}_{session}_0" for one, group in taught for session in range(len(group.samples))],
-            fields=tu.list_of_dict_to_tensordict([row for one, group in taught for row in rows_of(one.uid, group)]),
+            fields=tu.list_of_dict_to_tensordict(
+                [row for one, group in taught for row in rows_of(one.uid, group, compared)]
+            ),
             tags=[tag for one, group in taught for tag in tags_of(one, group)],
             partition_id=TRAIN,
         )
@@ -51,7 +54,8 @@ def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def rows_of(uid: str, group: Group) -> list[dict[str, Any]]:
+def rows_of(uid: str, group: Group, compared: bool) -> list[dict[str, Any]]:
+    """What is no tensor takes the queue and each rank as long as several tensors: only what is asked for is there."""
     prompt = torch.tensor(group.prompt, dtype=torch.int64)
     rows = []
     for sample in group.samples:
@@ -72,10 +76,9 @@ def rows_of(uid: str, group: Group) -> list[dict[str, Any]]:
                 "position_ids": torch.arange(len(ids)),
                 "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
                 "rm_scores": scores,
-                "multi_modal_inputs": {},
-                # What dynamic sampling compares (job/verl/algorithms.py).
-                "extra_fields": {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}},
                 "num_turns": 2 * len(played.ends),
             }
         )
+        if compared:
+            rows[-1]["extra_fields"] = {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}}
     return rows
