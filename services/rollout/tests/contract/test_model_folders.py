@@ -304,12 +304,13 @@ async def test_others_are_served_while_weights_are_hashed(tmp_path: Path) -> Non
     turns = 0
     """Of the event loop, that others had."""
     before_each: list[int] = []
+    size = 1000
 
     async def weights() -> WeightStream:
-        yield TensorHeader("w", "F32", (6,), hashlib.sha256(BYTES).hexdigest())
-        for start in range(0, len(BYTES), 4):
+        yield TensorHeader("w", "F32", (size,), hashlib.sha256(bytes(4 * size)).hexdigest())
+        for _ in range(size):
             before_each.append(turns)
-            yield Chunk(BYTES[start : start + 4])
+            yield Chunk(bytes(4))
 
     async def others() -> None:
         nonlocal turns
@@ -320,7 +321,7 @@ async def test_others_are_served_while_weights_are_hashed(tmp_path: Path) -> Non
     beside = asyncio.create_task(others())
     await folders.receive(base, weights())
     beside.cancel()
-    assert sorted(set(before_each)) == before_each
+    assert len(set(before_each)) > 10
 
 
 async def test_a_full_disk_is_worth_another_try(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
 SHARD_BYTES = 256 << 20
 """A received shard is written once it has this size. Memory holds at most this and one tensor."""
+_AT_ONCE, _AT_ONCE_BYTES = 64, 4 << 20
+"""Parts of a stream that a thread takes together: to go there takes as long as to hash half a MB."""
 
 
 class DiskModelFolders:
@@ -98,13 +100,15 @@ class DiskModelFolders:
     async def _write(self, folder: Path, weights: WeightStream, base: Path | None) -> str:
         """`base`: the folder that these are changes of. Returns the digest of the changes, where there are any."""
         writer = _Writer(folder, self._shard_bytes, _places(base) if base else {})
+        some, size = list[TensorHeader | Chunk](), 0
         async for part in weights:
-            # Hashing, reading and writing hold up no other call in a thread.
-            match part:
-                case TensorHeader():
-                    await asyncio.to_thread(writer.start, part)
-                case Chunk(data):
-                    await asyncio.to_thread(writer.add, data)
+            some.append(part)
+            size += len(part.data) if isinstance(part, Chunk) else 0
+            if size >= _AT_ONCE_BYTES or len(some) >= _AT_ONCE:
+                # Hashing, reading and writing hold up no other call in a thread.
+                await asyncio.to_thread(writer.take, some)
+                some, size = [], 0
+        await asyncio.to_thread(writer.take, some)
         await asyncio.to_thread(writer.end)
         return writer.digest
 
@@ -124,13 +128,21 @@ class _Writer:
         self._shards = 0
         self._coming: _Tensor | None = None
 
-    def start(self, header: TensorHeader) -> None:
+    def take(self, parts: Sequence[TensorHeader | Chunk]) -> None:
+        for part in parts:
+            match part:
+                case TensorHeader():
+                    self._start(part)
+                case Chunk(data):
+                    self._add(data)
+
+    def _start(self, header: TensorHeader) -> None:
         self._finish()
         if header.name in self._names:
             raise _out_of_order(f"tensor {header.name} comes twice")
         self._coming = _Tensor(header, self._before(header))
 
-    def add(self, data: bytes) -> None:
+    def _add(self, data: bytes) -> None:
         if self._coming is None:
             raise _out_of_order("a chunk comes before the first tensor")
         self._coming.add(data)
