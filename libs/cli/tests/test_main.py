@@ -16,6 +16,7 @@ from ratchet_cli import main
         (("train", "--model", "starter"), 4, "ratchet up"),
         (("train", "--model", "starter", "--algorithm", "magic"), 2, "choose one of"),
         (("train", "--model", "starter", "--set", "learning_rat=1"), 2, "Did you mean learning_rate?"),
+        (("train", "--model", "starter", "--set", "gamma=1", "--set", "gamma=0.9"), 2, "say it once"),
         (("train", "--model", "./nowhere"), 2, "There is no folder"),
         (("train", "--model", "Not A Name"), 2, "names no model"),
         (("train",), 2, "--model"),

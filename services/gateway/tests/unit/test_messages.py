@@ -7,7 +7,8 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from gateway_service.rest.messages import from_request, to_dict
+from gateway_service.rest.messages import from_dict, from_request, to_dict
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit.errors import InvalidArgument
 from ratchet_protos.http import Rule
 
@@ -66,6 +67,27 @@ async def test_names_the_field_at_fault(query: str, field: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await read(Rule("GET", "/items/{item.name}", ""), query, path={"item__name": "a"})
     assert [violation.field for violation in caught.value.violations] == [field]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "description"),
+    [
+        ({"steps": "many"}, "spec.steps", "must be a whole number such as 5"),
+        ({"steps": 1.5}, "spec.steps", "must be a whole number such as 5"),
+        ({"steps": [1]}, "spec.steps", "must be a whole number such as 5"),
+        ({"steps": 2**31}, "spec.steps", "Value out of range: 2147483648"),
+        (
+            {"hyperparameters": {"learning_rate": "x"}},
+            "spec.hyperparameters.learning_rate",
+            "must be a number such as 0.5",
+        ),
+    ],
+)
+def test_what_is_no_number_is_told_what_one_is(spec: dict[str, Any], field: str, description: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        from_dict({"spec": spec}, trainer_pb2.CreateRunRequest)
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.description) == (field, description)
 
 
 @pytest.mark.parametrize(

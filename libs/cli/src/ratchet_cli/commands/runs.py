@@ -201,9 +201,12 @@ def _algorithm(context: typer.Context, name: str, plugins: Sequence[str]) -> tra
 
 
 def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
-    fields = result.DESCRIPTOR.fields_by_name
+    fields, said = result.DESCRIPTOR.fields_by_name, set[str]()
     for pair in pairs:
         key, equals, text = pair.partition("=")
+        if key in said:
+            raise CommandError(f"{option} {pair}: {key} has a value already: say it once.", code=2)
+        said.add(key)
         if not equals and key in fields:
             raise CommandError(f"{option} {pair}: say its value, as in {option} {pair}=VALUE.", code=2)
         if key not in fields:

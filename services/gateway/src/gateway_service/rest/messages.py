@@ -46,7 +46,11 @@ def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
         message = json_format.ParseDict(dict(values), kind())
     except json_format.ParseError as error:
         violation = _violation(str(error))
-        raise invalid(violation.field, violation.description) from error
+        field = schemas.find_field(kind.DESCRIPTOR, violation.field)
+        misread = field and not field.is_repeated and not violation.description.startswith("Value out of range")
+        # In Python's words: "invalid literal for int() with base 10".
+        wanted = numbers.wanted(field) if field and misread else ""
+        raise invalid(violation.field, wanted or violation.description) from error
     except OverflowError as error:  # which it lets through: of 400 digits for a float, 1e400 for an enum
         raise invalid("body", f"holds a number that is too large: {error}") from error
     numbers.check(values, kind.DESCRIPTOR)

@@ -49,6 +49,13 @@ def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
             _check(value, field, path)
 
 
+def wanted(field: FieldDescriptor) -> str:
+    """What a number must be; empty for a field of another kind."""
+    if field.cpp_type in _WHOLE:
+        return "must be a whole number such as 5"
+    return "must be a number such as 0.5" if field.cpp_type in _FLOATS else ""
+
+
 def _check(value: Any, field: FieldDescriptor, path: str) -> None:
     if field.message_type and isinstance(value, dict):
         check(value, field.message_type, f"{path}.")
@@ -60,10 +67,9 @@ def _check(value: Any, field: FieldDescriptor, path: str) -> None:
         pattern, description = _WRITTEN[field.message_type.full_name]
         if not pattern.fullmatch(value):
             raise invalid(path, description)
-    elif field.cpp_type in _WHOLE and not _NUMBER.fullmatch(value):
-        raise invalid(path, "must be a whole number such as 5")
-    elif field.cpp_type in _FLOATS and not _NUMBER.fullmatch(value) and value not in _INFINITE:
-        raise invalid(path, "must be a number such as 0.5")
+    elif number := wanted(field):
+        if not (_NUMBER.fullmatch(value) or (field.cpp_type in _FLOATS and value in _INFINITE)):
+            raise invalid(path, number)
     elif field.enum_type and value not in field.enum_type.values_by_name and not _NUMBER.fullmatch(value):
         raise invalid(path, "must be one of " + ", ".join(field.enum_type.values_by_name))
 
