@@ -234,13 +234,32 @@ def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, p
     rollouts.generate_sequences(step_of("d", step=2))  # more for the same step, as DAPO draws them
     rollouts.wait_made()
     rollouts.publish(5)
-    (put,) = puts
-    assert {uid: (one.draw.step, one.version, one.draw.policy_id) for uid, (one, _) in put.items()} == {
-        "a": (1, 0, "sha256:mine"),
-        "b": (1, 0, "sha256:mine"),
-        "c": (2, 0, "sha256:mine"),
-        "d": (2, 1, "sha256:new"),
-    }
+    rollouts.publish(5)
+    made = [{uid: (one.draw.step, one.version, one.draw.policy_id) for uid, (one, _) in put.items()} for put in puts]
+    assert made == [
+        {"a": (1, 0, "sha256:mine"), "b": (1, 0, "sha256:mine")},
+        {"c": (2, 0, "sha256:mine"), "d": (2, 1, "sha256:new")},
+    ]
+
+
+def test_a_step_waits_for_no_group_of_the_next(build, puts):
+    class SlowSecond(Policy):
+        called = 0
+
+        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+            self.called += 1
+            if self.called == 2:
+                await asyncio.sleep(3 * GATHER_S)
+            return await super().generate(prompt, sampling, policy_id)
+
+    rollouts = build(SlowSecond(), Environment())
+    rollouts.generate_sequences(step_of("a"))
+    rollouts.wait_made()
+    rollouts.generate_sequences(step_of("b", step=2))
+    began = time.monotonic()
+    rollouts.publish(5)
+    assert time.monotonic() - began < GATHER_S
+    assert [set(put) for put in puts] == [{"a"}]
 
 
 def test_steps_that_are_made_at_a_time_are_counted_apart(build, puts):

@@ -37,6 +37,7 @@ from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
 from trainer_service.job.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.driver.advantages import with_baselines
 from trainer_service.job.verl.driver.replaced import NoServers, Pools
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
@@ -203,7 +204,6 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
-        assert isinstance(self._state, Generating)
         self._session.reporter.phase(Phase.UPDATING)
         spec, lost = self._session.job.spec, metrics[FAULTS]
         self._groups.check_faults(self.global_steps, lost, spec.hyperparameters.samples)
@@ -213,14 +213,23 @@ class RatchetTrainer(PPOTrainerSync):
             self.total_training_steps = self.global_steps
             self.config.trainer.test_freq = 1
         self._fresh = self._sent.check(self.global_steps, batch.tags)
-        self._state = self._state.learn(ahead=self._goes_ahead())
+        if isinstance(self._state, Generating):
+            self._state = self._state.learn(ahead=self._goes_ahead(self.global_steps))
+        assert isinstance(self._state, Learning | Ahead)
         if spec.resources.ranks == 1 and not lost:
             return batch  # nothing to balance, which takes verl 30 ms
         return super()._balance_batch(batch, metrics, **options)
 
-    def _goes_ahead(self) -> bool:
-        is_last = self._session.schedule.is_saved(self.global_steps) or self._session.reporter.preempted
+    def _goes_ahead(self, step: int) -> bool:
+        is_last = self._session.schedule.is_saved(step) or self._session.reporter.preempted
         return bool(self._max_staleness) and not is_last
+
+    @property
+    def _is_known_ahead(self) -> bool:
+        """Whether all of a step is known once its samples are made: none is drawn in the place of others, and no step
+        is the last for the tokens that it has."""
+        spec = self._session.job.spec
+        return spec.max_tokens is None and not VERL_ALGORITHMS[spec.algorithm].replaces_groups
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises DataLoss when the engine's probabilities are not those of the trained weights."""
@@ -280,19 +289,23 @@ class RatchetTrainer(PPOTrainerSync):
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
         step, made = self.global_steps, self.rollouts.take(self.global_steps)
         is_last = step >= self.total_training_steps or step == self._session.schedule.leaves_at
+        reported, self._reported = self._reported, {}
+        # The engine has the new weights: it need not wait for what follows.
         if isinstance(self._state, Idle) and not is_last:
-            self._state = self._state.generate()  # it has the new weights: it need not wait for what follows
+            self._state = self._state.generate()
+        elif isinstance(self._state, Generating) and self._is_known_ahead:
+            self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
         metrics.update(self._logged)
         if not self._fresh:
             metrics["timing_s/overlapped"] = made.overlapped(timing_raw["gen"])
         of_rewards = self._of_rewards(step, made) | self._components
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
-        measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | self._reported
+        measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | reported
         measured[TOKENS_SO_FAR] = self._session.schedule.tokens
         measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
-        self._logged, self._reported, self._components = {}, {}, {}
+        self._logged, self._components = {}, {}
         self._session.reporter.step(step, measured, self._sent.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)

@@ -5,6 +5,7 @@ verl hands over a batch of prompts and goes on; each prompt then becomes a group
 
 import queue
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -47,8 +48,8 @@ class Rollouts:
         self._failure: Exception | None = None
         self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
         """None: of one that failed."""
-        self._under_way = 0
-        """Groups that are not out of `_ended` yet."""
+        self._under_way: Counter[int] = Counter()
+        """Groups of each step that are not out of `_ended` yet."""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
@@ -61,21 +62,21 @@ class Rollouts:
             size, greedy = self._spec.hyperparameters.group_size or 1, self._algorithm.has_greedy
             draw = Draw(problem, size, step, seed, self._sent.policy_id, greedy)
             one = Prompted(uid, index, place, draw, self._sent.step)
-            self._under_way += 1
+            self._under_way[step] += 1
             made.running.append(self._background.start(self._make(one, made)))
 
     def publish(self, seconds: float) -> None:
         """Puts groups that have ended into the TransferQueue: those of `GATHER_S` at once, or fewer where they are the
-        last under way. Returns then, or after so long. Raises the first failure."""
+        last of their step. Returns then, or after so long. Raises the first failure."""
         groups, end = list[tuple[Prompted, Group]](), time.monotonic() + seconds
-        while not groups or self._under_way:
+        while not groups or self._under_way[groups[-1][0].draw.step]:
             try:
                 ended = self._ended.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 break
-            self._under_way -= 1
             if ended is None:
                 break
+            self._under_way[ended[0].draw.step] -= 1
             if not groups:
                 end = min(end, time.monotonic() + GATHER_S)
             groups.append(ended)
