@@ -88,7 +88,7 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
         built._draws, built._groups = None, SimpleNamespace(check_faults=lambda *_: None)
         built.rollouts = built.agent_loop_manager = Rollouts(built._sent)
         built._next_train_batch = lambda: tu.get_tensordict({"uid": ["a"]}, {"global_steps": built.global_steps})
-        built.global_steps = 0
+        built.global_steps, built.total_training_steps = 0, spec.steps
         built._loading.set_result(None)
         built.on_init_end()
         return built
@@ -107,6 +107,7 @@ def learn(trainer: Any, step: int, **tag: Any) -> None:
     trainer.rollouts.events.append(f"update {step}")
     trainer._save_checkpoint()
     trainer.on_step_end()
+    trainer._go_on(step)
 
 
 def made_by(trainer: Any) -> dict[int, int]:
@@ -126,6 +127,18 @@ def test_the_next_steps_samples_are_made_before_the_update_and_waited_for_before
         learn(built, step)
     assert made_by(built) == {1: 0, 2: 0, 3: 1, 4: 2}  # and none of a step 5
     assert built.rollouts.events[:6] == ["generate 1", "generate 2", "update 1", "wait", "generate 3", "update 2"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"max_tokens": 9000}, {"algorithm": "dapo"}])
+def test_what_is_made_ahead_waits_for_no_report_where_the_step_before_it_is_known(
+    changes: dict[str, Any], trainer: Any
+) -> None:
+    """Not where that may draw more prompts, or be the last for its tokens: this shows once it has its samples."""
+    built = trainer(1, steps=9, **changes)
+    learn(built, 1)
+    assert list(built.rollouts.submitted) == ([1, 2] if changes else [1, 2, 3])
+    learn(built, 2)
+    assert made_by(built) == ({1: 0, 2: 0, 3: 1} if changes else {1: 0, 2: 0, 3: 1, 4: 2})
 
 
 def test_nothing_is_made_ahead_over_a_checkpoint(trainer: Any) -> None:
@@ -176,10 +189,10 @@ def test_a_curriculum_learns_from_a_step_before_the_next_is_drawn(trainer: Any) 
     built._draws = SimpleNamespace(learn=lambda evidence: {"stage": float(evidence[0].place)})
     for step in (1, 2, 3):
         learn(built, step)
-    assert built._reported == {"stage": 3.0}
+    assert built._reported == {"stage": 4.0}
     events = [event for event in built.rollouts.events if not event.startswith(("update", "wait"))]
     one = ["generate 1", "evidence 1", "generate 2", "evidence 2", "save"]
-    assert events == [*one, "generate 3", "evidence 3", "generate 4"]
+    assert events == [*one, "generate 3", "evidence 3", "generate 4", "evidence 4"]
 
 
 def test_verls_loop_in_another_order_is_refused(trainer: Any) -> None:

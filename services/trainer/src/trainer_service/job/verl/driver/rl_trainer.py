@@ -288,13 +288,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
         step, made = self.global_steps, self.rollouts.take(self.global_steps)
-        is_last = step >= self.total_training_steps or step == self._session.schedule.leaves_at
         reported, self._reported = self._reported, {}
-        # The engine has the new weights: it need not wait for what follows.
-        if isinstance(self._state, Idle) and not is_last:
-            self._state = self._state.generate()
-        elif isinstance(self._state, Generating) and self._is_known_ahead:
-            self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
+        self._go_on(step)
         metrics.update(self._logged)
         if not self._fresh:
             metrics["timing_s/overlapped"] = made.overlapped(timing_raw["gen"])
@@ -315,6 +310,14 @@ class RatchetTrainer(PPOTrainerSync):
             self._session.keep(step, model, policy_id.of_folder(model), score, interval)
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
+
+    def _go_on(self, step: int) -> None:
+        """The engine has the weights after `step`: what it makes next need not wait until that is reported."""
+        is_last = step >= self.total_training_steps or step == self._session.schedule.leaves_at
+        if isinstance(self._state, Idle) and not is_last:
+            self._state = self._state.generate()
+        elif isinstance(self._state, Generating) and self._is_known_ahead:
+            self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
 
     def _of_rewards(self, step: int, made: Made) -> dict[str, float]:
         rewarding = self._session.rewarding
