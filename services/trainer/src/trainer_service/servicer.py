@@ -8,6 +8,7 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_kit.faults import Faults
 from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
+from ratchet_kit.text import clip
 from trainer_service import convert
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run import RunId
@@ -80,7 +81,8 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportHeartbeat(
         self, request: job_report_pb2.ReportHeartbeatRequest, context: Context
     ) -> job_report_pb2.ReportHeartbeatResponse:
-        reply = await self._reports.heartbeat(RunId(request.run_id), request.attempt)
+        waits_for = clip(request.waits_for, 500)
+        reply = await self._reports.heartbeat(RunId(request.run_id), request.attempt, waits_for)
         return job_report_pb2.ReportHeartbeatResponse(preempted=reply.preempted)
 
     async def ReportPhase(

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,11 +14,13 @@ import pytest
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import client
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_testing.services import serving
 from trainer_service.domain.run import Phase
 from trainer_service.job import report
 from trainer_service.job.background import Background
 from trainer_service.job.report import Cancelled, Reporter, Superseded
+from trainer_service.job.session import Session
 
 
 class Service(job_report_pb2_grpc.JobReportServiceServicer):
@@ -25,6 +28,7 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
 
     def __init__(self) -> None:
         self.heartbeats = 0
+        self.waits_for: list[str] = []
         self.away = False
         self.cancelled = False
         self.preempted = False
@@ -32,6 +36,7 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
 
     async def ReportHeartbeat(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportHeartbeatResponse:
         self.heartbeats += 1
+        self.waits_for.append(request.waits_for)
         if self.away:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is away")
         await self._fence(request, context)
@@ -111,6 +116,29 @@ def test_a_heartbeat_that_breaks_is_not_the_last_one(
         background.start(reporter.beat(pytest.fail))
         wait_for(background, lambda: broken.called)
     wait_for(background, lambda: service.heartbeats > 1)
+
+
+def test_a_job_says_what_it_waits_for_as_long_as_it_does(
+    build: Any, service: Service, background: Background, tmp_path: Path
+) -> None:
+    reporter, tries = build(2), 0
+
+    def room() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise ResourceExhausted("the disk has 1 GiB and needs 2")
+
+    session = Session(
+        *(Mock(patience=timedelta(seconds=30), work_dir=tmp_path), Mock(), background, reporter),
+        *(Mock(), Mock(), Mock(), Mock(require_space=room)),
+    )
+    background.start(reporter.beat(pytest.fail))
+    session.require_space()
+    after = len(service.waits_for)
+    wait_for(background, lambda: len(service.waits_for) > after + 1)
+    said = "space for a checkpoint: the disk has 1 GiB and needs 2"
+    assert (set(service.waits_for), service.waits_for[-1]) == ({"", said}, "")
 
 
 def test_a_job_whose_attempt_is_over_is_stopped(build: Any, background: Background):

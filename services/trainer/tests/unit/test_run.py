@@ -145,6 +145,17 @@ def test_a_heartbeat_is_no_change(queued: Run) -> None:
     assert beaten.again(1, LATER).start(LATER).heartbeat_time is None
 
 
+def test_what_its_job_waits_for_is_noticed_once(queued: Run) -> None:
+    run = queued.start(NOW).begin(1, NOW)
+    for _ in range(3):
+        run = run.beat(1, LATER, "the disk is full")
+    run = run.beat(1, LATER).beat(1, LATER, "the disk is full").beat(1, LATER, "the store is away")
+    assert [notice.message for notice in run.notices] == [
+        "attempt 1 waits, and tries again: the disk is full",
+        "attempt 1 waits, and tries again: the store is away",
+    ]
+
+
 def test_a_run_under_way_cannot_be_deleted(queued: Run) -> None:
     for run in (queued, queued.start(NOW), queued.start(NOW).begin(1, NOW)):
         with pytest.raises(FailedPrecondition, match="cannot be deleted"):

@@ -40,9 +40,11 @@ class Reports:
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
 
-    async def heartbeat(self, id: RunId, attempt: int) -> HeartbeatReply:
-        """Announces nothing: the run has not changed."""
-        run = await self._store.change(id, lambda run: run.beat(attempt, self._clock.now()))
+    async def heartbeat(self, id: RunId, attempt: int, waits_for: str = "") -> HeartbeatReply:
+        """Announces nothing where the job waits for nothing: the run has not changed."""
+        run = await self._store.change(id, lambda run: run.beat(attempt, self._clock.now(), waits_for))
+        if waits_for:
+            self._updates.announce(id)
         return HeartbeatReply(preempted=bool(run.preempted_by))
 
     async def phase(self, id: RunId, attempt: int, phase: Phase) -> None:

@@ -223,11 +223,15 @@ class Run:
         self._require("begin", *_STARTED)
         return replace(self, state=State.RUNNING, update_time=now)
 
-    def beat(self, attempt: int, now: datetime) -> "Run":
-        """The job of this attempt lives."""
+    def beat(self, attempt: int, now: datetime, waits_for: str = "") -> "Run":
+        """The job of this attempt lives. `waits_for`: what it cannot go on without, if there is something."""
         self._require_attempt(attempt)
         self._require("hear of its job", *_STARTED)
-        return replace(self, heartbeat_time=now)
+        heard = replace(self, heartbeat_time=now)
+        notice = f"attempt {attempt} waits, and tries again: {waits_for}"
+        if not waits_for or (self.notices and self.notices[-1].message == notice):
+            return heard
+        return heard.noticed(notice, now)
 
     def enter(self, attempt: int, phase: Phase, now: datetime) -> "Run":
         """The job of this attempt does something else from now on. A report that comes after the last step was late: it

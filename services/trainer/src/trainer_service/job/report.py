@@ -67,6 +67,8 @@ class Reporter:
         """Whether the attempt has done a step."""
         self.preempted = False
         """Whether it is to save and end after the step under way, by the last answer to a heartbeat."""
+        self.waits_for = ""
+        """What it cannot go on without; the next heartbeat says it."""
 
     def started(self) -> None:
         self._send(self._stub.ReportStarted, pb.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
@@ -76,6 +78,7 @@ class Reporter:
         with its reason, and returns. Runs on the background loop, whatever the main thread does."""
         request = pb.ReportHeartbeatRequest(run_id=self._run_id, attempt=self._attempt)
         while not self._over:
+            request.waits_for = self.waits_for
             with surviving("heartbeat"):
                 try:
                     with rpc_errors():

@@ -90,6 +90,13 @@ class Session:
 
     def _patiently(self, what: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async def do() -> T:
-            return await asyncio.to_thread(work, *args, **kwargs)
+            try:
+                return await asyncio.to_thread(work, *args, **kwargs)
+            except RatchetError as error:
+                self.reporter.waits_for = f"{what}: {error.message}"
+                raise
 
-        return self.background.wait(patiently(do, self.job.patience, what))
+        try:
+            return self.background.wait(patiently(do, self.job.patience, what))
+        finally:
+            self.reporter.waits_for = ""

@@ -26,7 +26,7 @@ from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failu
 from ratchet.trainer.v1 import trainer_pb2 as ratchet_dot_trainer_dot_v1_dot_trainer__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"9\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"u\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"e\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\"\x18\n\x16ReportFinishedResponse2\xf9\x04\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"L\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\twaits_for\x18\x03 \x01(\t\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"u\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"e\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\"\x18\n\x16ReportFinishedResponse2\xf9\x04\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,25 +38,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORTSTARTEDRESPONSE']._serialized_start=183
   _globals['_REPORTSTARTEDRESPONSE']._serialized_end=206
   _globals['_REPORTHEARTBEATREQUEST']._serialized_start=208
-  _globals['_REPORTHEARTBEATREQUEST']._serialized_end=265
-  _globals['_REPORTHEARTBEATRESPONSE']._serialized_start=267
-  _globals['_REPORTHEARTBEATRESPONSE']._serialized_end=311
-  _globals['_REPORTPHASEREQUEST']._serialized_start=313
-  _globals['_REPORTPHASEREQUEST']._serialized_end=412
-  _globals['_REPORTPHASERESPONSE']._serialized_start=414
-  _globals['_REPORTPHASERESPONSE']._serialized_end=435
-  _globals['_REPORTSTEPREQUEST']._serialized_start=437
-  _globals['_REPORTSTEPREQUEST']._serialized_end=554
-  _globals['_REPORTSTEPRESPONSE']._serialized_start=556
-  _globals['_REPORTSTEPRESPONSE']._serialized_end=595
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=597
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=707
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=709
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=735
-  _globals['_REPORTFINISHEDREQUEST']._serialized_start=737
-  _globals['_REPORTFINISHEDREQUEST']._serialized_end=838
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=840
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=864
-  _globals['_JOBREPORTSERVICE']._serialized_start=867
-  _globals['_JOBREPORTSERVICE']._serialized_end=1500
+  _globals['_REPORTHEARTBEATREQUEST']._serialized_end=284
+  _globals['_REPORTHEARTBEATRESPONSE']._serialized_start=286
+  _globals['_REPORTHEARTBEATRESPONSE']._serialized_end=330
+  _globals['_REPORTPHASEREQUEST']._serialized_start=332
+  _globals['_REPORTPHASEREQUEST']._serialized_end=431
+  _globals['_REPORTPHASERESPONSE']._serialized_start=433
+  _globals['_REPORTPHASERESPONSE']._serialized_end=454
+  _globals['_REPORTSTEPREQUEST']._serialized_start=456
+  _globals['_REPORTSTEPREQUEST']._serialized_end=573
+  _globals['_REPORTSTEPRESPONSE']._serialized_start=575
+  _globals['_REPORTSTEPRESPONSE']._serialized_end=614
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=616
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=726
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=728
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=754
+  _globals['_REPORTFINISHEDREQUEST']._serialized_start=756
+  _globals['_REPORTFINISHEDREQUEST']._serialized_end=857
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=859
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=883
+  _globals['_JOBREPORTSERVICE']._serialized_start=886
+  _globals['_JOBREPORTSERVICE']._serialized_end=1519
 # @@protoc_insertion_point(module_scope)

@@ -61,17 +61,21 @@ class ReportHeartbeatRequest(_message.Message):
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     attempt: _builtins.int
+    waits_for: _builtins.str
+    """What it cannot go on without, and tries again: a full disk, say. Empty: nothing. A notice of the run says it, once."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         attempt: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
