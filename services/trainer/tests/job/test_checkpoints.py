@@ -102,6 +102,13 @@ def test_a_checkpoint_needs_as_much_space_as_the_last_one(checkpoints: Checkpoin
         checkpoints.require_space()
 
 
+def test_the_first_checkpoint_needs_space_for_the_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "free_bytes", lambda folder: 300_000_000)
+    Checkpoints(tmp_path, 1, first_bytes=10_000_000).require_space()
+    with pytest.raises(ResourceExhausted, match="100000000 bytes are to be written"):
+        Checkpoints(tmp_path, 1, first_bytes=100_000_000).require_space()
+
+
 def test_the_space_of_a_checkpoint_counts_the_model_that_was_moved_out_of_it(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ):

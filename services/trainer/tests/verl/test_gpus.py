@@ -98,7 +98,7 @@ def test_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_the_critic_has_the_attention_of_its_config(monkeypatch, make_job, attention):
+def test_the_critic_has_the_attention_of_its_config_and_the_same_head_again(monkeypatch, make_job, attention):
     for name, value in make_job().to_env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(verl.utils.model, "load_valuehead_model", None)
@@ -110,5 +110,8 @@ def test_the_critic_has_the_attention_of_its_config(monkeypatch, make_job, atten
             "override_config": {"attn_implementation": attention},
         }
     )
-    head = verl.utils.model.load_valuehead_model(str(STARTER), torch.float32, model.hf_config, False)
-    assert head.config._attn_implementation == attention
+    made = [
+        verl.utils.model.load_valuehead_model(str(STARTER), torch.float32, model.hf_config, False) for _ in range(2)
+    ]
+    assert made[0].config._attn_implementation == attention
+    assert torch.equal(made[0].score.weight, made[1].score.weight)

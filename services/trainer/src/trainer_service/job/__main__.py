@@ -28,7 +28,7 @@ from trainer_service.job.background import Background
 from trainer_service.job.called import Called
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
-from trainer_service.job.policy import RunPolicy, rollouts
+from trainer_service.job.policy import RunPolicy, rollouts, size_of_weights
 from trainer_service.job.replies import Replies
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.rewarding import Overlong, Rewarding
@@ -54,7 +54,10 @@ def main() -> int:
     engine.set_environment(job)
     job.work_dir.mkdir(parents=True, exist_ok=True)
     os.chdir(job.work_dir)
-    checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri)
+    # The weights and two moments of Adam, or adapters; and the model that is exported.
+    copies = 2 if job.spec.hyperparameters.lora_rank else 4
+    first_bytes = copies * size_of_weights(job.base_path)
+    checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri, first_bytes)
     checkpoints.sweep()
     latest = checkpoints.latest()
     schedule = Schedule.of(job.spec, latest.tokens if latest else 0)

@@ -74,6 +74,8 @@ class Checkpoints:
     attempt: int
     export_uri: str = ""
     """Folder or URL that exports are moved to. Empty: they stay in `work_dir`."""
+    first_bytes: int = 0
+    """What the first one takes at least."""
 
     @property
     def root(self) -> Path:
@@ -92,10 +94,11 @@ class Checkpoints:
         self._keep(self.latest())
 
     def require_space(self) -> None:
-        """Raises ResourceExhausted where the disk has no room for another checkpoint like the last one."""
+        """Raises ResourceExhausted where the disk has no room for another checkpoint like the last one, or for the
+        first."""
         latest = self.latest()
-        if latest is not None:
-            storage.require_space(self.work_dir, latest.size)
+        if size := self.first_bytes if latest is None else latest.size:
+            storage.require_space(self.work_dir, size)
 
     def size(self, step: int) -> int:
         """Bytes of what is written of the checkpoint of `step`. An export takes its model away."""

@@ -108,7 +108,11 @@ class RunPolicy:
             purpose=Purpose.TRAINING,
         )
         return cls(
-            engine, spec, job.patience, job.spec.hyperparameters.samples, deadlines.weights(_size(job.base_path))
+            engine,
+            spec,
+            job.patience,
+            job.spec.hyperparameters.samples,
+            deadlines.weights(size_of_weights(job.base_path)),
         )
 
     async def ensure_loaded(self) -> None:
@@ -177,7 +181,7 @@ class RunPolicy:
         await unload(self._engine, self._spec.name)
 
 
-def _size(folder: str) -> int:
+def size_of_weights(folder: str) -> int:
     """Bytes of the weights in a model's folder."""
     return sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
 

@@ -93,7 +93,8 @@ class Session:
             try:
                 return await asyncio.to_thread(work, *args, **kwargs)
             except RatchetError as error:
-                self.reporter.waits_for = f"{what}: {error.message}"
+                # The first alone: numbers in later ones differ, and each would be another notice.
+                self.reporter.waits_for = self.reporter.waits_for or f"{what}: {error.message}"
                 raise
 
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 TOKENS = "training/tokens"
 SCORE = "validation/score"
 VALIDATION_TIME = "timing_s/testing"
+CLIPPED = "response_length/clip_ratio"
 
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +36,7 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "importance_clipped": ("actor/importance_clipped", "rollout_corr/rollout_is_ratio_fraction_high"),
     "response_tokens_mean": ("response_length/mean",),
     "response_tokens_max": ("response_length/max",),
-    "response_clip_ratio": ("response_length/clip_ratio",),
+    "response_clip_ratio": (CLIPPED,),
     "prompt_tokens_mean": ("prompt_length/mean",),
     "groups_filtered": ("training/filter_groups/evicted_samples",),
     "platform_faults": ("training/platform_faults",),

@@ -8,6 +8,7 @@ from. In the last one everything about the step is known: there it is reported, 
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from statistics import fmean
 from typing import Any
 
 import ray
@@ -295,6 +296,10 @@ class RatchetTrainer(PPOTrainerSync):
             metrics["timing_s/overlapped"] = made.overlapped(timing_raw["gen"])
         of_rewards = self._of_rewards(step, made) | self._components
         super()._compute_metrics(batch, metrics, timing_raw, **options)
+        # verl's own counts those that are as long as the longest of the batch (trainer/ppo/metric_utils.py:576).
+        most = self._session.job.spec.hyperparameters.max_response_tokens or 0
+        lengths = [tag["response_len"] for tag in batch.tags if not tag.get("is_padding")]
+        metrics[names.CLIPPED] = fmean(length >= most for length in lengths) if lengths else 0.0
         metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | reported
         measured[TOKENS_SO_FAR] = self._session.schedule.tokens

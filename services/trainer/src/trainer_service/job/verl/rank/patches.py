@@ -82,19 +82,20 @@ def single_gloo_backend() -> None:
 
 
 def value_head_as_configured() -> None:
-    """The critic hard-codes attn_implementation="flash_attention_2" (utils/model.py:645-676), not the config's. A run
-    that makes a reward model has the same kind of model, with a head of its own."""
+    """The critic hard-codes attn_implementation="flash_attention_2" (utils/model.py:645-676), not the config's, and
+    nothing seeds its head. A run that makes a reward model has the same kind of model, with a head of its own."""
 
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification
 
+        job = JobConfig.from_env()
+        torch.manual_seed(job.spec.seed)
         model = AutoModelForTokenClassification.from_pretrained(
             local_path,
             dtype=torch_dtype,
             config=model_config,
             trust_remote_code=trust_remote_code,
         )
-        job = JobConfig.from_env()
         return with_reward_head(model, job.spec.seed) if job.algorithm.makes_reward_model else model
 
     verl.utils.model.load_valuehead_model = load_valuehead_model
