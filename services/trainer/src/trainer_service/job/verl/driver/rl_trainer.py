@@ -198,7 +198,7 @@ class RatchetTrainer(PPOTrainerSync):
         self.config.actor_rollout_ref.rollout.temperature = self._session.job.spec.temperature_at(self.global_steps)
 
     def prepare_step(self) -> dict[str, Any]:
-        """The prompts of all steps but the first are with the engine by now: `_compute_metrics`."""
+        """The prompts of all steps but the first are with the engine by now: `_go_on`."""
         if isinstance(self._state, Idle):
             self._state = self._state.generate()
         return {}
@@ -217,6 +217,7 @@ class RatchetTrainer(PPOTrainerSync):
         if isinstance(self._state, Generating):
             self._state = self._state.learn(ahead=self._goes_ahead(self.global_steps))
         assert isinstance(self._state, Learning | Ahead)
+        assert self._state.step == self.global_steps
         if spec.resources.ranks == 1 and not lost:
             return batch  # nothing to balance, which takes verl 30 ms
         return super()._balance_batch(batch, metrics, **options)
