@@ -239,3 +239,20 @@ class TestPower:
 
     def test_what_is_too_small_to_be_seen(self) -> None:
         assert power.fixed_units(1e-9, 1.0, 0.05, 0.8) == power.MAX_UNITS
+
+
+@pytest.mark.parametrize("size", [1.0, 10.0, 100.0])
+def test_what_was_never_seen_is_padded_by_units_not_by_their_requests(size: float) -> None:
+    none_failed = mean(Moments.of(np.full(20, size), np.zeros(20)), bounded=True)
+    one_each = mean(Moments.of(np.ones(20), np.zeros(20)), bounded=True)
+    assert none_failed.variance == pytest.approx(one_each.variance)
+    gap = paired(
+        Moments.of(np.full(20, size), np.zeros(20)),
+        Moments.of(np.full(20, size), np.zeros(20)),
+        Products(20, 20 * size**2),
+        bounded=True,
+    )
+    of_one = paired(
+        Moments.of(np.ones(20), np.zeros(20)), Moments.of(np.ones(20), np.zeros(20)), Products(20, 20), bounded=True
+    )
+    assert gap.variance == pytest.approx(of_one.variance)

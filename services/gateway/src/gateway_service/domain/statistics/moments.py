@@ -95,8 +95,9 @@ class Mean:
 def mean(moments: Moments, *, bounded: bool = False) -> Mean:
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
-    `bounded`: values are in [0, 1]; the variance is then that with one more value of 0 and one of 1, so that it is
-    not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    `bounded`: values are in [0, 1]; the variance is then that with one unit more whose values are all 0 and one whose
+    values are all 1, each of the average size, so that it is not 0 where no error was seen yet (after Agresti and
+    Caffo, The American Statistician 54, 2000).
     """
     value = moments.y / moments.x
     m = _padded(moments) if bounded else moments
@@ -115,8 +116,15 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
+        size = one.x / one.units * other.x / other.units
         one, other = _padded(one), _padded(other)
-        shared = Products(shared.units + 2, shared.xx + 2, shared.xy + 1, shared.yx + 1, shared.yy + 0.5)
+        shared = Products(
+            shared.units + 2,
+            shared.xx + 2 * size,
+            shared.xy + size,
+            shared.yx + size,
+            shared.yy + size / 2,
+        )
     p, q = one.y / one.x, other.y / other.x
     together = shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx
     covariance = shared.units / (shared.units - 1) * together / (one.x * other.x)
@@ -174,4 +182,6 @@ def _per_unit(squares: float, units: float) -> float:
 
 
 def _padded(m: Moments) -> Moments:
-    return Moments(m.units + 2, m.x + 2, m.y + 1, m.xx + 2, m.yy + 1, m.xy + 1)
+    """With two units more of the average size, one all 0 and one all 1: requests of one unit are one surprise."""
+    size = m.x / m.units
+    return Moments(m.units + 2, m.x + 2 * size, m.y + size, m.xx + 2 * size**2, m.yy + size**2, m.xy + size**2)

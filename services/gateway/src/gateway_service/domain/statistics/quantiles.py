@@ -27,7 +27,8 @@ def quantile(values: Sequence[float], units: Sequence[str], q: float) -> Mean:
     below = np.bincount(numbers, weights=np.asarray(values, float) <= value)
     if len(counts) < 2:
         return Mean(value, float("inf"), len(counts))
-    half = Z * mean(Moments.of(counts, below), bounded=True).variance ** 0.5
+    # one value more on either side: a share of 1 - q lies above, so no unit that was not seen yet can be a surprise
+    half = Z * mean(Moments.of([*counts, 1, 1], [*below, 0, 1])).variance ** 0.5
     if q - half <= 0 or q + half >= 1:
         return Mean(value, float("inf"), len(counts))
     error = (_at(ascending, q + half) - _at(ascending, q - half)) / (2 * Z)
