@@ -77,13 +77,17 @@ async def ended(world: World, release: Release) -> Release:
     return release
 
 
-async def test_rolls_back_when_the_candidate_fails_and_no_answer_does(world: World) -> None:
+@pytest.mark.parametrize("breaks_off", [False, True])
+async def test_rolls_back_when_the_candidate_fails_and_no_answer_does(world: World, breaks_off: bool) -> None:
     def fail_the_candidate(name: str) -> None:
         if name == "starter@2":
             raise Unavailable("the engine died")
 
     release = await progressing(world)
-    world.engine.before_answer = fail_the_candidate
+    if breaks_off:
+        world.engine.breaks_off_after = {"starter@2": 0}
+    else:
+        world.engine.before_answer = fail_the_candidate
     await traffic(world)  # raises if an answer fails
     release = await ended(world, release)
     assert release.state is State.ROLLED_BACK

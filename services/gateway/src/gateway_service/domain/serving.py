@@ -23,6 +23,7 @@ from ratchet_policies import (
     Prompt,
     Sampling,
     ensure_ready,
+    require_whole,
     unload,
     with_recovery,
 )
@@ -120,7 +121,8 @@ class Serving:
     async def generate(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> Generation:
-        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first.
+        """Raises what `ensure` and `PolicyEngine.generate` raise, and BrokenOff where the engine gave up on one of the
+        completions; a version that was lost is loaded again first.
 
         One that is not there again in time is NotLoaded, or when it was lost before not long ago, raises what it was
         lost with: an engine that dies at each request is not for ever being loaded.
@@ -136,16 +138,19 @@ class Serving:
             lost = error if self._lose(ref) else None
 
         try:
-            return await with_recovery(generate, forget, GONE)
+            made = await with_recovery(generate, forget, GONE)
         except NotLoaded:
             if lost is not None:
                 raise lost from None
             raise
+        require_whole(made.completions)
+        return made
 
     async def stream(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> AsyncGenerator[Delta]:
-        """Like generate. Only a version that is lost before its first piece is loaded again."""
+        """Like generate, but for BrokenOff: who reads the pieces sees how they end. Only a version that is lost before
+        its first piece is loaded again."""
         policy_id = await self.ensure(ref, wait)
         started = False
         try:
