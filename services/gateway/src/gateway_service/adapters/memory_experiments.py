@@ -6,6 +6,8 @@ from dataclasses import replace
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.under_way import UnderWay
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
@@ -41,6 +43,12 @@ class MemoryExperimentStore:
         self._experiments: dict[str, Experiment] = {}
         self._made: Made[str] = Made("experiment")
         self._prompts: dict[str, Sequence[ReplayPrompt]] = {}
+        self.releases: ReleaseStore | None = None
+        """What starts, starts beside none of these."""
+
+    async def under_way(self, model: str) -> UnderWay:
+        release = await self.releases.active(model) if self.releases else None
+        return UnderWay(release, [one for one in await self.active() if one.model == model])
 
     async def create(
         self, experiment: Experiment, request: Request, prompts: Sequence[ReplayPrompt] = ()
@@ -73,6 +81,10 @@ class MemoryExperimentStore:
         newest_first = sorted(self._experiments.values(), key=lambda one: one.id, reverse=True)
         found = [one for one in newest_first if not model or one.model == model]
         return [one for one in found if after is None or one.id < after][:limit]
+
+    async def start(self, experiment: Experiment) -> Experiment:
+        (await self.under_way(experiment.model)).check_experiment(experiment)
+        return await self.save(experiment)
 
     async def save(self, experiment: Experiment) -> Experiment:
         self._check(experiment)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gateway_service.domain.experiments.analysis import Evidence, analyse
-from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec
+from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, State
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
-from gateway_service.domain.experiments.ports import ExperimentStore, ReleasesUnderWay
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.experiments.replay import Replay, ReplayPrompt, check_prompts
 from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.ports import ModelRegistry
@@ -48,7 +48,6 @@ class Needs:
     traffic: CompletionLog
     recorder: Recorder
     registry: ModelRegistry
-    releases: ReleasesUnderWay
     known: KnownExperiments
     exchanges: ExchangeStore
 
@@ -61,7 +60,6 @@ class Experiments:
         self._traffic = needs.traffic
         self._recorder = needs.recorder
         self._registry = needs.registry
-        self._releases = needs.releases
         self._known = needs.known
         self._exchanges = needs.exchanges
         self._clock = clock
@@ -132,14 +130,17 @@ class Experiments:
         return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
 
     async def start(self, experiment_id: str, actor: str = "") -> Experiment:
-        """Also goes on after a pause. Raises NotFound, FailedPrecondition when it has ended, when the model has a
-        release under way, or when an older experiment takes all of its traffic; Aborted when it was changed at the same
-        moment."""
+        """Also goes on after a pause. Raises NotFound, also for a version that is gone, FailedPrecondition when it has
+        ended, when the model has a release under way, or when an older experiment takes all of its traffic; Aborted
+        when it was changed at the same moment."""
         experiment = await self._store.get(experiment_id)
         started = experiment.start(self._clock.now(), actor)
         if started is not experiment:
-            await self._check_room(started)
-        return await self._save(experiment, started)
+            for variant in experiment.spec.variants if experiment.state is State.DRAFT else ():
+                await self._registry.version(variant.version)
+            started = await self._store.start(started)
+            await self._known.refresh()
+        return await self._shown(started)
 
     async def pause(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
         """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, Aborted as `start`."""
@@ -188,17 +189,6 @@ class Experiments:
         if not found:
             raise FailedPrecondition(f"no traffic of model {model} is kept: see the keys that keep theirs")
         return found
-
-    async def _check_room(self, experiment: Experiment) -> None:
-        if experiment.spec.replay is not None:
-            return
-        model = experiment.model
-        if await self._releases.active(model) is not None:
-            raise FailedPrecondition(f"model {model} has a release under way: it decides the traffic until it ends")
-        for other in await self._store.active():
-            is_other = other.model == model and other.id != experiment.id and other.spec.replay is None
-            if is_other and other.spec.traffic == 1:
-                raise FailedPrecondition(f"experiment {other.id} takes all traffic of model {model}")
 
     async def _save(self, before: Experiment, after: Experiment) -> Experiment:
         if after is not before:
