@@ -53,7 +53,8 @@ def whole(digits: str, most: int = MOST_DIGITS) -> int:
     if digits[0] == "-":
         return -whole(digits[1:], most)
     half = len(digits) // 2
-    return whole(digits[:-half], most) * pow(10, half) + whole(digits[-half:], most)
+    scale: int = 10**half
+    return whole(digits[:-half], most) * scale + whole(digits[-half:], most)
 
 
 def _refuse(constant: str) -> None:
