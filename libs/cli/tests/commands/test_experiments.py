@@ -91,7 +91,7 @@ def test_offline_from_kept_traffic(ratchet: Any, gateway: ScriptedGateway) -> No
 
 
 @pytest.mark.parametrize(
-    "line", ["say hi", "3", '{"text": "say hi"}', '{"prompt": 3}', '{"prompt": "x", "problem_id": "p"}']
+    "line", ["say hi", "[" * 9999, "3", '{"text": "say hi"}', '{"prompt": 3}', '{"prompt": "x", "problem_id": "p"}']
 )
 def test_a_wrong_line_is_named(ratchet: Any, tmp_path: Path, line: str) -> None:
     file = tmp_path / "prompts.jsonl"

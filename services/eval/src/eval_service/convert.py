@@ -142,6 +142,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         samples_total=report.samples_total,
         references_done=evaluation.references.tried,
         references_total=evaluation.references.total,
+        waits_for=report.waits_for,
     )
 
 

@@ -118,7 +118,7 @@ async def test_every_kind_of_model_is_kept(store: EvaluationStore, model: AnyMod
 
 
 async def test_an_import_has_no_model(store: EvaluationStore) -> None:
-    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None)
+    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None).add(4, NOW)
     await store.create(made, Request("req_1", "f"))
     assert await store.get("eval_1") == made
 
@@ -171,10 +171,8 @@ async def test_lists(store: EvaluationStore) -> None:
     await store.change("eval_2", lambda present: present.cancel(NOW))
     assert [item.id for item in await store.page(2, None)] == ["eval_3", "eval_2"]
     assert [item.id for item in await store.page(2, "eval_2")] == ["eval_1"]
-    assert [item.id for item in await store.waiting(NOW)] == ["eval_1", "eval_3"]
-    await store.change("eval_3", lambda present: present.claim("me", NOW, LEASE))
-    assert [item.id for item in await store.waiting(NOW)] == ["eval_1"]
-    assert [item.id for item in await store.waiting(NOW + LEASE)] == ["eval_1", "eval_3"]
+    held = await store.change("eval_3", lambda present: present.claim("me", NOW, LEASE))
+    assert await store.under_way() == [await store.get("eval_1"), held]
 
 
 async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
@@ -378,5 +376,5 @@ async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -
             )
             await connection.execute(update(samples).where(samples.c.problem_id == "a").values(failure="UNHEARD"))
         assert [item.id for item in await store.page(2, None)] == ["eval_3", "eval_1"]
-        assert [item.id for item in await store.waiting(NOW)] == ["eval_1", "eval_3"]
+        assert [item.id for item in await store.under_way()] == ["eval_1", "eval_3"]
         assert [item.key for item in await store.sample_page("eval_1", 2, None)] == [key("b"), key("c")]

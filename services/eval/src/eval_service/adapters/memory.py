@@ -50,9 +50,9 @@ class MemoryEvaluationStore:
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
         return [self._evaluations[id] for id in ids if fits(self._evaluations[id])][:limit]
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+    async def under_way(self) -> Sequence[Evaluation]:
         evaluations = [self._evaluations[id] for id in sorted(self._evaluations)]
-        return [one for one in evaluations if not one.state.ended and one.hold.is_free(now)]
+        return [one for one in evaluations if not one.state.ended]
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         self._evaluations[id] = change(await self.get(id))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from eval_service.domain.evaluation import Evaluation, Pace, References, ResolvedModel, State
+from eval_service.domain.evaluation import Added, Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
@@ -22,7 +22,7 @@ _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", B
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
-    spec, pace = evaluation.spec, evaluation.pace
+    spec, pace, added = evaluation.spec, evaluation.pace, evaluation.added
     return {
         "id": evaluation.id,
         "spec": _spec_to_json(spec),
@@ -36,6 +36,8 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         "create_time": evaluation.create_time,
         "start_time": evaluation.start_time,
         "end_time": evaluation.end_time,
+        "added_samples": added.samples,
+        "added_time": added.time,
         "references_tried": evaluation.references.tried,
         "references_total": evaluation.references.total,
         "pace_time": pace.time if pace else None,
@@ -55,6 +57,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         score=_score(row.score) if row.score else None,
         start_time=row.start_time,
         end_time=row.end_time,
+        added=Added(row.added_samples, row.added_time),
         references=References(row.references_tried, row.references_total),
         pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
         hold=hold_of(row),

@@ -25,7 +25,7 @@ from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database, insert_all_if_absent, is_free
+from ratchet_kit.sql import Database, insert_all_if_absent
 from ratchet_kit.text import storable
 
 _IN_A_QUERY = 500
@@ -66,10 +66,11 @@ class SqlEvaluationStore:
             query = query.where(evaluations.c.set_names.contains(f"|{only.problems}|", autoescape=True))
         return await self._database.readable(query, to_evaluation, limit)
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+    async def under_way(self) -> Sequence[Evaluation]:
         under_way = evaluations.c.state.in_([str(state) for state in State if not state.ended])
-        query = select(evaluations).where(under_way, is_free(evaluations, now)).order_by(evaluations.c.id)
-        return await self._database.readable(query, to_evaluation)
+        return await self._database.readable(
+            select(evaluations).where(under_way).order_by(evaluations.c.id), to_evaluation
+        )
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         async with self._database.writing() as connection:

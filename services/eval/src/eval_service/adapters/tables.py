@@ -22,6 +22,9 @@ evaluations = Table(
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    # Of those that the caller adds, and when the last ones came.
+    Column("added_samples", Integer, nullable=False, server_default="0"),
+    Column("added_time", UtcDateTime),
     Column("references_tried", Integer, nullable=False, server_default="0"),
     Column("references_total", Integer, nullable=False, server_default="0"),
     Column("pace_time", UtcDateTime),

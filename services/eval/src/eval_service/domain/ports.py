@@ -71,8 +71,8 @@ class EvaluationStore(Protocol):
         """Newest first; `after` is the last id already seen."""
         ...
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
-        """Those that have not ended and that no living worker holds, oldest first."""
+    async def under_way(self) -> Sequence[Evaluation]:
+        """Those that have not ended, oldest first."""
         ...
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:

@@ -91,17 +91,12 @@ class Sets:
 
     def check(self, keys: Iterable[SampleKey]) -> None:
         """Raises InvalidArgument for samples of a problem that is not there."""
-        check_known(keys, self._problems.keys())
-
-
-def check_known(keys: Iterable[SampleKey], problems: Collection[ProblemKey]) -> None:
-    """Raises InvalidArgument for samples of none of the problems."""
-    unknown = sorted({key.problem for key in keys}.difference(problems))
-    if unknown:
-        named = ", ".join(f"{key.problem_id!r} of {key.benchmark}" for key in unknown[:_NAMED])
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
-        raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
+        unknown = sorted({key.problem for key in keys}.difference(self._problems))
+        if unknown:
+            named = ", ".join(f"{key.problem_id!r} of {key.benchmark}" for key in unknown[:_NAMED])
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
+            raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
 
 
 def samples_of(spec: EvaluationSpec, imported: Sequence[Imported]) -> list[Sample]:

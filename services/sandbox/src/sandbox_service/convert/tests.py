@@ -60,7 +60,7 @@ def literal(text: str) -> object:
     if not text.strip():
         raise ValueError("is no Python literal: it is empty")
     try:
-        tree = _WithNames().visit(syntax.parse_expression(text))
+        tree = syntax.parse_value(text)
         _refuse_one_hash(tree)
         value: object = ast.literal_eval(tree)  # noqa: TID251 (a tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -80,13 +80,6 @@ def _refuse_one_hash(tree: ast.AST) -> None:
             hashes = Counter(hash(ast.literal_eval(key)) for key in keys if key is not None)  # noqa: TID251 (a tree)
             if max(hashes.values()) > _MOST_OF_ONE_HASH:
                 raise ValueError(f"it holds more than {_MOST_OF_ONE_HASH} keys of one hash")
-
-
-class _WithNames(ast.NodeTransformer):
-    """repr writes inf and nan, which are names and no literals."""
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
 def _check_test(

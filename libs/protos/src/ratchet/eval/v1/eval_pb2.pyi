@@ -455,6 +455,7 @@ class Evaluation(_message.Message):
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
     REFERENCES_DONE_FIELD_NUMBER: _builtins.int
     REFERENCES_TOTAL_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -470,6 +471,10 @@ class Evaluation(_message.Message):
     references_done: _builtins.int
     """Before samples are judged, the references of their problems are tried: so many of so many have been."""
     references_total: _builtins.int
+    waits_for: _builtins.str
+    """Why no worker has it, and behind what: "its samples: 0 of 164 were added", "a worker: busy with eval_1 of humaneval".
+    Empty while one has it, and once it has ended.
+    """
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
         """With the defaults that were taken."""
@@ -521,10 +526,11 @@ class Evaluation(_message.Message):
         settings_id: _builtins.str = ...,
         references_done: _builtins.int = ...,
         references_total: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -143,10 +143,10 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddSamples(self, request, context):
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-        than it said.
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,10 +51,10 @@ class EvalServiceStub:
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-    than it said.
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
     """
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -86,10 +86,10 @@ class EvalServiceAsyncStub(EvalServiceStub):
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]  # type: ignore[assignment]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-    than it said.
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
     """
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -166,10 +166,10 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.AddSamplesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.AddSamplesResponse, _abc.Awaitable[_eval_pb2.AddSamplesResponse]]:
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-        than it said.
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
         """
 
     @_abc_1.abstractmethod
