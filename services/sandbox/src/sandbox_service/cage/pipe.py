@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import select
 
 _MADV_DONTFORK = 10
 _KEPT = 64 << 10
@@ -40,6 +41,12 @@ class Pipe:
             return True
         self.used = min(self.used + count, self.size)
         return count > 0
+
+    def closed_by_all(self) -> bool:
+        """Whether nobody is left who could write."""
+        poll = select.poll()
+        poll.register(self.reader, 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def drain(self) -> None:
         """All that's there, however it was cut into packets, when nobody writes any more."""

@@ -219,7 +219,7 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.RESULT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
     if report.end is End.LANE:
-        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, each time: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)
