@@ -66,7 +66,8 @@ class Keeper:
             channel = socketpair()
             pipes += (self._tests,)
         for pipe in pipes:
-            pipe.open()
+            # a little more than the limit, so that reaching it can be seen
+            pipe.open(head["output"] + 4096 if pipe in (self._output, self._error) else 0)
         children: list[Child] = []
         self._move_to(head["core"])
         # what comes with the lane is not the program's: a third of it is counted as such, as three processes have it

@@ -67,15 +67,17 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
     )
     seen = reports[outcomes.index(decisive)]
     shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
+    most = program.limits.output_bytes
+    stdout, stderr = shown.stdout[:most], shown.stderr[:most]
     no_process = seen.stage is Stage.STARTED and seen.compile_time > timedelta()
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
         results=tuple(result for outcome in outcomes for result in outcome.results),
         tests_total=len(program.tests),
-        stdout=shown.stdout,
-        stderr=shown.stderr,
-        output_cut=shown.output_cut,
+        stdout=stdout,
+        stderr=stderr,
+        output_cut=shown.output_cut or (len(stdout), len(stderr)) < (len(shown.stdout), len(shown.stderr)),
         cpu_time=sum((report.cpu_time for report in visible), timedelta()),
         wall_time=sum((report.wall_time for report in visible), timedelta()),
         layers=seen.layers,

@@ -18,7 +18,7 @@ from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
+from sandbox_service.adapters.lanes.options import ANSWERS, MOST_OUTPUT, LaneOptions, Plan
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
@@ -158,7 +158,7 @@ class Lane:
             "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
-            "output": self._options.max_output_bytes + 4096,
+            "output": max(self._options.max_output_bytes, MOST_OUTPUT) + 4096,
             "processes": self._plan.processes,
             "packages": self._plan.environment.packages,
             "warm": self._plan.environment.heavy,
@@ -218,13 +218,15 @@ class Lane:
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
         make = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes, compiled)
-        large = isinstance(job, CallJob) and job.size > _LARGE
+        large = (job.size if isinstance(job, CallJob) else len(getattr(job, "stdin", ""))) > _LARGE
         request = await asyncio.to_thread(make) if large else make()
         try:
             writer = await self._connected()
             if self._cgroup:
                 # tests have a process of their own, and as much memory for it
-                self._cgroup.limit_memory(job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1))
+                memory = job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1)
+                output = max(0, job.limits.output_bytes - self._options.max_output_bytes)  # the keeper holds it
+                self._cgroup.limit_memory(memory + 2 * output)
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(request.data)
                 await writer.drain()
