@@ -4,6 +4,7 @@ from ratchet_problems.examination import examine
 from ratchet_problems.fingerprint import fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
+    MOST_TEXT_BYTES,
     CallTest,
     CheckTest,
     InvalidProblem,
@@ -15,6 +16,7 @@ from ratchet_problems.problem import (
 from ratchet_problems.sets import NAMES, UnknownProblemSet, load
 
 __all__ = [
+    "MOST_TEXT_BYTES",
     "NAMES",
     "CallTest",
     "CheckTest",

@@ -60,6 +60,10 @@ class CallTest:
         return record | {name: value for name, value in more.items() if value}
 
 
+MOST_TEXT_BYTES = 16 << 20
+"""Of a test's standard input, and of what it expects to be printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class StdioTest:
     """Run the program as a script on `stdin` and compare what it prints, by whitespace-separated tokens."""

@@ -7,6 +7,7 @@ from collections import Counter
 
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
+from ratchet_problems import MOST_TEXT_BYTES
 from sandbox_service.cage import codec
 from sandbox_service.convert.reading import Reading
 from sandbox_service.domain.grading import clip
@@ -24,8 +25,8 @@ def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, read
     if kind == "call":
         return _call_test(message.call, held_out, f"{path}.call", reading)
     if kind == "stdio":
-        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
-        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
+        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin, MOST_TEXT_BYTES)
+        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout, MOST_TEXT_BYTES)
         tolerance = message.stdio.tolerance if message.stdio.HasField("tolerance") else None
         reading.faults.bounds(f"{path}.stdio.tolerance", tolerance or 0.0, at_least=0.0)
         return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out, tolerance)
