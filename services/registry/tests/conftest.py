@@ -3,7 +3,7 @@
 import asyncio
 import json
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from registry_service.adapters.memory import memory_stores
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import Stores
+from registry_service.domain.tries import Look
 from registry_service.domain.version import Lineage, Version, VersionSpec
 from registry_service.main import Queues, Service, provision
 from registry_service.settings import Settings
@@ -92,15 +93,20 @@ class MemoryEvaluations:
         self.sets: dict[str, SetComparison] = {}
         self.fingerprints = frozenset[str]()
         self.asked: list[tuple[float, frozenset[str]]] = []
+        self.seen: dict[str, Look] = {}
 
-    def measure(self, id: str, version: Version, digest: str = "sha256:d") -> str:
+    def measure(self, id: str, version: Version, digest: str = "sha256:d", start_time: datetime = NOW) -> str:
         names = [name for name in self.sets if name != "composed/test"]
         sets = (
             MeasuredSet("composed/test", digest),
             *(MeasuredSet(name, f"sha256:{name}") for name in names),
         )
         self.evaluations[id] = Evaluation(id, version.policy_id, sets, version.settings_id)
+        self.seen[id] = Look(id, version.ref.model, version.policy_id, start_time, setup=digest, draw=id, problems=200)
         return id
+
+    async def looks(self, id: str) -> Sequence[Look]:
+        return [one for one in self.seen.values() if one.setup == self.seen[id].setup]
 
     async def get(self, id: str) -> Evaluation:
         if id not in self.evaluations:

@@ -1,7 +1,7 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
 from ratchet_problems.examination import examine
-from ratchet_problems.fingerprint import fingerprint
+from ratchet_problems.fingerprint import fingerprint, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
     MOST_TEXT_BYTES,
@@ -31,4 +31,5 @@ __all__ = [
     "examine",
     "fingerprint",
     "load",
+    "tests_fingerprint",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
 from eval_service.domain.evaluations import Report
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Choice, Pair
 from eval_service.domain.ports import SampleFilter
 from eval_service.domain.preferences import Pairing
@@ -251,6 +252,18 @@ def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsRespo
             )
             for one in comparisons.sets
         ],
+    )
+
+
+def measurement_to_proto(one: Measurement) -> pb.Measurement:
+    return pb.Measurement(
+        evaluation_id=one.evaluation_id,
+        model=one.model,
+        policy_id=one.policy_id,
+        start_time=timestamp_to_proto(one.start_time),
+        setup=one.setup,
+        draw=one.draw,
+        problems=one.problems,
     )
 
 

@@ -27,7 +27,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         "id": evaluation.id,
         "spec": _spec_to_json(spec),
         "model": asdict(evaluation.model) if evaluation.model else None,
-        "model_name": name_of(spec.model),
+        "model_name": spec.model_name,
         "set_names": f"|{'|'.join(spec.names)}|",
         "state": str(evaluation.state),
         "failure": asdict(evaluation.failure) if evaluation.failure else None,
@@ -64,27 +64,24 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
     )
 
 
-def name_of(model: AnyModel | None) -> str:
-    """The registry's name of the model; empty where it has none."""
-    match model:
-        case VersionRef(name, _) | AliasRef(name, _) | BareModel(name):
-            return name
-        case _:
-            return ""
-
-
 # Problems and samples
 
 
 def facts_row(evaluation_id: str, facts: Facts) -> dict[str, Any]:
     key = {"evaluation_id": evaluation_id} | asdict(facts.key)
     texts = {"family": facts.family, "fingerprint": facts.fingerprint, "excluded": storable(facts.excluded)}
+    texts |= {"tests": facts.tests}
     return key | texts | {"slices": list(facts.slices)}
 
 
 def to_facts(row: Row[Any]) -> Facts:
     return Facts(
-        ProblemKey(row.benchmark, row.problem_id), row.family, row.fingerprint, tuple(row.slices), row.excluded
+        ProblemKey(row.benchmark, row.problem_id),
+        row.family,
+        row.fingerprint,
+        tuple(row.slices),
+        row.excluded,
+        row.tests,
     )
 
 

@@ -101,19 +101,24 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
     """Raises FailedPrecondition unless both succeeded, on the same problems, and sampled in the same way."""
     check_finished(baseline)
     check_finished(candidate)
-    theirs, ours = baseline.spec, candidate.spec
-    for what, before, after in (
-        ("problems", theirs.digests, ours.digests),
-        ("weights", _weights(theirs), _weights(ours)),
-        ("prompting", theirs.prompting, ours.prompting),
-        ("environment", theirs.environment, ours.environment),
-        ("temperature", theirs.temperature, ours.temperature),
-        ("max_tokens", theirs.max_tokens, ours.max_tokens),
-    ):
-        if before != after:
+    theirs, ours = setup_of(baseline.spec), setup_of(candidate.spec)
+    for what, before in theirs.items():
+        if before != ours[what]:
             raise FailedPrecondition(
-                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {after}"
+                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {ours[what]}"
             )
+
+
+def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
+    """What two evaluations must have in common for a comparison, by name."""
+    return {
+        "problems": spec.digests,
+        "weights": _weights(spec),
+        "prompting": spec.prompting,
+        "environment": spec.environment,
+        "temperature": spec.temperature,
+        "max_tokens": spec.max_tokens,
+    }
 
 
 def compare(

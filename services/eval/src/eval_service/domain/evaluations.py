@@ -17,6 +17,7 @@ from eval_service.domain.comparison import (
     plan,
 )
 from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.ports import (
     EvaluationFilter,
     EvaluationStore,
@@ -175,6 +176,11 @@ class Evaluations:
         before, after = (tallies(facts[id], counts[id]) for id in ids)
         # The permutations take a moment of processor time.
         return await asyncio.to_thread(compare, baseline.spec, facts[baseline_id], before, after, question)
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        """Of its own problems, by all evaluations. Raises NotFound."""
+        await self._store.get(id)
+        return await self._store.measurements(id)
 
     async def plan(self, baseline_id: str, wanted: Plan) -> Planned:
         """Raises NotFound, FailedPrecondition when it has not succeeded."""

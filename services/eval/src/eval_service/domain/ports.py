@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
@@ -102,6 +103,11 @@ class EvaluationStore(Protocol):
 
     async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
         """By evaluation; in no order."""
+        ...
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        """Of every evaluation that measured problems of this one, itself and deleted ones included; in no order. Of one
+        that failed or was cancelled, only the problems with a judged sample count."""
         ...
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:

@@ -12,7 +12,7 @@ from ratchet_environments import Task
 from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
-from ratchet_problems import Message, Problem, fingerprint
+from ratchet_problems import Message, Problem, fingerprint, tests_fingerprint
 
 SLOW = timedelta(seconds=1)
 """Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
@@ -75,6 +75,7 @@ class Sets:
                 problem.structure,
                 fingerprint(problem),
                 (f"difficulty {problem.difficulty}", *(f"tag {tag}" for tag in problem.tags)),
+                tests=tests_fingerprint(problem),
             )
             for key, problem in self._problems.items()
         ]

@@ -1,6 +1,6 @@
 """EvaluationSource on eval-service."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import grpc
 
@@ -8,7 +8,9 @@ from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.statistics import comparison_from_proto
+from ratchet_kit.times import timestamp_from_proto
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
+from registry_service.domain.tries import Look
 
 
 class GrpcEvaluationSource:
@@ -27,6 +29,22 @@ class GrpcEvaluationSource:
         return Evaluation(
             id, evaluation.policy_id, tuple(MeasuredSet(one.name, one.digest) for one in sets), evaluation.settings_id
         )
+
+    async def looks(self, id: str) -> Sequence[Look]:
+        with rpc_errors():
+            reply = await self._stub.ListMeasurements(eval_pb2.ListMeasurementsRequest(evaluation_id=id))
+        return [
+            Look(
+                one.evaluation_id,
+                one.model,
+                one.policy_id,
+                timestamp_from_proto(one.start_time),
+                one.setup,
+                one.draw,
+                one.problems,
+            )
+            for one in reply.measurements
+        ]
 
     async def compare(
         self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]

@@ -214,10 +214,5 @@ class MemoryGateStore:
         self._tables.gates[id] = changed = change(await self.get(id))
         return changed
 
-    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
-        model = (await self.get(id)).champion.model
-        gates = [gate for gate in self._tables.gates.values() if gate.champion.model == model]
-        return await self.change(id, lambda gate: gate.note_try(owner, digests, gates))
-
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         return [gate for gate in self._tables.gates.values() if not gate.state.is_final and gate.hold.is_free(now)]

@@ -2,27 +2,32 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.evidence import (
-    Comparisons,
+    Evidence,
     TrainingData,
     check_judgeable,
     check_measured,
     check_untrained,
-    confidence_of,
 )
 from registry_service.domain.gate import Gate
 from registry_service.domain.ports import EvaluationSource, Stores
+from registry_service.domain.reigns import Reigns
+from registry_service.domain.tries import count_tries, share_of
 from registry_service.domain.version import Version
 
 log = get_logger(__name__)
+
+EVERY = 1_000_000
+"""Changes of an alias: more than there are."""
 
 
 class Decisions(HeldWork[Gate]):
@@ -39,7 +44,7 @@ class Decisions(HeldWork[Gate]):
 
     async def do(self, claim: Gate) -> None:
         try:
-            comparisons = await self._compare(claim)
+            evidence = await self._evidence(claim)
         except Aborted:
             raise
         except TRANSIENT as error:
@@ -49,11 +54,11 @@ class Decisions(HeldWork[Gate]):
             log.warning("gate.failed", reason=error.message)
             return
         decided = await self._stores.gates.change(
-            claim.id, lambda gate: gate.decide(self.owner, comparisons, self.clock.now())
+            claim.id, lambda gate: gate.decide(self.owner, evidence.comparisons, evidence.tries, self.clock.now())
         )
         log.info("gate.decided", state=decided.state, reason=decided.reason)
 
-    async def _compare(self, gate: Gate) -> Comparisons:
+    async def _evidence(self, gate: Gate) -> Evidence:
         spec = gate.spec
         candidate, champion = [await self._stores.versions.get(ref) for ref in (spec.candidate, gate.champion)]
         measured = await self._evaluations.get(spec.candidate_evaluation_id)
@@ -62,13 +67,27 @@ class Decisions(HeldWork[Gate]):
         judged = spec.rules.judged(measured)
         training = await self._training(candidate)
         check_untrained(candidate.ref, judged, training)
-        digests = [one.digest for one in spec.rules.gained_on(measured)]
-        gate = await self._stores.gates.note_try(gate.id, self.owner, digests)
-        comparisons = await self._evaluations.compare(
-            baseline.id, measured.id, confidence_of(gate.tries), training.fingerprints
+        reigns = await self._reigns(champion.ref.model)
+        tries = count_tries(
+            champion.ref.model,
+            measured.id,
+            baseline.id,
+            champion.policy_id,
+            partial(reigns.counted_since, champion.ref.number),
+            await self._evaluations.looks(measured.id),
         )
+        confidence = tries.confidence(share_of(len(measured.sets), target=bool(spec.rules.target)))
+        comparisons = await self._evaluations.compare(baseline.id, measured.id, confidence, training.fingerprints)
         check_judgeable(candidate.ref, comparisons, judged)
-        return comparisons
+        return Evidence(comparisons, tries.now)
+
+    async def _reigns(self, model: str) -> Reigns:
+        history = await self._stores.models.history(model, CHAMPION, EVERY, None)
+        changes = [entry.change for entry in reversed(history)]
+        versions = [await self._stores.versions.get(VersionRef(model, one)) for one in {it.to_number for it in changes}]
+        gates = [await self._stores.gates.get(id) for id in {change.gate_id for change in changes} - {""}]
+        conceded = {gate.id for gate in gates if gate.spec.min_difference < 0}
+        return Reigns(changes, {version.ref.number: version.policy_id for version in versions}, conceded)
 
     async def _training(self, candidate: Version) -> TrainingData:
         """Of the candidate, of what it was trained from, and so on, as far back as the registry knows."""

@@ -10,8 +10,6 @@ from registry_service.domain.version import Version
 
 LEAST_PROBLEMS = 10
 """Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
-CONFIDENCE = 0.95
-"""Of the first gate of a model on a set of problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,13 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    comparisons: Comparisons
+    tries: int
+    """How many comparisons could have been made instead, this one included."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingData:
     """What a version learned from, and the versions that it was made of, as far as lineage says."""
 
@@ -70,18 +75,6 @@ class TrainingData:
     """Of the sets of problems."""
     fingerprints: frozenset[str] = frozenset()
     """Of the problems, where they are known: see ratchet_problems.fingerprint."""
-
-
-def confidence_of(tries: int) -> float:
-    """The confidence of the intervals of a model's `tries`-th gate on the same problems.
-
-    Tried often enough, any version passes by luck. The first gate is decided at 95 %. All later ones together get as
-    much error again, however many come: 0.05 / (j (j - 1)) for the j-th, which sums to 0.05. Half of each is on the
-    side of a gain, so over all tries something that is no better passes with a probability of 5 % at most: errors add
-    up at worst (Bonferroni), here in unequal parts, as clinical trials spend theirs on their looks (Lan and DeMets
-    1983, "Discrete Sequential Boundaries for Clinical Trials").
-    """
-    return CONFIDENCE if tries <= 1 else 1 - (1 - CONFIDENCE) / (tries * (tries - 1))
 
 
 def check_measured(candidate: Version, measured: Evaluation, champion: Version, baseline: Evaluation) -> None:

@@ -11,6 +11,7 @@ from registry_service.domain.evidence import Comparisons, Evaluation
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
+from registry_service.domain.tries import Look
 from registry_service.domain.version import Artifact, Version, VersionSpec
 
 
@@ -139,11 +140,6 @@ class GateStore(Protocol):
         """Stores what `change` makes of it, and raises what that raises. Raises NotFound."""
         ...
 
-    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
-        """Notes on which problems the gain must show, and which gate of its model on any of them this is: no two get
-        the same number. One that has a number keeps it. Raises NotFound, and what `Gate.note_try` raises."""
-        ...
-
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         """PENDING gates that no living worker holds, oldest first."""
         ...
@@ -227,6 +223,10 @@ class EvaluationSource(Protocol):
 
     async def get(self, id: str) -> Evaluation:
         """Raises NotFound, FailedPrecondition when the evaluation has not succeeded, Unavailable."""
+        ...
+
+    async def looks(self, id: str) -> Sequence[Look]:
+        """Every evaluation that measured problems of this one, itself included. Raises NotFound, Unavailable."""
         ...
 
     async def compare(

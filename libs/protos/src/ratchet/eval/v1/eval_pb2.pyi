@@ -1176,3 +1176,86 @@ class PlanComparisonResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanComparisonResponse: _TypeAlias = PlanComparisonResponse  # noqa: Y015
+
+@_typing.final
+class ListMeasurementsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMeasurementsRequest: _TypeAlias = ListMeasurementsRequest  # noqa: Y015
+
+@_typing.final
+class ListMeasurementsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEASUREMENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def measurements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Measurement]: ...
+    def __init__(
+        self,
+        *,
+        measurements: _abc.Iterable[Global___Measurement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measurements", b"measurements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMeasurementsResponse: _TypeAlias = ListMeasurementsResponse  # noqa: Y015
+
+@_typing.final
+class Measurement(_message.Message):
+    """What an evaluation saw. Imported samples are nobody's, and not among them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    SETUP_FIELD_NUMBER: _builtins.int
+    DRAW_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    model: _builtins.str
+    """The model's name in the registry; empty where it was measured by its path."""
+    policy_id: _builtins.str
+    setup: _builtins.str
+    """Evaluations of one setup can be compared."""
+    draw: _builtins.str
+    """Those of one draw have the very same samples."""
+    problems: _builtins.int
+    """How many of the problems in question it measured."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        setup: _builtins.str = ...,
+        draw: _builtins.str = ...,
+        problems: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Measurement: _TypeAlias = Measurement  # noqa: Y015

@@ -62,6 +62,10 @@ class EvalServiceStub:
     """
     PlanComparison: _grpc.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    ListMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]
+    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """
 
 @_typing.type_check_only
 class EvalServiceAsyncStub(EvalServiceStub):
@@ -97,6 +101,10 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """
     PlanComparison: _aio.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]  # type: ignore[assignment]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    ListMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]  # type: ignore[assignment]
+    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Measures versions on problem sets, and compares them."""
@@ -189,5 +197,15 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.PlanComparisonResponse, _abc.Awaitable[_eval_pb2.PlanComparisonResponse]]:
         """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ListMeasurements(
+        self,
+        request: _eval_pb2.ListMeasurementsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.ListMeasurementsResponse, _abc.Awaitable[_eval_pb2.ListMeasurementsResponse]]:
+        """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+        are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+        """
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -324,7 +324,9 @@ class Gate(_message.Message):
     min_difference: _builtins.float
     """To pass, the lower end of the difference's interval must be above this."""
     tries: _builtins.int
-    """How many gates of this model were decided on these problems before, this one included: each costs confidence."""
+    """How many comparisons with this champion could have been gated on these problems, this one included: each evaluation of
+    another version is one, and each costs confidence. 0 until it is decided.
+    """
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property

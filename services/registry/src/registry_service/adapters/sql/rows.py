@@ -79,7 +79,6 @@ def gate_row(gate: Gate) -> dict[str, Any]:
         "comparison": asdict(gate.comparison) if gate.comparison else None,
         "reason": gate.reason,
         "guards": [asdict(guard) for guard in gate.guards],
-        "digests": list(gate.digests),
         "tries": gate.tries,
         "end_time": gate.end_time,
         **_failure_row(gate.failure),
@@ -105,7 +104,6 @@ def to_gate(row: Row[Any]) -> Gate:
         guards=tuple(
             GuardResult(one["problems"], _to_comparison(one["comparison"]), one["passed"]) for one in row.guards
         ),
-        digests=tuple(row.digests),
         tries=row.tries,
         failure=_to_failure(row),
         end_time=row.end_time,

@@ -114,8 +114,7 @@ gates = Table(
     Column("comparison", JSON(none_as_null=True)),
     Column("reason", Text, nullable=False),
     Column("guards", JSON, nullable=False),
-    # Of the problems on which the gain must show; and how many gates of the model there were on any of them.
-    Column("digests", JSON, nullable=False),
+    # How many comparisons could have been gated on its problems.
     Column("tries", Integer, nullable=False),
     Column("failure_code", String(32)),
     Column("failure_message", Text),
