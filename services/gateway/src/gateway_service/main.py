@@ -386,6 +386,7 @@ async def run(
                 service.refresher.run,
                 service.serving.run,
                 service.known_experiments.run,
+                service.experiments.run,
                 service.replayer.run,
                 service.deliverer.run,
                 service.deliverer.listen,

@@ -231,11 +231,12 @@ class TestReport:
         await answers(world, 120, {1: 0.2, 2: 0.8})
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
-        first, guardrail = report.comparisons
+        first, guardrail, left = report.comparisons
         assert first.standing is Standing.BETTER
         assert first.difference is not None
         assert first.difference.value == pytest.approx(0.6, abs=0.05)
-        assert guardrail.standing is Standing.UNDECIDED
+        assert guardrail.standing is left.standing is Standing.UNDECIDED
+        assert left.measure is Measure.LEFT  # though nobody asked for it
         assert f"treatment: better in quality: {first.difference.value:+.4g} (" in report.conclusion
         assert sum(variant.units for variant in report.variants) == 120
 
@@ -244,7 +245,7 @@ class TestReport:
         await answers(world, 20, {1: 0.0, 2: 0.8}, requests=20)
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
-        assert [one.standing for one in report.comparisons] == [Standing.UNDECIDED] * 2
+        assert [one.standing for one in report.comparisons] == [Standing.UNDECIDED] * 3
         assert "too few units" in report.conclusion
 
     async def test_a_fixed_horizon_is_kept(self, world: World) -> None:

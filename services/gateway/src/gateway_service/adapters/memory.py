@@ -163,6 +163,11 @@ class MemoryCompletionLog:
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         return memory_experiments.counts(self._by(until), experiment_id)
 
+    async def experiment_reached(
+        self, experiment_id: str, quantity: Quantity | None, units: int
+    ) -> Mapping[str, datetime]:
+        return memory_experiments.reached(self.records.values(), experiment_id, quantity, units)
+
     async def experiment_moments(
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:

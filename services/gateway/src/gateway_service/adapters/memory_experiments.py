@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
@@ -30,6 +31,7 @@ _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
     Measure.FEEDBACK: lambda record: None if record.problem else record.score,
     Measure.TESTS: lambda record: record.score if record.problem else None,
     Measure.ERROR_RATE: lambda record: None if record.left else float(bool(record.error)),
+    Measure.LEFT: lambda record: float(record.left),
     Measure.LATENCY: lambda record: None if record.error or record.left else record.latency.total_seconds(),
     Measure.LATENCY_P95: lambda record: None if record.error or record.left else record.latency.total_seconds(),
     Measure.TOKENS: lambda record: None if record.error or record.left else float(record.completion_tokens),
@@ -117,6 +119,15 @@ def counts(records: Records, experiment_id: str) -> Mapping[str, UnitCount]:
         if record.experiment_id == experiment_id:
             units.setdefault(record.variant, []).append(record.unit)
     return {variant: UnitCount(len(set(of_variant)), len(of_variant)) for variant, of_variant in units.items()}
+
+
+def reached(records: Records, experiment_id: str, quantity: Quantity | None, units: int) -> Mapping[str, datetime]:
+    first: dict[str, dict[str, datetime]] = {}
+    for record in records:
+        if record.experiment_id == experiment_id and (quantity is None or _value(record, quantity) is not None):
+            of_variant = first.setdefault(record.variant, {})
+            of_variant[record.unit] = min(record.start_time, of_variant.get(record.unit, record.start_time))
+    return {variant: sorted(times.values())[units - 1] for variant, times in first.items() if len(times) >= units}
 
 
 def moments(

@@ -170,6 +170,7 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
                     )
                     for one in variant.values
                 ],
+                later_units=variant.later_units,
             )
             for variant in report.variants
         ],
@@ -177,6 +178,7 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
         sample_ratio_p_value=report.sample_ratio_p_value,
         mature=report.mature,
         conclusion=report.conclusion,
+        horizon_time=timestamp_to_proto(report.horizon_time) if report.horizon_time else None,
     )
 
 

@@ -9,7 +9,7 @@ from alembic import op
 from ratchet_kit.sql import UtcDateTime
 
 revision = "eval_0011"
-down_revision = "eval_0009"
+down_revision = "eval_0010"
 branch_labels = None
 depends_on = None
 

@@ -1,17 +1,17 @@
 """From sums over units to the report of an experiment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gateway_service.domain.experiments.experiment import Analysis, Experiment, ExperimentSpec, Metric
 from gateway_service.domain.experiments.report import Comparison, MetricValue, Report, VariantReport
-from gateway_service.domain.experiments.wording import conclusion, describe
+from gateway_service.domain.experiments.wording import conclusion, describe, no_answers
 from gateway_service.domain.statistics import horizons, sequences
 from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, Products, adjusted, paired
-from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.measure import Measure, Quantity
 from gateway_service.domain.traffic.record import Unit
 from gateway_service.domain.traffic.sample import UnitCount
 from ratchet_kit.statistics import Estimate
@@ -36,9 +36,10 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
     spec = experiment.spec
     counts = [evidence.counts.get(variant.name, UnitCount(0, 0)) for variant in spec.variants]
     ratio = sample_ratio([count.units for count in counts], [variant.weight for variant in spec.variants])
-    waits = _waits(experiment, [count.units for count in counts], now)
+    waits = _waits(experiment, _units(spec, evidence), now)
     may_decide = ratio >= ALARM and (spec.analysis is Analysis.SEQUENTIAL or not waits)
-    comparisons = _comparisons(experiment, evidence, may_decide)
+    withheld = _withheld(experiment, evidence)
+    comparisons = _comparisons(experiment, evidence, may_decide, withheld)
     variants = tuple(
         VariantReport(
             variant.name,
@@ -48,9 +49,37 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
         )
         for variant, count in zip(spec.variants, counts, strict=True)
     )
-    return Report(
-        now, variants, comparisons, ratio, not waits, conclusion(spec, variants, comparisons, ratio < ALARM, waits)
+    said = conclusion(spec, variants, comparisons, ratio < ALARM, waits, withheld)
+    if any(one.requests < experiment.prompts for one in variants):
+        answered = ", ".join(f"{one.requests} by {one.name}" for one in variants)
+        said += f". Of {experiment.prompts} prompts are answered: {answered}"
+    return Report(now, variants, comparisons, ratio, not waits, said)
+
+
+def with_later(report: Report, units: Mapping[str, UnitCount], unit: Unit) -> Report:
+    """Of FIXED, at its horizon: with the units that came afterwards, which are not counted."""
+    variants = tuple(
+        replace(one, later_units=units[one.name].units - one.units if one.name in units else 0)
+        for one in report.variants
     )
+    later = sum(one.later_units for one in variants)
+    said = f"{report.conclusion}. {later} {unit}s came after the horizon and are not counted" if later else ""
+    return replace(report, variants=variants, conclusion=said or report.conclusion)
+
+
+def _units(spec: ExperimentSpec, evidence: Evidence) -> list[int]:
+    """What its minimum is counted in, by variant."""
+    if counted(spec) is None:
+        return [evidence.counts[one.name].units if one.name in evidence.counts else 0 for one in spec.variants]
+    moments = evidence.moments[spec.primary]
+    return [moments[one.name].units if one.name in moments else 0 for one in spec.variants]
+
+
+def counted(spec: ExperimentSpec) -> Quantity | None:
+    """The quantity of which units must have a value to count for its minimum; None where all count. The horizon of a
+    test by feedback is one of feedback, which comes later. Offline, units without a value will never have one."""
+    is_by_values = spec.analysis is Analysis.FIXED and spec.replay is None and spec.primary.measure.is_of_feedback
+    return spec.quantity(spec.primary) if is_by_values else None
 
 
 def _waits(experiment: Experiment, units: Sequence[int], now: datetime) -> list[str]:
@@ -59,7 +88,10 @@ def _waits(experiment: Experiment, units: Sequence[int], now: datetime) -> list[
     if experiment.start_time is None or now - experiment.start_time < spec.min_duration:
         found.append(f"it is to last {_span(spec.min_duration.total_seconds())} at least")
     if min(units) < spec.min_units:
-        found.append(f"{min(units)} of at least {spec.min_units} {spec.unit}s are in its smallest variant")
+        are = "are in its smallest variant" if counted(spec) is None else "of its smallest variant have a value"
+        found.append(f"{min(units)} of at least {spec.min_units} {spec.unit}s {are}")
+    if experiment.fixed and experiment.fixed.horizon_time and now < experiment.fixed.horizon_time:
+        found.append("its horizon was later")
     return found
 
 
@@ -72,7 +104,7 @@ def _value(metric: Metric, variant: str, evidence: Evidence) -> MetricValue:
     if metric in evidence.quantiles:
         found = evidence.quantiles[metric].get(variant)
         return MetricValue(measure, found.value, int(found.units)) if found else MetricValue(measure, None, 0)
-    moments = evidence.moments[metric].get(variant)
+    moments = evidence.moments.get(metric, {}).get(variant)
     if moments is None or not moments.x:
         return MetricValue(measure, None, 0, name)
     return MetricValue(measure, moments.y / moments.x, moments.units, name)
@@ -91,17 +123,44 @@ class _Pair:
     """Of the same units in both."""
 
 
-def _comparisons(experiment: Experiment, evidence: Evidence, may_decide: bool) -> tuple[Comparison, ...]:
+def _comparisons(
+    experiment: Experiment, evidence: Evidence, may_decide: bool, withheld: Mapping[str, str]
+) -> tuple[Comparison, ...]:
     """Every other variant against the first one, in all metrics: one family, whose levels are Holm's."""
-    spec = experiment.spec
+    spec, r = experiment.spec, _mixture(experiment)
     pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
-    tuned = experiment.prompts or spec.min_units * len(spec.variants) or TUNED_FOR
-    r = sequences.mixture(tuned, spec.alpha)
     levels = holm_levels([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
     return tuple(
-        _comparison(pair, _finding(spec, pair, level, r), level, may_decide)
+        _comparison(
+            pair,
+            _finding(spec, pair, level, r),
+            level,
+            may_decide,
+            withheld.get(pair.variant, "") if pair.metric.measure.is_of_answers else "",
+        )
         for pair, level in zip(pairs, levels, strict=True)
     )
+
+
+def _mixture(experiment: Experiment) -> float:
+    spec = experiment.spec
+    return sequences.mixture(experiment.prompts or spec.min_units * len(spec.variants) or TUNED_FOR, spec.alpha)
+
+
+def _withheld(experiment: Experiment, evidence: Evidence) -> Mapping[str, str]:
+    """Why a variant's answers are not compared, by the variants of which they are not: where its share of requests
+    without an answer is another than the first variant's, the answers are to other requests. Valid at all looks, as
+    the comparisons are."""
+    spec, r, found = experiment.spec, _mixture(experiment), dict[str, str]()
+    if not any(metric.measure.is_of_answers for metric in spec.metrics):
+        return found
+    for metric in spec.unanswered:
+        for pair in _pairs(spec, metric, evidence):
+            finding = _finding(spec, pair, spec.alpha, r)
+            is_unknown = pair.means is None and metric in spec.metrics
+            if is_unknown or finding.p_value <= spec.alpha:
+                found.setdefault(pair.variant, no_answers(metric.measure, pair.means))
+    return found
 
 
 def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pair]:
@@ -110,7 +169,7 @@ def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pa
         quantiles = evidence.quantiles[metric]
         known = {name: quantiles[name] for name in names if name in quantiles and quantiles[name].units >= MIN_UNITS}
     else:
-        moments = evidence.moments[metric]
+        moments = evidence.moments.get(metric, {})
         enough = [name for name in names if name in moments and moments[name].units >= MIN_UNITS]
         means = adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded)
         known = dict(zip(enough, means, strict=True))
@@ -153,11 +212,11 @@ def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horiz
     return horizons.welch(of_variant, of_first, level)
 
 
-def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide: bool) -> Comparison:
+def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide: bool, withheld: str) -> Comparison:
     metric, gap = pair.metric, finding.difference
     known = gap.high - gap.low != float("inf")
     gain = gap if metric.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
-    decided = standing(gain, metric.margin) if may_decide and known else Standing.UNDECIDED
+    decided = standing(gain, metric.margin) if may_decide and known and not withheld else Standing.UNDECIDED
     difference = gap if known else None
-    sentence = describe(pair.variant, metric, decided, difference, level, pair.means)
+    sentence = describe(pair.variant, metric, decided, difference, level, pair.means, withheld)
     return Comparison(pair.variant, metric.measure, difference, level, finding.p_value, decided, sentence, metric.name)

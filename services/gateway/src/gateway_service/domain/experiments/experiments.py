@@ -1,11 +1,12 @@
 """What users do with experiments: plan, create, get, list, start, pause, stop, conclude, delete."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from gateway_service.domain.experiments.analysis import Evidence, analyse
-from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, State
+from gateway_service.domain.experiments.analysis import Evidence, analyse, counted, with_later
+from gateway_service.domain.experiments.experiment import Analysis, Experiment, ExperimentSpec, State
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
 from gateway_service.domain.experiments.ports import ExperimentStore
@@ -19,13 +20,14 @@ from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import Aborted, FailedPrecondition
 from ratchet_kit.faults import Faults, check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
 
@@ -33,6 +35,7 @@ PAST = timedelta(days=14)
 """Before an experiment's start: what its units did then is taken out of what they do in it (CUPED)."""
 LEARNED = timedelta(days=7)
 """The traffic that a plan learns from."""
+HORIZONS_EVERY = timedelta(minutes=1)
 MAX_POINTS = 100
 KEPT_AT_ONCE = 100
 """Exchanges that are read at once."""
@@ -163,10 +166,10 @@ class Experiments:
         shown = await self._shown(experiment)
         if shown.report is None:
             raise FailedPrecondition(f"experiment {experiment.id} was not started")
-        ended = experiment.conclude(self._clock.now(), shown.report, reason, early, actor)
-        if ended is not experiment:
+        ended = shown.conclude(self._clock.now(), shown.report, reason, early, actor)
+        if ended is not shown:
             ended = replace(ended, past=await self._past(shown, KEPT_POINTS))
-        return replace(await self._save(experiment, ended), past=())
+        return replace(await self._save(shown, ended), past=())
 
     async def delete(self, experiment_id: str) -> None:
         """Raises NotFound, FailedPrecondition while it is under way, Aborted as `start`."""
@@ -201,20 +204,60 @@ class Experiments:
         if not experiment.active:
             return experiment
         now = self._clock.now()
+        if experiment.spec.analysis is Analysis.FIXED:
+            experiment = await self._at_horizon(experiment, now)
+        if experiment.fixed is not None:
+            units = await self._traffic.experiment_units(experiment.id)
+            return replace(experiment, report=with_later(experiment.fixed, units, experiment.spec.unit))
         return replace(experiment, report=analyse(experiment, await self._evidence(experiment), now))
+
+    async def _at_horizon(self, experiment: Experiment, now: datetime) -> Experiment:
+        """With what it shows from its horizon on, once that is reached: by the requests until then, wherever it is
+        looked at, and by the scores that are known when it is first seen. That is stored: another look, when more
+        scores have come, would be a second one."""
+        spec = experiment.spec
+        if experiment.fixed is not None or experiment.start_time is None:
+            return experiment
+        times = await self._traffic.experiment_reached(experiment.id, counted(spec), spec.min_units)
+        horizon = max((*times.values(), experiment.start_time + spec.min_duration))
+        if now < horizon or any(variant.name not in times for variant in spec.variants):
+            return experiment
+        report = analyse(experiment, await self._evidence(experiment, horizon), now)
+        try:
+            return await self._store.save(replace(experiment, fixed=replace(report, horizon_time=horizon)))
+        except Aborted:
+            current = await self._store.get(experiment.id)
+            return current if current.fixed is not None else await self._at_horizon(current, now)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Fixed horizons are seen soon after they are reached, whoever looks or does not."""
+        await every(HORIZONS_EVERY, stop, self.look_for_horizons, name="look for horizons")
+
+    async def look_for_horizons(self) -> None:
+        for experiment in await self._store.active():
+            if experiment.spec.analysis is Analysis.FIXED:
+                with surviving("look for horizons", experiment_id=experiment.id):
+                    await self._at_horizon(experiment, self._clock.now())
 
     async def _past(self, experiment: Experiment, points: int) -> tuple[Report, ...]:
         """What it showed at moments that are spread evenly from its start to now, by the scores that are known now."""
         assert experiment.start_time is not None, "an experiment that was started has a start"
         apart = (self._clock.now() - experiment.start_time) / (points + 1)
         moments = [experiment.start_time + number * apart for number in range(1, points + 1)]
-        return tuple([analyse(experiment, await self._evidence(experiment, moment), moment) for moment in moments])
+        return tuple([await self._report_at(experiment, moment) for moment in moments])
+
+    async def _report_at(self, experiment: Experiment, moment: datetime) -> Report:
+        fixed = experiment.fixed
+        if fixed is not None and fixed.horizon_time is not None and fixed.horizon_time <= moment:
+            return replace(fixed, create_time=moment)
+        return analyse(experiment, await self._evidence(experiment, moment), moment)
 
     async def _evidence(self, experiment: Experiment, until: datetime | None = None) -> Evidence:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
         spec = experiment.spec
-        means = [metric for metric in spec.metrics if metric.measure is not Measure.LATENCY_P95]
+        compared = dict.fromkeys((*spec.metrics, *spec.unanswered))
+        means = [metric for metric in compared if metric.measure is not Measure.LATENCY_P95]
         first = spec.variants[0].name
         return Evidence(
             counts=await self._traffic.experiment_units(experiment.id, until),
