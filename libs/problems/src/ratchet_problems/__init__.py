@@ -1,6 +1,6 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
-from ratchet_problems.examination import examine
+from ratchet_problems.examination import examine, notices
 from ratchet_problems.fingerprint import fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
@@ -29,4 +29,5 @@ __all__ = [
     "examine",
     "fingerprint",
     "load",
+    "notices",
 ]
