@@ -215,11 +215,12 @@ def test_a_refused_file_leaves_no_evaluation(ratchet: Any, gateway: ScriptedGate
 
 @pytest.mark.usefixtures("address")
 def test_who_waits_is_told_for_what(ratchet: Any, gateway: ScriptedGateway) -> None:
-    queued = evaluation("QUEUED", waits_for="a worker: busy with eval_0 of mbpp")
+    queued = evaluation("QUEUED", waits_for="a worker: busy with eval_0 of mbpp", notices=["it has decimals"])
     gateway.answers(queued)
     gateway.streams(("message", queued), ("message", evaluation("SUCCEEDED")))
     result = ratchet("evaluate", "--model", "starter")
     assert "evaluating starter: waits for a worker: busy with eval_0 of mbpp" in result.stderr
+    assert "it has decimals." in result.stderr.splitlines()
     gateway.answers(queued)
     shown = ratchet("evaluations", "show", "eval_1").stdout
-    assert "It waits for a worker: busy with eval_0 of mbpp." in shown
+    assert shown.splitlines()[-2:] == ["it has decimals.", "It waits for a worker: busy with eval_0 of mbpp."]

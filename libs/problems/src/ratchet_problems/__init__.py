@@ -1,6 +1,6 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
-from ratchet_problems.examination import examine
+from ratchet_problems.examination import examine, notices
 from ratchet_problems.fingerprint import fingerprint, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
@@ -31,5 +31,6 @@ __all__ = [
     "examine",
     "fingerprint",
     "load",
+    "notices",
     "tests_fingerprint",
 ]

@@ -144,6 +144,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         references_done=evaluation.references.tried,
         references_total=evaluation.references.total,
         waits_for=report.waits_for,
+        notices=evaluation.notices,
     )
 
 

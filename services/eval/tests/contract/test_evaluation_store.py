@@ -118,7 +118,9 @@ async def test_every_kind_of_model_is_kept(store: EvaluationStore, model: AnyMod
 
 
 async def test_an_import_has_no_model(store: EvaluationStore) -> None:
-    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None).add(4, NOW)
+    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None, notices=("a",)).add(
+        4, NOW
+    )
     await store.create(made, Request("req_1", "f"))
     assert await store.get("eval_1") == made
 

@@ -85,6 +85,15 @@ async def test_an_evaluation_that_is_only_validated_is_not_stored(world: Any) ->
     assert (await world.evaluations.create(SPEC, "req_1")).evaluation.id
 
 
+async def test_notices_of_its_sets_are_kept(world: Any) -> None:
+    world.problems.notices = ["tests expect decimals"]
+    spec = replace(SPEC, suite=(*SPEC.suite, SuiteEntry(ProblemSetRef("more"))))
+    for validate_only in (True, False):
+        created = (await world.evaluations.create(spec, "", validate_only=validate_only)).evaluation
+        assert created.notices == ("basics: tests expect decimals", "more: tests expect decimals")
+    assert (await world.evaluations.get(created.id)).evaluation.notices == created.notices
+
+
 async def test_create_does_not_need_the_queue(world: Any) -> None:
     world.queue.is_away = True
     created = (await world.evaluations.create(SPEC, "")).evaluation

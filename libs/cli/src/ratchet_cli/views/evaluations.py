@@ -60,6 +60,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
         print_table(("", "", "value", "95 % interval"), rows)
     counts = _counts(evaluation.verdicts)
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
+    for notice in evaluation.notices:
+        say(f"{notice}.")
     if evaluation.waits_for:
         say(f"It waits for {evaluation.waits_for}.")
     for one in evaluation.benchmarks:

@@ -22,6 +22,7 @@ evaluations = Table(
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    Column("notices", JSON, nullable=False, server_default="[]"),
     # Of those that the caller adds, and when the last ones came.
     Column("added_samples", Integer, nullable=False, server_default="0"),
     Column("added_time", UtcDateTime),

@@ -82,6 +82,8 @@ class Evaluation:
     """Set once it has succeeded."""
     start_time: datetime | None = None
     end_time: datetime | None = None
+    notices: tuple[str, ...] = ()
+    """What its caller should know, found when it was created."""
     added: Added = Added()
     references: References = References()
     pace: Pace | None = None

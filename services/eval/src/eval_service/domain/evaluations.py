@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -82,12 +82,14 @@ class Evaluations:
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)
+        notices: list[str] = []
         for entry in spec.suite:
-            await self._problems.check(entry.problems)
+            notices += [f"{entry.problems.name}: {one}" for one in await self._problems.check(entry.problems)]
         model = await self._models.resolve(spec.model) if spec.model else None
+        wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
         if validate_only:
-            return _report(Evaluation("", spec, model, self._clock.now()), (), (), self._clock.now(), ())
-        evaluation = await self._store.create(Evaluation(new_id("eval"), spec, model, self._clock.now()), request)
+            return _report(wanted, (), (), self._clock.now(), ())
+        evaluation = await self._store.create(replace(wanted, id=new_id("eval")), request)
         if not evaluation.awaits_samples:
             await work.enqueue(self._queue, evaluation.id)
         source = model.source if model else "imported samples"

@@ -199,8 +199,9 @@ class ProblemSet(Protocol):
 
 
 class ProblemSource(Protocol):
-    async def check(self, ref: ProblemSetRef) -> None:
-        """Raises InvalidArgument when there is no such set. Quick: what takes long is left to `load`."""
+    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
+        """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
+        is left to `load`."""
         ...
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:

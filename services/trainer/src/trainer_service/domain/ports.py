@@ -324,6 +324,8 @@ class FoundSet:
     """Of its problems: see ratchet_problems.fingerprint."""
     faults: tuple[str, ...] = ()
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
+    notices: tuple[str, ...] = ()
+    """What is no fault, and may fail right programs."""
     without_reference: str = ""
     """The id of one that has none, where there is one."""
     without_tests: str = ""

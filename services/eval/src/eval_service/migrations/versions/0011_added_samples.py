@@ -1,4 +1,4 @@
-"""How many samples the caller of an evaluation has added, and when the last ones came.
+"""How many samples the caller of an evaluation has added, and when the last ones came; notices.
 
 Revision ID: eval_0011
 """
@@ -17,6 +17,7 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("eval_evaluations", sa.Column("added_samples", sa.Integer, nullable=False, server_default="0"))
     op.add_column("eval_evaluations", sa.Column("added_time", UtcDateTime))
+    op.add_column("eval_evaluations", sa.Column("notices", sa.JSON, nullable=False, server_default="[]"))
     # What was added to those that are under way; where none is added, the number says nothing.
     op.execute(
         "UPDATE eval_evaluations SET added_samples = (SELECT count(*) FROM eval_samples"
@@ -25,5 +26,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for name in ("added_samples", "added_time"):
+    for name in ("added_samples", "added_time", "notices"):
         op.drop_column("eval_evaluations", name)
