@@ -5,6 +5,7 @@ import pytest
 
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.releases.release import Stage
+from gateway_service.domain.serving import Unservable
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
@@ -212,3 +213,21 @@ async def test_a_stream_that_breaks_off_late_has_no_fallback(world: World) -> No
     with pytest.raises(BrokenOff):
         await stream(world)
     assert [(record.arm, bool(record.error)) for record in await world.records()] == [(Arm.CANDIDATE, True)]
+
+
+async def test_a_champion_without_weights_is_recorded_as_its_failure(world: World) -> None:
+    world.engine.refuse_sources = {"starter/1": "model.safetensors is gone"}
+    with pytest.raises(Unservable):
+        await world.ask()
+    with pytest.raises(Unservable):
+        await stream(world)
+    errors = [(str(record.version), record.error) for record in await world.records()]
+    assert [version for version, _ in errors] == ["starter@1"] * 2
+    assert all("model.safetensors is gone" in error for _, error in errors)
+
+
+async def test_the_baseline_answers_for_a_candidate_whose_weights_are_gone(world: World) -> None:
+    await on_candidate(world)
+    world.engine.policies.pop("starter@2")
+    world.engine.refuse_sources = {"starter/2": "model.safetensors is gone"}
+    assert (await world.ask()).version.number == 1
