@@ -243,6 +243,7 @@ class ExperimentSpec(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
     REPLAY_FIELD_NUMBER: _builtins.int
+    PLANNED_UNITS_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
     """What is assigned to a variant and stays with it. A request without one is not in the experiment. Absent means user."""
     traffic: _builtins.float
@@ -254,6 +255,8 @@ class ExperimentSpec(_message.Message):
     min_units: _builtins.int
     """... and before each variant has so many units."""
     description: _builtins.str
+    planned_units: _builtins.int
+    """Of all variants together: at so many a confidence sequence is narrowest, as PlanExperiment's sequential_units. 0: not planned."""
     @_builtins.property
     def variants(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentVariant]:
         """Two or more of one model. The others are compared with the first."""
@@ -289,10 +292,11 @@ class ExperimentSpec(_message.Message):
         description: _builtins.str = ...,
         price: Global___TokenPrice | None = ...,
         replay: Global___ExperimentReplay | None = ...,
+        planned_units: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "planned_units", b"planned_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -682,6 +686,7 @@ class PlanExperimentRequest(_message.Message):
     DEVIATION_FIELD_NUMBER: _builtins.int
     UNITS_PER_DAY_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     unit: Global___ExperimentSpec.Unit.ValueType
     effect: _builtins.float
@@ -696,6 +701,10 @@ class PlanExperimentRequest(_message.Message):
     seven days shows them.
     """
     units_per_day: _builtins.float
+    guardrails: _builtins.int
+    """How many guardrails it will have: more comparisons need more units. MEASURE_LEFT, which every experiment has, is not
+    counted here.
+    """
     @_builtins.property
     def primary(self) -> Global___ExperimentMetric:
         """The metric's margin is not used."""
@@ -722,10 +731,11 @@ class PlanExperimentRequest(_message.Message):
         deviation: _builtins.float | None = ...,
         units_per_day: _builtins.float | None = ...,
         price: Global___TokenPrice | None = ...,
+        guardrails: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "units_per_day", b"units_per_day"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "model", b"model", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "guardrails", b"guardrails", "model", b"model", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015

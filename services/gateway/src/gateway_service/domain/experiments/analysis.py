@@ -11,13 +11,13 @@ from gateway_service.domain.statistics import horizons, sequences
 from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, Products, adjusted, paired
-from gateway_service.domain.traffic.measure import Measure, Quantity
+from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.record import Unit
 from gateway_service.domain.traffic.sample import UnitCount
 from ratchet_kit.statistics import Estimate
 
 TUNED_FOR = 2_000
-"""Units of an experiment at which its sequences are narrowest, where it names no minimum of units."""
+"""Units of two variants at which their sequences are narrowest, where none are planned and no minimum is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,11 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
     ratio = sample_ratio([count.units for count in counts], [variant.weight for variant in spec.variants])
     waits = _waits(experiment, _units(spec, evidence), now)
     may_decide = ratio >= ALARM and (spec.analysis is Analysis.SEQUENTIAL or not waits)
-    withheld = _withheld(experiment, evidence)
-    comparisons = _comparisons(experiment, evidence, may_decide, withheld)
+    pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
+    levels = holm_levels([_finding(experiment, pair, spec.alpha).p_value for pair in pairs], spec.alpha)
+    family = dict(zip(pairs, levels, strict=True))
+    withheld = _withheld(experiment, evidence, family)
+    comparisons = tuple(_comparison(experiment, pair, level, may_decide, withheld) for pair, level in family.items())
     variants = tuple(
         VariantReport(
             variant.name,
@@ -117,48 +120,32 @@ class _Pair:
     variant: str
     metric: Metric
     means: tuple[Mean, Mean] | None
-    requests: tuple[Moments, Moments] | None
-    """Of independent requests that failed or did not."""
     gap: Mean | None = None
     """Of the same units in both."""
 
 
-def _comparisons(
-    experiment: Experiment, evidence: Evidence, may_decide: bool, withheld: Mapping[str, str]
-) -> tuple[Comparison, ...]:
-    """Every other variant against the first one, in all metrics: one family, whose levels are Holm's."""
-    spec, r = experiment.spec, _mixture(experiment)
-    pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
-    levels = holm_levels([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
-    return tuple(
-        _comparison(
-            pair,
-            _finding(spec, pair, level, r),
-            level,
-            may_decide,
-            withheld.get(pair.variant, "") if pair.metric.measure.is_of_answers else "",
-        )
-        for pair, level in zip(pairs, levels, strict=True)
-    )
-
-
-def _mixture(experiment: Experiment) -> float:
+def _mixture(experiment: Experiment, variant: str) -> float:
+    """With which the sequences of a variant are narrowest at the first of Holm's levels, once it and the first one have
+    the units that were planned. It is known before the first look."""
     spec = experiment.spec
-    return sequences.mixture(experiment.prompts or spec.min_units * len(spec.variants) or TUNED_FOR, spec.alpha)
+    weights = {one.name: one.weight for one in spec.variants}
+    share = (weights[variant] + weights[spec.variants[0].name]) / sum(weights.values())
+    tuned = experiment.prompts or spec.planned_units * share or spec.min_units * len(spec.variants) or TUNED_FOR
+    return sequences.mixture(tuned, spec.alpha / spec.comparisons)
 
 
-def _withheld(experiment: Experiment, evidence: Evidence) -> Mapping[str, str]:
+def _withheld(experiment: Experiment, evidence: Evidence, family: Mapping[_Pair, float]) -> Mapping[str, str]:
     """Why a variant's answers are not compared, by the variants of which they are not: where its share of requests
-    without an answer is another than the first variant's, the answers are to other requests. Valid at all looks, as
-    the comparisons are."""
-    spec, r, found = experiment.spec, _mixture(experiment), dict[str, str]()
+    without an answer is shown to be another than the first variant's, the answers are to other requests. Valid at all
+    looks, as the family is; what is not compared in it has the level of the sample ratio's alarm."""
+    spec, found = experiment.spec, dict[str, str]()
     if not any(metric.measure.is_of_answers for metric in spec.metrics):
         return found
     for metric in spec.unanswered:
         for pair in _pairs(spec, metric, evidence):
-            finding = _finding(spec, pair, spec.alpha, r)
+            finding = _finding(experiment, pair, spec.alpha)
             is_unknown = pair.means is None and metric in spec.metrics
-            if is_unknown or finding.p_value <= spec.alpha:
+            if is_unknown or finding.p_value <= max(family.get(pair, 0.0), ALARM):
                 found.setdefault(pair.variant, no_answers(metric.measure, pair.means))
     return found
 
@@ -174,17 +161,14 @@ def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pa
         means = adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded)
         known = dict(zip(enough, means, strict=True))
     first, others = names[0], names[1:]
-    independent = spec.unit is Unit.REQUEST and metric.measure is Measure.ERROR_RATE
     found = []
     for name in others:
         both = (known[name], known[first]) if name in known and first in known else None
-        requests, gap = None, None
+        gap = None
         if both and metric in evidence.shared:
             gap = _gap(metric, name, first, evidence)
             both = both if gap else None
-        elif both and independent:
-            requests = (evidence.moments[metric][name], evidence.moments[metric][first])
-        found.append(_Pair(name, metric, both, requests, gap))
+        found.append(_Pair(name, metric, both, gap))
     return found
 
 
@@ -197,26 +181,27 @@ def _gap(metric: Metric, variant: str, first: str, evidence: Evidence) -> Mean |
     return paired(moments[variant], moments[first], shared, bounded=metric.measure.is_bounded)
 
 
-def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horizons.Finding:
+def _finding(experiment: Experiment, pair: _Pair, level: float) -> horizons.Finding:
     if pair.means is None:
         return horizons.Finding(Estimate(0.0, float("-inf"), float("inf")), 1.0)
     of_variant, of_first = pair.means
-    if spec.analysis is Analysis.SEQUENTIAL:
-        gap = pair.gap or of_variant - of_first
+    if experiment.spec.analysis is Analysis.SEQUENTIAL:
+        gap, r = pair.gap or of_variant - of_first, _mixture(experiment, pair.variant)
         return horizons.Finding(sequences.interval(gap, level, r), sequences.p_value(gap, r))
     if pair.gap is not None:
         return horizons.paired(pair.gap, level)
-    if pair.requests is not None:
-        a, b = pair.requests
-        return horizons.two_proportions(a.y, a.x, b.y, b.x, level)
     return horizons.welch(of_variant, of_first, level)
 
 
-def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide: bool, withheld: str) -> Comparison:
-    metric, gap = pair.metric, finding.difference
+def _comparison(
+    experiment: Experiment, pair: _Pair, level: float, may_decide: bool, withheld: Mapping[str, str]
+) -> Comparison:
+    finding, metric = _finding(experiment, pair, level), pair.metric
+    reason = withheld.get(pair.variant, "") if metric.measure.is_of_answers else ""
+    gap = finding.difference
     known = gap.high - gap.low != float("inf")
     gain = gap if metric.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
-    decided = standing(gain, metric.margin) if may_decide and known and not withheld else Standing.UNDECIDED
+    decided = standing(gain, metric.margin) if may_decide and known and not reason else Standing.UNDECIDED
     difference = gap if known else None
-    sentence = describe(pair.variant, metric, decided, difference, level, pair.means, withheld)
+    sentence = describe(pair.variant, metric, decided, difference, level, pair.means, reason)
     return Comparison(pair.variant, metric.measure, difference, level, finding.p_value, decided, sentence, metric.name)

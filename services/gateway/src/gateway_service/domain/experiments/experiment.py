@@ -87,6 +87,8 @@ class ExperimentSpec:
     min_duration: timedelta = timedelta(0)
     min_units: int = 0
     """Of each variant, before it may be concluded."""
+    planned_units: int = 0
+    """Of all variants, at which a sequence is narrowest; 0: not planned."""
     description: str = ""
     price: TokenPrice | None = None
     """Of tokens, for the cost."""
@@ -103,6 +105,11 @@ class ExperimentSpec:
         named = (self.primary, *self.guardrails)
         is_there = self.replay is not None or any(metric.measure is Measure.LEFT for metric in named)
         return named if is_there else (*named, LEFT)
+
+    @property
+    def comparisons(self) -> int:
+        """Every other variant with the first one, in all metrics."""
+        return len(self.metrics) * (len(self.variants) - 1)
 
     @property
     def unanswered(self) -> tuple[Metric, ...]:
@@ -143,6 +150,10 @@ class ExperimentSpec:
         spec.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)
         spec.bounds("min_units", self.min_units, at_least=0, at_most=1 << 40)
+        spec.bounds("planned_units", self.planned_units, at_least=0, at_most=1 << 40)
+        is_sequence = self.analysis is Analysis.SEQUENTIAL and self.replay is None
+        rule = "must be unset: it is for analysis sequential on live traffic"
+        spec.unless(is_sequence or not self.planned_units, "planned_units", rule)
         spec.length("description", self.description, MAX_REASON)
         if self.replay is not None:
             self._check_replay(self.replay, spec)

@@ -45,6 +45,8 @@ def describe(
     )
     if standing in (Standing.BETTER, Standing.WORSE) and max(abs(difference.low), abs(difference.high)) < metric.margin:
         text += f"; less than the {metric.margin:g}{unit} that would matter"
+    if difference.low == difference.high:
+        text += "; all values are the same, which shows nothing of those to come"
     return f"{text}; no verdict: {withheld}" if withheld else text
 
 
