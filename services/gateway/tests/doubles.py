@@ -239,6 +239,7 @@ class ScriptedRegistry:
     refuse_promotion: RatchetError | None = None
     away: RatchetError | None = None
     promotions: list[tuple[VersionRef, str]] = field(default_factory=list)
+    taken_back: list[VersionRef] = field(default_factory=list)
 
     async def models(self) -> Sequence[RegisteredModel]:
         return [await self.model(name) for name in sorted(self.versions)]
@@ -278,6 +279,10 @@ class ScriptedRegistry:
         await self.version(ref)
         self.aliases[ref.model, CHAMPION] = ref.number
         self.promotions.append((ref, gate_id))
+
+    async def take_back(self, ref: VersionRef, returning: VersionRef, reason: str) -> None:
+        await self.promote(returning, ref, "", reason)
+        self.taken_back.append(ref)
 
 
 @dataclass

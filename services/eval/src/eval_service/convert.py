@@ -227,7 +227,7 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
 def question_from_proto(message: pb.CompareEvaluationsRequest) -> Question:
     """Raises InvalidArgument."""
     confidence = message.confidence if message.HasField("confidence") else CONFIDENCE
-    return Question(confidence, tuple(message.training_fingerprints))
+    return Question(confidence, tuple(message.training_fingerprints), tuple(message.selection_fingerprints))
 
 
 def plan_from_proto(message: pb.PlanComparisonRequest) -> Plan:
@@ -250,6 +250,7 @@ def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsRespo
                 unsolved=one.unsolved,
                 tampered_share=one.tampered_share,
                 trained_on=one.trained_on,
+                selected_on=one.selected_on,
             )
             for one in comparisons.sets
         ],

@@ -50,6 +50,12 @@ class TestModelRegistry:
         with pytest.raises(NotFound):
             await models.gate("gate_9")
 
+    async def test_takes_back(self, models, registry) -> None:
+        await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
+        await models.take_back(VersionRef("starter", 2), VersionRef("starter", 1), "worse")
+        assert (await models.model("starter")).champion == VersionRef("starter", 1)
+        assert registry.taken_back == [VersionRef("starter", 2)]
+
     async def test_promotes(self, models, registry) -> None:
         await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
         assert (await models.model("starter")).champion == VersionRef("starter", 2)

@@ -276,6 +276,7 @@ async def test_a_new_champion_is_watched_and_falls_back_when_it_drops(world: Wor
     await score(world, {"starter@2": 0.1})
     release = await until(world, release, State.ROLLED_BACK)
     assert "quality 0.100 over 100 answers" in release.events[-1].reason
+    assert world.registry.taken_back == [STARTER_2]
     assert (await world.ask()).version == STARTER_1
 
 

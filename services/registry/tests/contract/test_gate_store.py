@@ -7,7 +7,7 @@ import pytest
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failure, NotFound
 from ratchet_kit.statistics import Comparison, Estimate
 from ratchet_kit.work import Hold
-from registry_service.domain.evidence import Comparisons, SetComparison
+from registry_service.domain.evidence import Comparisons, Evidence, SetComparison
 from registry_service.domain.gate import State
 from registry_service.domain.ports import Stores
 from registry_service.domain.rules import GuardResult
@@ -28,7 +28,9 @@ COMPARISON = Comparison(
     detectable_difference=0.0625,
     confidence=0.975,
 )
-COMPARISONS = Comparisons(COMPARISON, (SetComparison("composed/test", COMPARISON), SetComparison("mbpp", COMPARISON)))
+EVIDENCE = Evidence(
+    Comparisons(COMPARISON, (SetComparison("composed/test", COMPARISON), SetComparison("mbpp", COMPARISON))), tries=3
+)
 
 
 @pytest.fixture
@@ -60,8 +62,8 @@ async def test_a_decision_is_stored(stores: Stores, versions: None) -> None:
     await stores.gates.create(gate("gate_1"), request())
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", NOW, LEASE))
     with pytest.raises(Aborted):
-        await stores.gates.change("gate_1", lambda gate: gate.decide("b", COMPARISONS, 3, LATER))
-    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", COMPARISONS, 3, LATER))
+        await stores.gates.change("gate_1", lambda gate: gate.decide("b", EVIDENCE, LATER))
+    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", EVIDENCE, LATER))
     assert (decided.state, decided.comparison, decided.hold) == (State.REFUSED, COMPARISON, Hold())
     assert decided.tries == 3
     assert decided.guards == (GuardResult("mbpp", COMPARISON, passed=True),)
@@ -92,5 +94,5 @@ async def test_what_waits_is_undecided_and_held_by_nobody_who_lives(stores: Stor
         await stores.gates.create(gate(id), request(id))
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", LATER, LEASE))
     await stores.gates.change("gate_2", lambda gate: gate.claim("a", NOW, LEASE))
-    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", COMPARISONS, 3, NOW))
+    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", EVIDENCE, NOW))
     assert [gate.id for gate in await stores.gates.waiting(LATER)] == ["gate_2", "gate_4"]

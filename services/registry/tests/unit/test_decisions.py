@@ -1,4 +1,4 @@
-"""A gate judges by problems that training never saw, and each try on them costs confidence."""
+"""A gate judges by problems that training never saw, and what was looked at on them costs confidence."""
 
 from datetime import timedelta
 
@@ -20,8 +20,11 @@ async def prepare(registry: Registry, model_folder: ModelFolder, *lineages: Line
     """starter@1, the champion, and one version for each lineage, each measured: eval_1, eval_2, ..."""
     for seed, lineage in enumerate((Lineage(), *lineages), 1):
         spec = VersionSpec("starter", str(model_folder(f"source{seed}", seed)), lineage)
-        fingerprints = [f"{lineage.data_digest}/{index}" for index in range(3)] if lineage.data_digest else []
-        made = await registry.service.versions.create(spec, "", fingerprints)
+        fingerprints = [
+            [f"{digest}/{index}" for index in range(3)] if digest else []
+            for digest in (lineage.data_digest, lineage.selection_digest)
+        ]
+        made = await registry.service.versions.create(spec, "", *fingerprints)
         [version] = await registry.settle(made)
         registry.evaluations.measure(f"eval_{seed}", version)
     await registry.point("champion", 1)
@@ -60,8 +63,7 @@ async def test_a_gate_is_decided_by_how_many_were_looked_at(registry: Registry, 
     registry.evaluations.difference = Estimate(0.0, -0.1, 0.1)
     order = [await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1")) for number in (4, 2, 2, 3)]
     assert [gate.tries for gate in order] == [3, 1, 1, 2], "whatever is gated when, and however often"
-    asked = [confidence for confidence, _ in registry.evaluations.asked]
-    assert asked == pytest.approx([1 - 0.05 / 6, 0.95, 0.95, 0.975])
+    assert registry.evaluations.asked == pytest.approx([1 - 0.05 / 6, 0.95, 0.95, 0.975])
     for number in (1, 4):
         version = await registry.service.versions.get(starter(number))
         registry.evaluations.measure(f"eval_{number}", version, "sha256:fresh")
@@ -75,7 +77,7 @@ async def test_a_target_among_several_sets_is_paid_for(registry: Registry, model
     await prepare(registry, model_folder, Lineage())
     for rules in (GateRules(), GateRules("mbpp"), GateRules("composed/test")):
         await registry.gate(GateSpec(starter(2), "eval_2", "eval_1", rules=rules))
-    assert [confidence for confidence, _ in registry.evaluations.asked] == pytest.approx([0.975, 0.9875, 0.9875])
+    assert registry.evaluations.asked == pytest.approx([0.975, 0.9875, 0.9875])
 
 
 async def test_a_new_champion_begins_anew_but_not_for_who_was_looked_at_before(
@@ -148,3 +150,38 @@ async def test_too_few_problems_judge_nothing(registry: Registry, model_folder: 
     registry.evaluations.sets = {"composed/test": SetComparison("composed/test", comparison(Estimate(1, 0.5, 1), 9))}
     message = failure(await registry.gate(SPEC))
     assert message == "composed/test has 9 independent problems: a gate needs 10 or more"
+
+
+async def test_what_chose_the_candidate_does_not_judge_it(registry: Registry, model_folder: ModelFolder) -> None:
+    registry.evaluations.fingerprints = frozenset({"sha256:v/0", "sha256:v/2"})
+    await prepare(
+        registry,
+        model_folder,
+        Lineage(run_id="run_1", selection_digest="sha256:d"),
+        Lineage(run_id="run_2", selection_digest="sha256:v"),
+        Lineage(base=VersionRef("starter", 3), run_id="run_3", selection_digest=""),
+        Lineage(run_id="run_4", selection_digest=""),
+    )
+    wanted = {
+        2: "starter@2 is the best of its run's checkpoints on composed/test, so its score there is too high",
+        3: "starter@3 was chosen among its run's checkpoints by 2 of the 200 problems of composed/test",
+        4: "starter@4 was chosen among its run's checkpoints by 2 of",  # as what it was made from
+    }
+    for number, message in wanted.items():
+        gate = await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1"))
+        assert failure(gate).startswith(message)
+    unchosen = await registry.gate(GateSpec(starter(5), "eval_5", "eval_1"))
+    assert unchosen.state is State.PASSED
+    assert "not known" not in unchosen.reason
+
+
+async def test_what_chose_it_is_not_known_of_a_run_of_old_and_there_is_nothing_to_know_without_one(
+    registry: Registry, model_folder: ModelFolder
+) -> None:
+    await prepare(registry, model_folder, Lineage(run_id="run_1"), Lineage())
+    of_old = await registry.gate(SPEC)
+    assert of_old.reason.endswith(
+        "By which problems starter@2 was chosen among the checkpoints of its run is not known: it was registered "
+        "before that was kept."
+    )
+    assert "not known" not in (await registry.gate(GateSpec(starter(3), "eval_3", "eval_1"))).reason

@@ -61,8 +61,8 @@ class GrpcModelRegistry:
             id=gate.id,
             candidate=refs.version_from_proto(gate.candidate),
             champion=refs.version_from_proto(gate.champion),
-            passed=gate.state == pb.Gate.STATE_PASSED,
-            reason=gate.reason or gate.failure.message or "it is not decided yet",
+            passed=gate.state == pb.Gate.STATE_PASSED and not gate.stale,
+            reason=gate.stale or gate.reason or gate.failure.message or "it is not decided yet",
         )
 
     async def promote(self, ref: VersionRef, replaced: VersionRef, gate_id: str, reason: str) -> None:
@@ -73,6 +73,18 @@ class GrpcModelRegistry:
             expected_number=replaced.number,
             reason=reason,
             gate_id=gate_id,
+        )
+        with rpc_errors():
+            await self._stub.SetAlias(request)
+
+    async def take_back(self, ref: VersionRef, returning: VersionRef, reason: str) -> None:
+        request = pb.SetAliasRequest(
+            model=ref.model,
+            alias=CHAMPION,
+            number=returning.number,
+            expected_number=ref.number,
+            reason=reason,
+            takes_back=True,
         )
         with rpc_errors():
             await self._stub.SetAlias(request)

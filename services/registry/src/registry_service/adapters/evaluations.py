@@ -1,6 +1,6 @@
 """EvaluationSource on eval-service."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import grpc
 
@@ -9,7 +9,7 @@ from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.statistics import comparison_from_proto
 from ratchet_kit.times import timestamp_from_proto
-from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, Origin, SetComparison
 from registry_service.domain.tries import Look
 
 
@@ -46,14 +46,13 @@ class GrpcEvaluationSource:
             for one in reply.measurements
         ]
 
-    async def compare(
-        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
-    ) -> Comparisons:
+    async def compare(self, baseline_id: str, candidate_id: str, confidence: float, origin: Origin) -> Comparisons:
         request = eval_pb2.CompareEvaluationsRequest(
             baseline_id=baseline_id,
             candidate_id=candidate_id,
             confidence=confidence,
-            training_fingerprints=training_fingerprints,
+            training_fingerprints=origin.training.fingerprints,
+            selection_fingerprints=origin.selection.fingerprints,
         )
         with rpc_errors():
             reply = await self._stub.CompareEvaluations(request)
@@ -67,4 +66,5 @@ def _set(message: eval_pb2.BenchmarkComparison) -> SetComparison:
         unsolved=tuple(message.unsolved),
         tampered_share=message.tampered_share,
         trained_on=message.trained_on,
+        selected_on=message.selected_on,
     )

@@ -16,7 +16,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
 from ratchet_kit.work import FREE, Hold
-from registry_service.domain.evidence import Comparisons
+from registry_service.domain.evidence import Evidence
 from registry_service.domain.rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
 
 
@@ -92,19 +92,19 @@ class Gate:
         self._must_be_pending()
         return replace(self, hold=self.hold.release(f"gate {self.id}", owner, attempted=attempted))
 
-    def decide(self, owner: str, comparisons: Comparisons, tries: int, now: datetime) -> "Gate":
+    def decide(self, owner: str, evidence: Evidence, now: datetime) -> "Gate":
         """PASSED or REFUSED, with the reason."""
         self._must_be_pending()
         self.hold.check(f"gate {self.id}", owner)
-        question = Question(str(self.spec.candidate), str(self.champion), self.spec.min_difference, tries)
-        judgement = judge(question, self.spec.rules, comparisons)
+        question = Question(str(self.spec.candidate), str(self.champion), self.spec.min_difference, evidence.tries)
+        judgement = judge(question, self.spec.rules, evidence.comparisons)
         return replace(
             self,
             state=State.PASSED if judgement.passed else State.REFUSED,
-            comparison=comparisons.of(self.spec.rules.target),
-            reason=judgement.reason,
+            comparison=evidence.comparisons.of(self.spec.rules.target),
+            reason=judgement.reason + evidence.caveat,
             guards=judgement.guards,
-            tries=tries,
+            tries=evidence.tries,
             end_time=now,
             hold=FREE,
         )

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import RewardRef, VersionRef
-from registry_service.domain.evidence import Comparisons, Evaluation
+from registry_service.domain.evidence import Comparisons, Evaluation, Origin
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
@@ -45,12 +45,11 @@ class ModelStore(Protocol):
         """
         ...
 
-    async def past_numbers(self, model: str, alias: str) -> frozenset[int]:
-        """Of every version that the alias ever pointed at."""
-        ...
-
-    async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
-        """Changes of one alias, or of all (None). Raises NotFound when there is no such model."""
+    async def history(
+        self, model: str, alias: str | None, limit: int | None, after: int | None
+    ) -> Sequence[RecordedChange]:
+        """Changes of one alias, or of all (None); `limit` None: every one. Raises NotFound when there is no such
+        model."""
         ...
 
 
@@ -92,12 +91,12 @@ class VersionStore(Protocol):
         """PENDING versions that no living worker holds, oldest first."""
         ...
 
-    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
-        """Keeps the fingerprints of the problems of a training set; what is known of it already stays."""
+    async def add_problems(self, digest: str, fingerprints: Collection[str]) -> None:
+        """Keeps the fingerprints of a set of problems; what is known of it already stays."""
         ...
 
-    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
-        """Of all problems of the training sets, as far as they are known."""
+    async def fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+        """Of all problems of the sets, as far as they are known."""
         ...
 
     async def begin_upload(self, upload: str, now: datetime) -> None:
@@ -229,10 +228,8 @@ class EvaluationSource(Protocol):
         """Every evaluation that measured problems of this one, itself included. Raises NotFound, Unavailable."""
         ...
 
-    async def compare(
-        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
-    ) -> Comparisons:
-        """With intervals of that confidence; `training_fingerprints` is what the candidate was trained on.
+    async def compare(self, baseline_id: str, candidate_id: str, confidence: float, origin: Origin) -> Comparisons:
+        """With intervals of that confidence, and what the candidate knows of the problems.
 
         Raises NotFound, FailedPrecondition when the two cannot be compared, Unavailable.
         """

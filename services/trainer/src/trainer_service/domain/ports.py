@@ -205,6 +205,10 @@ class Lineage:
     step: int
     training_fingerprints: tuple[str, ...] = ()
     """Of the problems that it learned from, for no gate to judge by; empty where they cannot be read any more."""
+    selection_digest: str = ""
+    """Of the problems by which it was chosen among its run's checkpoints; empty: none were."""
+    selection_fingerprints: tuple[str, ...] = ()
+    """As `training_fingerprints`."""
 
 
 class VersionState(StrEnum):

@@ -1018,6 +1018,7 @@ class CompareEvaluationsRequest(_message.Message):
     CANDIDATE_ID_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
+    SELECTION_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     baseline_id: _builtins.str
     candidate_id: _builtins.str
     confidence: _builtins.float
@@ -1026,6 +1027,10 @@ class CompareEvaluationsRequest(_message.Message):
     def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), where they are known."""
 
+    @_builtins.property
+    def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The same of the problems by which the candidate was chosen among its run's checkpoints."""
+
     def __init__(
         self,
         *,
@@ -1033,10 +1038,11 @@ class CompareEvaluationsRequest(_message.Message):
         candidate_id: _builtins.str = ...,
         confidence: _builtins.float | None = ...,
         training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
+        selection_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "selection_fingerprints", b"selection_fingerprints", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1082,6 +1088,7 @@ class BenchmarkComparison(_message.Message):
     UNSOLVED_FIELD_NUMBER: _builtins.int
     TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
     TRAINED_ON_FIELD_NUMBER: _builtins.int
+    SELECTED_ON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the set."""
     adjusted_p_value: _builtins.float
@@ -1090,6 +1097,8 @@ class BenchmarkComparison(_message.Message):
     """Of the candidate's samples, how large a share was TAMPERED."""
     trained_on: _builtins.int
     """Problems of the set whose fingerprint is among training_fingerprints."""
+    selected_on: _builtins.int
+    """The same of selection_fingerprints."""
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison: ...
     @_builtins.property
@@ -1105,10 +1114,11 @@ class BenchmarkComparison(_message.Message):
         unsolved: _abc.Iterable[_builtins.str] | None = ...,
         tampered_share: _builtins.float = ...,
         trained_on: _builtins.int = ...,
+        selected_on: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "selected_on", b"selected_on", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

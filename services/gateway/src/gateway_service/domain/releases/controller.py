@@ -209,8 +209,8 @@ class ReleaseController:
         now = self._clock.now()
         if (await self._registry.model(release.model)).champion == release.candidate:
             with bound(actor=_actor(release)), suppress(Aborted):
-                await self._registry.promote(
-                    release.baseline, release.candidate, "", f"release {release.id}: {release.events[-1].reason}"
+                await self._registry.take_back(
+                    release.candidate, release.baseline, f"release {release.id}: {release.events[-1].reason}"
                 )
             return release
         settled = now - release.stage_start_time >= self._options.settle

@@ -59,7 +59,15 @@ def to_version(row: Row[Any]) -> Version:
 
 def to_recorded(row: Row[Any]) -> RecordedChange:
     change = AliasChange(
-        row.model, row.alias, row.from_number, row.to_number, row.reason, row.gate_id, row.create_time, row.actor
+        row.model,
+        row.alias,
+        row.from_number,
+        row.to_number,
+        row.reason,
+        row.gate_id,
+        row.create_time,
+        row.actor,
+        row.takes_back,
     )
     return RecordedChange(row.position, change)
 
