@@ -19,7 +19,7 @@ from collections import Counter, deque
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import combinations
 
 import numpy as np
 import structlog
@@ -31,7 +31,8 @@ from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
 from gateway_service.domain.releases.release import Release, ReleaseSpec, State
 from gateway_service.domain.serving import Serving, ServingOptions
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.record import Arm
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitLatency
 from ratchet_kit.idempotency import Request
@@ -109,17 +110,28 @@ class SimulatedLog(MemoryCompletionLog):
         latest = zip(answered[-LATEST:], latencies[-LATEST:].tolist(), strict=True)
         self._latencies[stage, arm].extend(UnitLatency(NAMES[user], latency) for user, latency in latest)
 
-    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
+    async def release_sample(self, release_id: str, arm: Arm, stage: int) -> ArmSample:
         index = int(arm is Arm.CANDIDATE)
-        x, failed, scored, good = self._sums[from_stage:, index].sum(axis=0)
+        x, failed, scored, good = self._sums[stage, index]
         asked, rated = x > 0, scored > 0
-        latest = (
-            one for stage in reversed(range(from_stage, STAGES)) for one in reversed(self._latencies[stage, index])
-        )
         return ArmSample(
             Moments.of(x[asked], failed[asked]),
             Moments.of(scored[rated], good[rated]),
-            tuple(islice(latest, LATEST)),
+            tuple(self._latencies[stage, index]),
+            Moments.of(x[asked], np.zeros(asked.sum())),
+        )
+
+    async def release_scores(self, release_id: str) -> Strata:
+        scored, good = (self._sums[:, :, row].reshape(-1, USERS) for row in (2, 3))
+        cells = [Cell(stage, arm) for stage in range(STAGES) for arm in (Arm.BASELINE, Arm.CANDIDATE)]
+        there = [number for number, counts in enumerate(scored) if counts.any()]
+        xx, xy, yy = scored @ scored.T, scored @ good.T, good @ good.T
+        return Strata(
+            {cells[one]: Moments.of(scored[one][scored[one] > 0], good[one][scored[one] > 0]) for one in there},
+            {
+                (cells[a], cells[b]): Products(1, xx[a, b], xy[a, b], xy[b, a], yy[a, b])
+                for a, b in combinations(there, 2)
+            },
         )
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
@@ -162,9 +174,7 @@ def row(kind: Kind, number: int) -> str:
         releases = list(processes.map(run, [(kind, one) for one in range(number)], chunksize=5))
     states = Counter(release.state for release in releases)
     early = sum(release.state is State.ROLLED_BACK and release.stage <= 1 for release in releases)
-    promoted = sum(
-        any(event.percent == 100 for event in one.events) and one.stage == len(SPEC.stages) for one in releases
-    )
+    promoted = sum(one.stage == len(SPEC.stages) for one in releases)
     hours = np.median([(one.end_time - one.create_time).total_seconds() / 3600 for one in releases if one.end_time])
     return (
         f"{kind.name:30} {promoted / number:9.1%} {states[State.ROLLED_BACK] / number:12.1%} {early / number:12.1%} "

@@ -138,9 +138,10 @@ class World:
         candidate: int = 2,
         unproven: Unproven = Unproven.PROCEED,
         watch: timedelta = timedelta(0),
+        baseline_percent: int = 5,
     ) -> Release:
         ref = VersionRef("starter", candidate)
-        spec = ReleaseSpec(ref, f"gate_{candidate}", tuple(stages), bounds, unproven, watch)
+        spec = ReleaseSpec(ref, f"gate_{candidate}", tuple(stages), bounds, unproven, watch, baseline_percent)
         return (await self.gateway.releases.create("", spec)).release
 
     async def tick(self) -> None:

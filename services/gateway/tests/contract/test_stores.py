@@ -23,8 +23,9 @@ from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
@@ -299,46 +300,41 @@ class TestCompletionLog:
             record(8, Arm.BASELINE),
             record(9, Arm.FALLBACK),
             record(10, Arm.NONE),
+            record(11, stage=1, unit="ann"),
+            record(12, Arm.BASELINE, stage=1, unit="bob", score=0.5),
+            record(13, Arm.BASELINE, unit="ann", score=0.75),
         ]
         await log.append(records[:4])
         await log.append(records)  # of which four were there
         await log.set_score("cmpl_003", 0.25, None, new_request())
         await log.set_score("cmpl_003", 0.5, None, new_request())
         await log.set_score("cmpl_010", 1.0, None, new_request())
-        whole = await log.release_sample("rel_1", Arm.CANDIDATE, 0)
-        assert (whole.requests, whole.answered, whole.errors, whole.left) == (6, 5, 2, 1)
-        # ann: 3 requests, 1 failed; two requests of nobody, of which 1 failed. bob has none that counts.
-        assert whole.failures == Moments(units=3, x=5, y=2, xx=11, yy=2, xy=4)
-        assert whole.scores == Moments(units=2, x=2, y=1.5, xx=2, yy=1.25, xy=1.5)
-        latencies = {(one.unit, one.latency) for one in whole.latencies}
-        assert latencies == {("ann", 1.0), ("ann", 4.0), ("cmpl_003", 3.0), ("bob", 6.0)}
-        later = await log.release_sample("rel_1", Arm.CANDIDATE, 1)
-        assert (later.requests, later.errors, later.scored, len(later.latencies)) == (3, 1, 1, 2)
-        assert (await log.release_sample("rel_1", Arm.BASELINE, 0)).requests == 1
+        first, second = [await log.release_sample("rel_1", Arm.CANDIDATE, stage) for stage in (0, 1)]
+        assert (first.requests, first.answered, first.errors, first.left) == (3, 3, 1, 0)
+        # ann: 2 requests, 1 failed; one of nobody
+        assert first.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=2)
+        assert first.scores == Moments(units=1, x=1, y=0.5, xx=1, yy=0.25, xy=0.5)
+        assert {(one.unit, one.latency) for one in first.latencies} == {("ann", 1.0), ("cmpl_003", 3.0)}
+        # ann: 2 requests; one of nobody, which failed; one that bob left
+        assert (second.requests, second.answered, second.errors, second.left) == (4, 3, 1, 1)
+        assert second.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=1)
+        assert second.leaving == Moments(units=3, x=4, y=1, xx=6, yy=1, xy=1)
+        assert (await log.release_sample("rel_1", Arm.BASELINE, 0)).requests == 2
         assert await log.release_sample("rel_9", Arm.CANDIDATE, 0) == ArmSample()
 
-    async def test_a_baseline_is_looked_at_when_its_candidate_was_asked(self, stores: Stores) -> None:
-        """For the first half of the stage all are slow. The baseline has a hundred times the candidate's traffic."""
-        log, slow, fast = stores.completions, timedelta(seconds=1), timedelta(milliseconds=100)
-
-        def one(number: int, of_all: int, arm: Arm, stage: int) -> CompletionRecord:
-            time = f"{number:06}" + ("" if arm is Arm.BASELINE else "c")
-            latency = slow if number < of_all / 2 else fast
-            return record(number, arm, id=f"cmpl_{time}", stage=stage, unit=time, latency=latency)
-
-        every = 4_000
-        await log.append([one(number, every, Arm.BASELINE, int(number > 40)) for number in range(every)])
-        await log.append([one(number, every, Arm.CANDIDATE, 1) for number in range(50, every + 500, 100)])
-        sample = await log.release_sample("rel_1", Arm.BASELINE, 1)
-        latencies = [one.latency for one in sample.latencies]
-        assert 900 < len(latencies) <= 1_000
-        assert len({one.unit for one in sample.latencies}) == len(latencies)
-        assert 0.45 < latencies.count(1.0) / len(latencies) < 0.55
-        assert sample.latency_p95 == 1.0
-        assert all(int(one.unit) > 40 for one in sample.latencies), "of this stage"
-        assert not (await log.release_sample("rel_1", Arm.BASELINE, 2)).latencies
-        candidate = await log.release_sample("rel_1", Arm.CANDIDATE, 1)
-        assert len(candidate.latencies) == 45
+        scores = await log.release_scores("rel_1")
+        asked_first, asked_second = Cell(0, Arm.CANDIDATE), Cell(1, Arm.CANDIDATE)
+        ann_before, bob = Cell(0, Arm.BASELINE), Cell(1, Arm.BASELINE)
+        assert scores.cells == {
+            asked_first: first.scores,
+            asked_second: Moments(units=1, x=1, y=1, xx=1, yy=1, xy=1),
+            ann_before: Moments(units=1, x=1, y=0.75, xx=1, yy=0.5625, xy=0.75),
+            bob: Moments(units=1, x=1, y=0.5, xx=1, yy=0.25, xy=0.5),
+        }
+        # ann has scores of the baseline's, and later of the candidate's
+        assert scores.shared == {(ann_before, asked_second): Products(1, 1.0, 1.0, 0.75, 0.75)}
+        assert scores.number(Arm.CANDIDATE) == 2
+        assert await log.release_scores("rel_9") == Strata()
 
     async def test_a_version_is_summed_up_over_a_period(self, stores: Stores) -> None:
         await stores.completions.append(
@@ -356,9 +352,9 @@ class TestCompletionLog:
         day = Period(NOW - timedelta(days=1), NOW + timedelta(seconds=1))
         sample = await stores.completions.version_sample(VersionRef("starter", 1), day)
         assert sample.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=2, before=sample.failures.before)
-        assert (sample.scored, sample.mean_score, sample.left) == (1, 0.5, 1)
-        latencies = {(one.unit, one.latency) for one in sample.latencies}
-        assert latencies == {("ann", 1.0), ("cmpl_003", 3.0), ("cmpl_004", 4.0)}
+        assert (sample.scored, sample.mean_score) == (1, 0.5)
+        assert sample.leaving == Moments(units=3, x=4, y=1, xx=6, yy=1, xy=1)
+        assert {(one.unit, one.latency) for one in sample.latencies} == {("ann", 1.0), ("cmpl_003", 3.0)}
 
     async def test_forgets_old_texts_however_long_nobody_did(self, stores: Stores) -> None:
         log, ages = stores.completions, {1: 29, 2: 4, 3: 2, 4: 0}

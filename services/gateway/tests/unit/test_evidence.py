@@ -1,56 +1,55 @@
-"""What a look at a release reads: it costs the same however much traffic there was before."""
+"""What a look at a release reads: arms of the same time, or a step where no share stays with the baseline."""
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
-import pytest
 
 from gateway_service.adapters.memory import MemoryCompletionLog
-from gateway_service.adapters.memory_experiments import MemoryExperimentStore
-from gateway_service.domain.releases.evidence import READ_AGAIN, TrafficReader
+from gateway_service.domain.releases.evidence import AROUND, TrafficReader
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
 from gateway_service.domain.statistics.moments import Moments
-from gateway_service.domain.traffic.sample import ArmSample, Period
+from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, Period
 from ratchet_kit.names import VersionRef
 from ratchet_testing import ManualClock
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0)))
-RELEASE = Release("rel_1", SPEC, baseline=VersionRef("starter", 1), create_time=NOW).begin(NOW)
-MANY = Moments.of(np.ones(50), np.zeros(50))
+STAGES = (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0))
+SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", STAGES, baseline_percent=0)
+BEFORE = ArmSample(Moments.of(np.ones(50), np.zeros(50)))
 
 
 class Log(MemoryCompletionLog):
-    """Counts how often the days before a release are gone through."""
+    """Has what was before, and keeps which times it was read of."""
 
-    def __init__(self, before: ArmSample) -> None:
-        super().__init__(MemoryExperimentStore())
-        self.before = before
-        self.read = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[Period] = []
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
-        self.read += 1
-        return self.before
+        self.read.append(period)
+        return BEFORE
 
 
-@pytest.mark.parametrize("before", [ArmSample(MANY), ArmSample(), ArmSample(MANY, MANY)])
-async def test_the_days_before_are_not_gone_through_at_each_look(clock: ManualClock, before: ArmSample) -> None:
-    """Nor where nobody gives feedback, and where there was no traffic."""
-    log = Log(before)
-    reader = TrafficReader(log, clock)
-    for _ in range(60):
-        assert (await reader.read(RELEASE)).reference == before
-        clock.advance(timedelta(seconds=1))
-    assert log.read == 1
+def at_full(clock: ManualClock, spec: ReleaseSpec = SPEC) -> Release:
+    new = Release("rel_1", spec, baseline=VersionRef("starter", 1), create_time=clock.now())
+    return new.begin(clock.now()).advance(clock.now(), "")
 
 
-async def test_feedback_that_comes_late_is_seen(clock: ManualClock) -> None:
-    log = Log(ArmSample(MANY))
-    reader = TrafficReader(log, clock)
-    await reader.read(RELEASE)
-    log.before = ArmSample(MANY, MANY)
-    clock.advance(READ_AGAIN)
-    assert (await reader.read(RELEASE)).reference.scored == 50
-    clock.advance(READ_AGAIN)
-    await reader.read(RELEASE)
-    assert log.read == 2
+async def test_without_a_share_the_baseline_is_that_of_just_before_and_for_as_long_after(clock: ManualClock) -> None:
+    log, release = Log(), at_full(clock)
+    reader, start = TrafficReader(log, clock), clock.now()
+    for _ in range(10):
+        assert (await reader.read(release)).baseline == BEFORE
+        clock.advance(AROUND / 10)
+    assert log.read == [Period(start - AROUND, start)]
+    clock.advance(timedelta(seconds=1))
+    assert (await reader.read(release)).baseline == NO_TRAFFIC
+
+
+async def test_a_share_with_the_baseline_is_compared_at_the_same_time(clock: ManualClock) -> None:
+    log, kept = Log(), replace(SPEC, baseline_percent=1)
+    release = at_full(clock, kept)
+    for judged in (release, release.promote(clock.now(), "").succeed(clock.now())):
+        assert judged.percent == 99
+        assert (await TrafficReader(log, clock).read(judged)).baseline == NO_TRAFFIC
+    assert not log.read

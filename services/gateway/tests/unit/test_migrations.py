@@ -77,6 +77,7 @@ def run(engine: sa.Engine, direction: str) -> None:
         "0009_webhooks",
         "0010_metrics",
         "0011_replay",
+        "0012_baseline_share",
     ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):
@@ -91,6 +92,7 @@ async def test_what_was_stored_is_read(tmp_path: Path) -> None:
     assert (release.candidate, release.baseline) == (VersionRef("starter", 2), VersionRef("starter", 1))
     assert (release.state, release.failure) == (State.FAILED, Failure("FAILED_PRECONDITION", "no room"))
     assert release.events[0].create_time == release.create_time
+    assert release.spec.baseline_percent == 0
     completion = await SqlCompletionLog(database).get("cmpl_1")
     assert (completion.latency, completion.texts) == (timedelta(seconds=0.5), ("hi",))
     assert [key.name for key in await SqlKeyStore(database).page(10, None)] == ["ci"]

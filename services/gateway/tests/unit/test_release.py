@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State, Unproven
 from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument
 from ratchet_kit.names import VersionRef
 
@@ -25,15 +25,15 @@ def test_the_way_to_success() -> None:
     assert (release.state, release.percent, release.stage_start_time) == (State.PROGRESSING, 10, NOW)
     later = NOW + timedelta(minutes=1)
     release = release.advance(later, "good so far")
-    assert (release.percent, release.stage, release.stage_start_time) == (100, 1, later)
+    assert (release.percent, release.stage, release.stage_start_time) == (95, 1, later)
     release = release.promote(later, "good")
-    assert (release.state, release.percent, release.end_time) == (State.PROMOTING, 100, None)
+    assert (release.state, release.percent, release.stage, release.end_time) == (State.PROMOTING, 95, 2, None)
     release = release.succeed(later)
-    assert (release.state, release.percent, release.stage, release.stage_start_time) == (State.WATCHING, 100, 2, later)
+    assert (release.state, release.percent, release.stage, release.stage_start_time) == (State.WATCHING, 95, 2, later)
     release = release.promote(later, "nothing dropped")
     assert (release.state, release.percent, release.end_time) == (State.SUCCEEDED, 100, later)
     assert str(release.loser) == "starter@1"
-    assert [event.percent for event in release.events] == [10, 100, 100, 100]
+    assert [event.percent for event in release.events] == [10, 95, 95, 100]
     assert release.retire(later).retire_time == later
 
 
@@ -104,7 +104,9 @@ def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
 def test_names_every_fault_of_a_spec() -> None:
     stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(1), -1, -1, timedelta(hours=1)))
     with pytest.raises(InvalidArgument) as caught:
-        ReleaseSpec(VersionRef("", 0), "", stages, Bounds(-0.1, 0.5, 2.0), watch=timedelta(-1)).check()
+        ReleaseSpec(
+            VersionRef("", 0), "", stages, Bounds(-0.1, 0.5, 2.0, 2.0), watch=timedelta(-1), baseline_percent=51
+        ).check()
     assert [violation.field for violation in caught.value.violations] == [
         "spec.candidate.model",
         "spec.candidate.number",
@@ -115,14 +117,33 @@ def test_names_every_fault_of_a_spec() -> None:
         "spec.stages[1].max_duration",
         "spec.stages",
         "spec.watch",
+        "spec.baseline_percent",
         "spec.bounds.max_error_rate_increase",
         "spec.bounds.max_latency_ratio",
         "spec.bounds.max_quality_drop",
+        "spec.bounds.max_left_increase",
     ]
 
 
 def test_zero_is_a_bound() -> None:
-    ReleaseSpec(VersionRef("starter", 2), "gate", bounds=Bounds(0.0, 1.0, 0.0)).check()
+    ReleaseSpec(VersionRef("starter", 2), "gate", bounds=Bounds(0.0, 1.0, 0.0, 0.0), baseline_percent=0).check()
+
+
+def test_what_could_never_be_compared_is_refused() -> None:
+    only = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(100, timedelta(0), 0),), baseline_percent=0)
+    with pytest.raises(InvalidArgument, match="nothing could be compared"):
+        only.check()
+    replace(only, unproven=Unproven.PROCEED).check()
+    replace(only, baseline_percent=1).check()
+
+
+@pytest.mark.parametrize(("kept", "percents"), [(0, [97, 100, 100]), (5, [95, 95, 95]), (50, [50, 50, 50])])
+def test_what_is_kept_stays_with_the_baseline_until_the_watch_ends(kept: int, percents: list[int]) -> None:
+    stages = (Stage(97, timedelta(0), 0), Stage(100, timedelta(0), 0))
+    release = replace(new(), spec=replace(SPEC, stages=stages, baseline_percent=kept)).begin(NOW)
+    watched = release.advance(NOW, "").promote(NOW, "").succeed(NOW)
+    assert [one.percent for one in (release, release.advance(NOW, ""), watched)] == percents
+    assert watched.promote(NOW, "").percent == 100
 
 
 def test_the_defaults_are_right() -> None:

@@ -94,22 +94,24 @@ async def test_list_pages_newest_first(world: World) -> None:
 
 async def test_each_bound_is_shown_with_its_interval(world: World) -> None:
     release = await progressing(world)
-    assert [check.beyond for check in (await world.gateway.releases.get(release.id)).findings] == [None] * 3
+    assert [check.beyond for check in (await world.gateway.releases.get(release.id)).findings] == [None] * 4
     for n in range(200):
         answer = await world.ask(key=f"user-{n}")
         await world.gateway.feedback.score(answer.id, 1.0 if answer.version.number == 1 else n % 2 / 2)
     await world.gateway.recorder.flush()
     async with world.http() as http:
         shown = (await http.get(f"/api/v1/releases/{release.id}")).json()["release"]
-    errors, latency, quality = shown["checks"]
-    assert [check["bound"] for check in (errors, latency, quality)] == [
+    errors, left, latency, quality = shown["checks"]
+    assert [check["bound"] for check in (errors, left, latency, quality)] == [
         "BOUND_ERROR_RATE",
+        "BOUND_LEFT",
         "BOUND_LATENCY",
         "BOUND_QUALITY",
     ]
     assert quality["state"] == "STATE_BROKEN"
     assert 0 < quality["beyond"]["low"] < quality["beyond"]["value"] == pytest.approx(0.7, abs=0.1)
-    assert errors["beyond"]["value"] == pytest.approx(-0.02)
+    assert errors["beyond"]["value"] == left["beyond"]["value"] == pytest.approx(-0.02)
     assert "quality 0." in quality["sentence"]
+    assert shown["spec"]["baseline_percent"] == 5
     await world.gateway.releases.roll_back(release.id, "")
     assert (await world.gateway.releases.get(release.id)).findings == ()

@@ -44,7 +44,16 @@ def test_without_a_key_each_request_is_by_itself() -> None:
     assert hits == pytest.approx(2_500, rel=0.1)
 
 
+def test_who_stays_with_the_baseline_does_so_at_all_stages() -> None:
+    last = at(50).advance(NOW, "on")
+    kept = set(KEYS) - on_candidate(last)
+    assert len(kept) == pytest.approx(0.05 * len(KEYS), rel=0.15)
+    for release in (at(1), at(50), at(97), last.promote(NOW, ""), last.promote(NOW, "").succeed(NOW)):
+        assert not kept & on_candidate(release)
+
+
 def test_all_or_nothing_at_the_ends() -> None:
-    assert on_candidate(at(99).advance(NOW, "on")) == set(KEYS)
+    whole = at(99)
+    whole = replace(whole, spec=replace(whole.spec, baseline_percent=0))
+    assert on_candidate(whole.advance(NOW, "on")) == set(KEYS)
     assert on_candidate(at(50).roll_back(NOW, "worse")) == set()
-    assert on_candidate(replace(at(50), stage=1)) == set(KEYS)

@@ -1,6 +1,7 @@
 """The numbers of experiments. Where a peer computes the same, its numbers stand here: `make bench` runs them live
 (tests/bench/statistics_of_peers.py)."""
 
+import itertools
 import math
 
 import numpy as np
@@ -14,6 +15,7 @@ from gateway_service.domain.statistics.conclusions import Standing, holm_levels,
 from gateway_service.domain.statistics.imbalance import sample_ratio
 from gateway_service.domain.statistics.moments import Mean, Moments, Products, adjusted, mean, paired
 from gateway_service.domain.statistics.quantiles import quantile
+from gateway_service.domain.statistics.strata import Cell, Strata, difference
 from ratchet_kit.statistics import Estimate
 
 GBSTATS_MIXTURE = 5000 / (-2 * math.log(0.05) + math.log(-2 * math.log(0.05) + 1))
@@ -304,3 +306,63 @@ def test_what_was_never_seen_is_padded_by_units_not_by_their_requests(size: floa
         Moments.of(np.ones(20), np.zeros(20)), Moments.of(np.ones(20), np.zeros(20)), Products(20, 20), bounded=True
     )
     assert gap.variance == pytest.approx(of_one.variance)
+
+
+def strata(arms: np.ndarray, x: np.ndarray, y: np.ndarray) -> Strata:
+    """Of counts and totals by stratum and user; `arms`: in which arm a user is in each stratum, 0 or 1."""
+    kept = {
+        Cell(stratum, str(arm)): (arms[stratum] == arm) & (x[stratum] > 0)
+        for stratum in range(len(x))
+        for arm in (0, 1)
+    }
+    cells = {cell: Moments.of(x[cell.stratum][mask], y[cell.stratum][mask]) for cell, mask in kept.items()}
+    shared = {}
+    for one, other in itertools.combinations(kept, 2):
+        both = kept[one] & kept[other]
+        a, b, c, d = (values[cell.stratum][both] for cell in (one, other) for values in (x, y))
+        shared[one, other] = Products(int(both.sum()), a @ c, a @ d, b @ c, b @ d)
+    return Strata(cells, shared)
+
+
+class TestStrata:
+    def test_as_a_risk_difference_of_several_tables(self) -> None:
+        # statsmodels 0.14 has the weights (StratifiedTable's Mantel-Haenszel); the difference by hand, Sato's (1989)
+        tables = [(60, 80, 130, 200), (30, 90, 20, 70), (200, 250, 35, 50)]
+        cells = {}
+        for number, (y, n, z, m) in enumerate(tables):
+            cells[Cell(number, "one")] = Moments.of(np.ones(n), np.arange(n) < y)
+            cells[Cell(number, "other")] = Moments.of(np.ones(m), np.arange(m) < z)
+        weights = [n * m / (n + m) for _, n, _, m in tables]
+        by_hand = sum(w * (y / n - z / m) for w, (y, n, z, m) in zip(weights, tables, strict=True)) / sum(weights)
+        found = difference(Strata(cells), "one", "other")
+        assert found is not None
+        assert found.value == pytest.approx(by_hand)
+        assert found.units == pytest.approx(sum(weights))
+
+    def test_what_one_arm_alone_has_adds_nothing(self) -> None:
+        both = {Cell(0, arm): Moments.of(np.ones(100), np.arange(100) < 50) for arm in ("one", "other")}
+        alone = {Cell(1, "one"): Moments.of(np.ones(900), np.zeros(900)), Cell(1, "other"): Moments.of([1.0], [1.0])}
+        assert difference(Strata(both | alone), "one", "other") == difference(Strata(both), "one", "other")
+        assert difference(Strata(alone), "one", "other") is None
+        assert difference(Strata(), "one", "other") is None
+
+    def test_a_user_in_several_strata_is_one_user(self) -> None:
+        """Users of widely different rates stay in their arm, or change it: the variance is what is seen."""
+        generator, users, gaps, stated = np.random.default_rng(3), 300, [], []
+        at = np.arange(users) / users
+        for shares in ((0.5, 0.5, 0.5), (0.1, 0.4, 0.9)):
+            for _ in range(400):
+                rates = generator.beta(1, 1, users)
+                place = generator.permutation(at)
+                arms = np.array([(place < share).astype(int) for share in shares])
+                x = generator.poisson(8, (3, users)).astype(float)
+                y = generator.binomial(x.astype(int), np.clip(rates + np.array([[0.0], [0.1], [-0.2]]), 0, 1)).astype(
+                    float
+                )
+                found = difference(strata(arms, x, y), "1", "0")
+                assert found is not None
+                gaps.append(found.value)
+                stated.append(found.variance)
+            assert np.mean(stated) == pytest.approx(np.var(gaps), rel=0.15)
+            gaps.clear()
+            stated.clear()

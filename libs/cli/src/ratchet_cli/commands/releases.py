@@ -39,6 +39,10 @@ def deploy(
         str, typer.Option(help="Where traffic does not show that the bounds hold: hold, or proceed.")
     ] = "hold",
     watch_minutes: Annotated[float, typer.Option(help="For how long the new champion is watched.")] = 60.0,
+    baseline_percent: Annotated[
+        int,
+        typer.Option(help="Share of traffic that stays with the champion of now until the watch ends; 0: none."),
+    ] = 5,
     gate: Annotated[str, typer.Option(help="Id of the passed gate; default: the latest of this candidate.")] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
@@ -61,6 +65,7 @@ def deploy(
         spec.unproven = UNPROVEN[unproven]
         spec.watch.SetInParent()  # 0 is not the default
         spec.watch.FromTimedelta(timedelta(minutes=watch_minutes))
+        spec.baseline_percent = baseline_percent
         release = client.releases.create(spec)
         if detach:
             print_json(release) if as_json else say(release.id)

@@ -242,4 +242,4 @@ def _rolled_back(candidate: VersionRef, release: release_pb2.Release) -> str:
     percents = [event.percent for event in release.events if event.percent]
     reason = release.events[-1].reason if release.events else "no reason is on record"
     percent = percents[-1] if percents else 0
-    return f"{candidate} is not released: release {release.id} was rolled back at {percent} %: {reason}."
+    return f"{candidate} is not released: release {release.id} was rolled back at {percent} %: {reason.rstrip('.')}."

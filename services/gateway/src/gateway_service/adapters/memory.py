@@ -10,6 +10,7 @@ from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
@@ -151,10 +152,13 @@ class MemoryCompletionLog:
     async def find_score(self, request: Request) -> float | None:
         return self.feedback.find(request)
 
-    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
-        of_release = [r for r in self.records.values() if r.release_id == release_id and r.stage >= from_stage]
-        own, other = ([r for r in of_release if r.arm is one] for one in (arm, Arm.CANDIDATE))
-        return memory_experiments.sample(own, other if arm is Arm.BASELINE else None)
+    async def release_sample(self, release_id: str, arm: Arm, stage: int) -> ArmSample:
+        wanted = release_id, arm, stage
+        of_arm = [one for one in self.records.values() if (one.release_id, one.arm, one.stage) == wanted]
+        return memory_experiments.sample(of_arm)
+
+    async def release_scores(self, release_id: str) -> Strata:
+        return memory_experiments.scores([one for one in self.records.values() if one.release_id == release_id])
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         found = memory_experiments.outside(self.records.values(), period)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import combinations
 
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
@@ -10,16 +11,10 @@ from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.under_way import UnderWay
 from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
-from gateway_service.domain.traffic.sample import (
-    MAX_SAMPLE_LATENCIES,
-    ArmSample,
-    Period,
-    UnitCount,
-    UnitLatency,
-    same_times,
-)
+from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
 from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -158,15 +153,9 @@ def products(records: Records, experiment_id: str, quantity: Quantity, first: st
     of_first = by_variant.pop(first, {})
     found = {}
     for variant, of_variant in by_variant.items():
-        both = [(of_variant[unit], of_first[unit]) for unit in of_variant.keys() & of_first.keys()]
-        if both:
-            found[variant] = Products(
-                len(both),
-                sum(float(len(one) * len(other)) for one, other in both),
-                sum(len(one) * sum(other) for one, other in both),
-                sum(sum(one) * len(other) for one, other in both),
-                sum(sum(one) * sum(other) for one, other in both),
-            )
+        products = _shared(of_variant, of_first)
+        if products.units:
+            found[variant] = products
     return found
 
 
@@ -186,25 +175,46 @@ def recent(records: Records, model: str, quantity: Quantity, unit: Unit, period:
     return Moments()
 
 
-def sample(records: Sequence[CompletionRecord], beside: Records | None = None) -> ArmSample:
-    """The traffic of one version; `beside`: of the candidate at whose times a baseline is looked at."""
-    failures = _by_unit(records, Quantity(Measure.ERROR_RATE), lambda record: record.unit or record.id)
-    scores = _by_unit(records, Quantity(Measure.QUALITY), lambda record: record.unit or record.id)
-    latest = _latest(records)
-    if beside is None:
-        latest = latest[:MAX_SAMPLE_LATENCIES]
-    elif latest:
-        candidates = [one.id for one in _latest(beside) if one.id < latest[0].id]
-        times = same_times(candidates[:MAX_SAMPLE_LATENCIES], latest[0].id)
-        part = MAX_SAMPLE_LATENCIES // len(times)
-        looks = ([one for one in latest if one.id <= time][:part] for time in times)
-        latest = list({one.id: one for look in looks for one in look}.values())
-    latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest]
-    return ArmSample(_moments(failures), _moments(scores), tuple(latencies), sum(record.left for record in records))
+def sample(records: Sequence[CompletionRecord]) -> ArmSample:
+    """The traffic of one version."""
+    failures, scores = (
+        _moments(_by_unit(records, Quantity(measure), _unit)) for measure in (Measure.ERROR_RATE, Measure.QUALITY)
+    )
+    left: dict[str, list[float]] = {}
+    for record in records:
+        left.setdefault(_unit(record), []).append(float(record.left))
+    answers = sorted((one for one in records if not one.error and not one.left), key=lambda one: one.id, reverse=True)
+    latencies = [UnitLatency(_unit(one), one.latency.total_seconds()) for one in answers[:MAX_SAMPLE_LATENCIES]]
+    return ArmSample(failures, scores, tuple(latencies), _moments(left))
 
 
-def _latest(records: Records) -> list[CompletionRecord]:
-    return sorted((one for one in records if not one.error), key=lambda one: one.id, reverse=True)
+def scores(records: Records) -> Strata:
+    """Of a release's records, by stage and arm."""
+    of_cell: dict[Cell, list[CompletionRecord]] = {}
+    for record in records:
+        if record.score is not None and record.arm in (Arm.BASELINE, Arm.CANDIDATE):
+            of_cell.setdefault(Cell(record.stage, record.arm), []).append(record)
+    cells = {cell: _by_unit(of_cell[cell], Quantity(Measure.QUALITY), _unit) for cell in of_cell}
+    shared = {(one, other): _shared(cells[one], cells[other]) for one, other in combinations(sorted(cells), 2)}
+    return Strata(
+        {cell: _moments(values) for cell, values in cells.items()},
+        {pair: products for pair, products in shared.items() if products.units},
+    )
+
+
+def _shared(one: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]) -> Products:
+    both = [(one[unit], other[unit]) for unit in one.keys() & other.keys()]
+    return Products(
+        len(both),
+        sum(float(len(a) * len(b)) for a, b in both),
+        sum(len(a) * sum(b) for a, b in both),
+        sum(sum(a) * len(b) for a, b in both),
+        sum(sum(a) * sum(b) for a, b in both),
+    )
+
+
+def _unit(record: CompletionRecord) -> str:
+    return record.unit or record.id
 
 
 def outside(records: Records, period: Period) -> list[CompletionRecord]:

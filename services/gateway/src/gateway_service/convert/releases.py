@@ -1,8 +1,9 @@
 """Releases, with what is known of them now."""
 
 from datetime import timedelta
+from typing import Any
 
-from gateway_service.domain.releases.decision import Bound, Finding
+from gateway_service.domain.releases.findings import Bound, Finding
 from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State, Unproven
 from gateway_service.domain.releases.releases import ReleaseView
 from gateway_service.domain.traffic.sample import ArmSample
@@ -35,11 +36,13 @@ def release_spec_from_proto(message: release_pb2.ReleaseSpec) -> ReleaseSpec:
         )
         for stage in message.stages
     )
-    watch = {"watch": duration_from_proto(message.watch)} if message.HasField("watch") else {}
+    given: dict[str, Any] = {"watch": duration_from_proto(message.watch)} if message.HasField("watch") else {}
+    if message.HasField("baseline_percent"):  # 0 is not the default
+        given["baseline_percent"] = message.baseline_percent
     bounds = Bounds(**{field.name: value for field, value in message.bounds.ListFields()})
     candidate = VersionRef(message.candidate.model, message.candidate.number)
     unproven = _UNPROVEN[message.unproven]
-    return ReleaseSpec(candidate, message.gate_id, stages or DEFAULT_STAGES, bounds, unproven, **watch)
+    return ReleaseSpec(candidate, message.gate_id, stages or DEFAULT_STAGES, bounds, unproven, **given)
 
 
 def release_to_proto(view: ReleaseView) -> release_pb2.Release:
@@ -101,9 +104,11 @@ def _release_spec_to_proto(spec: ReleaseSpec) -> release_pb2.ReleaseSpec:
             max_error_rate_increase=spec.bounds.max_error_rate_increase,
             max_latency_ratio=spec.bounds.max_latency_ratio,
             max_quality_drop=spec.bounds.max_quality_drop,
+            max_left_increase=spec.bounds.max_left_increase,
         ),
         unproven=_UNPROVEN_TO_PROTO[spec.unproven],
         watch=duration_to_proto(spec.watch),
+        baseline_percent=spec.baseline_percent,
     )
 
 

@@ -34,7 +34,7 @@ class ReleaseStage(_message.Message):
     MIN_SCORED_FIELD_NUMBER: _builtins.int
     MAX_DURATION_FIELD_NUMBER: _builtins.int
     percent: _builtins.int
-    """Share of traffic for the candidate, in percent."""
+    """Share of traffic for the candidate, in percent. What baseline_percent keeps for the baseline is not given."""
     min_samples: _builtins.int
     """... until the candidate answered this many requests in it ..."""
     min_scored: _builtins.int
@@ -71,33 +71,41 @@ class ReleaseBounds(_message.Message):
     MAX_ERROR_RATE_INCREASE_FIELD_NUMBER: _builtins.int
     MAX_LATENCY_RATIO_FIELD_NUMBER: _builtins.int
     MAX_QUALITY_DROP_FIELD_NUMBER: _builtins.int
+    MAX_LEFT_INCREASE_FIELD_NUMBER: _builtins.int
     max_error_rate_increase: _builtins.float
     """Candidate's error rate minus the baseline's, at most. Absent means 0.02."""
     max_latency_ratio: _builtins.float
     """Candidate's p95 latency over the baseline's, at most. Absent means 1.5."""
     max_quality_drop: _builtins.float
     """Baseline's mean quality score minus the candidate's, at most. Absent means 0.05."""
+    max_left_increase: _builtins.float
+    """Share of the candidate's callers who leave before their answer is complete minus the baseline's, at most. Absent means 0.02."""
     def __init__(
         self,
         *,
         max_error_rate_increase: _builtins.float | None = ...,
         max_latency_ratio: _builtins.float | None = ...,
         max_quality_drop: _builtins.float | None = ...,
+        max_left_increase: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_error_rate_increase", b"_max_error_rate_increase", "_max_latency_ratio", b"_max_latency_ratio", "_max_quality_drop", b"_max_quality_drop", "max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_error_rate_increase", b"_max_error_rate_increase", "_max_latency_ratio", b"_max_latency_ratio", "_max_left_increase", b"_max_left_increase", "_max_quality_drop", b"_max_quality_drop", "max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_left_increase", b"max_left_increase", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_error_rate_increase", b"_max_error_rate_increase", "_max_latency_ratio", b"_max_latency_ratio", "_max_quality_drop", b"_max_quality_drop", "max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_error_rate_increase", b"_max_error_rate_increase", "_max_latency_ratio", b"_max_latency_ratio", "_max_left_increase", b"_max_left_increase", "_max_quality_drop", b"_max_quality_drop", "max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_left_increase", b"max_left_increase", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_error_rate_increase: _TypeAlias = _typing.Literal["max_error_rate_increase"]  # noqa: Y015
     _WhichOneofArgType__max_error_rate_increase: _TypeAlias = _typing.Literal["_max_error_rate_increase", b"_max_error_rate_increase"]  # noqa: Y015
     _WhichOneofReturnType__max_latency_ratio: _TypeAlias = _typing.Literal["max_latency_ratio"]  # noqa: Y015
     _WhichOneofArgType__max_latency_ratio: _TypeAlias = _typing.Literal["_max_latency_ratio", b"_max_latency_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__max_left_increase: _TypeAlias = _typing.Literal["max_left_increase"]  # noqa: Y015
+    _WhichOneofArgType__max_left_increase: _TypeAlias = _typing.Literal["_max_left_increase", b"_max_left_increase"]  # noqa: Y015
     _WhichOneofReturnType__max_quality_drop: _TypeAlias = _typing.Literal["max_quality_drop"]  # noqa: Y015
     _WhichOneofArgType__max_quality_drop: _TypeAlias = _typing.Literal["_max_quality_drop", b"_max_quality_drop"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_error_rate_increase) -> _WhichOneofReturnType__max_error_rate_increase | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_latency_ratio) -> _WhichOneofReturnType__max_latency_ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_left_increase) -> _WhichOneofReturnType__max_left_increase | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_quality_drop) -> _WhichOneofReturnType__max_quality_drop | None: ...
 
@@ -136,8 +144,14 @@ class ReleaseSpec(_message.Message):
     BOUNDS_FIELD_NUMBER: _builtins.int
     UNPROVEN_FIELD_NUMBER: _builtins.int
     WATCH_FIELD_NUMBER: _builtins.int
+    BASELINE_PERCENT_FIELD_NUMBER: _builtins.int
     gate_id: _builtins.str
     unproven: Global___ReleaseSpec.Unproven.ValueType
+    baseline_percent: _builtins.int
+    """Share of traffic that stays with the baseline until the watch ends, in percent, so that both versions are compared at
+    the same time: 0 to 50. Absent means 5. With 0 the candidate is compared, at 100 %, with the baseline of the 5 minutes
+    before, for 5 minutes.
+    """
     @_builtins.property
     def candidate(self) -> _model_pb2.VersionRef: ...
     @_builtins.property
@@ -161,12 +175,15 @@ class ReleaseSpec(_message.Message):
         bounds: Global___ReleaseBounds | None = ...,
         unproven: Global___ReleaseSpec.Unproven.ValueType = ...,
         watch: _duration_pb2.Duration | None = ...,
+        baseline_percent: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_baseline_percent", b"_baseline_percent", "baseline_percent", b"baseline_percent", "bounds", b"bounds", "candidate", b"candidate", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "stages", b"stages", "unproven", b"unproven", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_baseline_percent", b"_baseline_percent", "baseline_percent", b"baseline_percent", "bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "stages", b"stages", "unproven", b"unproven", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__baseline_percent: _TypeAlias = _typing.Literal["baseline_percent"]  # noqa: Y015
+    _WhichOneofArgType__baseline_percent: _TypeAlias = _typing.Literal["_baseline_percent", b"_baseline_percent"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__baseline_percent) -> _WhichOneofReturnType__baseline_percent | None: ...
 
 Global___ReleaseSpec: _TypeAlias = ReleaseSpec  # noqa: Y015
 
@@ -188,7 +205,7 @@ class ArmStats(_message.Message):
     """Answers that have a quality score, and their mean."""
     mean_score: _builtins.float
     left: _builtins.int
-    """Requests whose callers left before the end. They are no errors of the version."""
+    """Requests whose callers left before the end. They are no errors of the version, and have a bound of their own."""
     units: _builtins.int
     """Users, and requests that name none: what the intervals rest on."""
     @_builtins.property
@@ -262,18 +279,26 @@ class BoundCheck(_message.Message):
         BOUND_ERROR_RATE: BoundCheck._Bound.ValueType  # 1
         """In error rate."""
         BOUND_LATENCY: BoundCheck._Bound.ValueType  # 2
-        """In the share of answers that are slower than the baseline's p95 times the ratio allows: 5 % of them may be."""
+        """In the share of answers that take longer than the baseline's p95 times the ratio: 5 % may, or as many as the
+        baseline has that take longer than its p95 was.
+        """
         BOUND_QUALITY: BoundCheck._Bound.ValueType  # 3
-        """In mean score."""
+        """In mean score, compared within each stage."""
+        BOUND_LEFT: BoundCheck._Bound.ValueType  # 4
+        """In the share of callers who leave before their answer is complete."""
 
     class Bound(_Bound, metaclass=_BoundEnumTypeWrapper): ...
     BOUND_UNSPECIFIED: BoundCheck.Bound.ValueType  # 0
     BOUND_ERROR_RATE: BoundCheck.Bound.ValueType  # 1
     """In error rate."""
     BOUND_LATENCY: BoundCheck.Bound.ValueType  # 2
-    """In the share of answers that are slower than the baseline's p95 times the ratio allows: 5 % of them may be."""
+    """In the share of answers that take longer than the baseline's p95 times the ratio: 5 % may, or as many as the
+    baseline has that take longer than its p95 was.
+    """
     BOUND_QUALITY: BoundCheck.Bound.ValueType  # 3
-    """In mean score."""
+    """In mean score, compared within each stage."""
+    BOUND_LEFT: BoundCheck.Bound.ValueType  # 4
+    """In the share of callers who leave before their answer is complete."""
 
     class _State:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -392,7 +417,7 @@ class Release(_message.Message):
     id: _builtins.str
     state: Global___Release.State.ValueType
     stage: _builtins.int
-    """Index of the present stage, from 0, and its share of traffic. While it is watched, and later: the number of stages."""
+    """Index of the present stage, from 0, and the candidate's share of traffic. From the promotion on: the number of stages."""
     percent: _builtins.int
     actor: _builtins.str
     """The id of the API key that created it."""

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select, union_all
+from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway_service.adapters.sql import by_unit
 from gateway_service.adapters.sql.tables import completions, release_sums
-from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
-from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, UnitLatency, same_times
+from gateway_service.domain.traffic.sample import ArmSample
 from ratchet_kit.sql import Database
 
 COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares")
@@ -59,49 +60,52 @@ async def rescore(connection: AsyncConnection, before: CompletionRecord, score: 
         await _grow(connection, {_key(before): growth})
 
 
-async def sample(database: Database, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
+async def sample(database: Database, release_id: str, arm: Arm, stage: int) -> ArmSample:
     s, c = release_sums.c, completions.c
-    of_unit = (
-        select(s.unit, *(cast(func.sum(s[name]), Float).label(name) for name in COUNTS))
-        .where(s.release_id == release_id, s.arm == arm, s.stage >= from_stage)
-        .group_by(s.unit)
-        .subquery()
-        .c
-    )
-    named = of_unit.unit != ""
-    row = await database.first(
-        select(
-            *_sums("failures", named, of_unit.requests, of_unit.errors, of_unit.errors),
-            *_sums("scores", named, of_unit.scored, of_unit.score, of_unit.score_squares),
-            _total(of_unit.has_left).label("has_left"),
-        )
-    )
+    query = select(
+        *_sums("failures", s.unit, s.requests, s.errors, s.errors),
+        *_sums("leaving", s.unit, s.requests + s.has_left, s.has_left, s.has_left),
+        *_sums("scores", s.unit, s.scored, s.score, s.score_squares),
+    ).where(s.release_id == release_id, s.arm == arm, s.stage == stage)
+    row = await database.first(query)
     assert row is not None, "a sum has a row"
-    if arm is Arm.BASELINE:
-        latencies = await _at_same_times(database, release_id, from_stage)
-    else:
-        latencies = await by_unit.latest(database, and_(_of(release_id, arm), c.stage >= from_stage), c.id)
-    return ArmSample(_moments(row, "failures"), _moments(row, "scores"), latencies, int(row.has_left))
+    latest = by_unit.latest(and_(c.release_id == release_id, c.arm == arm), c.id).add_columns(c.stage)
+    latencies = tuple(by_unit.latency(row) for row in await database.rows(latest) if row.stage == stage)
+    return ArmSample(_moments(row, "failures"), _moments(row, "scores"), latencies, _moments(row, "leaving"))
 
 
-async def _at_same_times(database: Database, release_id: str, from_stage: int) -> tuple[UnitLatency, ...]:
-    """Ids and stages grow with time, so no look goes further back than its limit."""
-    c, answered = completions.c, completions.c.error == ""
-    own, other = and_(_of(release_id, Arm.BASELINE), answered), and_(_of(release_id, Arm.CANDIDATE), answered)
-    last = await database.first(select(c.id, c.stage).where(own).order_by(c.id.desc()).limit(1))
-    if last is None or last.stage < from_stage:
-        return ()
-    before = select(c.id).where(other, c.stage >= from_stage, c.id < last.id).order_by(c.id.desc())
-    times = same_times([row.id for row in await database.rows(before.limit(MAX_SAMPLE_LATENCIES))], last.id)
-    part = MAX_SAMPLE_LATENCIES // len(times)
-    wanted = select(c.id, c.stage, c.unit, c.latency_s).where(own).order_by(c.id.desc()).limit(part)
-    looks = union_all(*(select(wanted.where(c.id <= time).subquery()) for time in times))
-    found = {row.id: row for row in await database.rows(looks) if row.stage >= from_stage}
-    return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in found.values())
+async def scores(database: Database, release_id: str) -> Strata:
+    s = release_sums.c
+    scored = and_(s.release_id == release_id, s.scored > 0)
+    sums = _sums("scores", s.unit, s.scored, s.score, s.score_squares)
+    of_cell = select(s.arm, s.stage, *sums).where(scored).group_by(s.arm, s.stage)
+    cells = {Cell(row.stage, row.arm): _moments(row, "scores") for row in await database.rows(of_cell)}
 
-
-def _of(release_id: str, arm: Arm) -> ColumnElement[bool]:
-    return and_(completions.c.release_id == release_id, completions.c.arm == arm)
+    columns = (s.arm, s.stage, s.unit, cast(s.scored, Float).label("x"), s.score.label("y"))
+    one, other = (select(*columns).where(scored, s.unit != "").subquery().c for _ in range(2))
+    later = or_(one.stage < other.stage, and_(one.stage == other.stage, one.arm < other.arm))
+    pairs = (
+        select(
+            one.arm,
+            one.stage,
+            other.arm.label("other_arm"),
+            other.stage.label("other_stage"),
+            func.count().label("units"),
+            _total(one.x * other.x).label("xx"),
+            _total(one.x * other.y).label("xy"),
+            _total(one.y * other.x).label("yx"),
+            _total(one.y * other.y).label("yy"),
+        )
+        .where(one.unit == other.unit, later)
+        .group_by(one.arm, one.stage, other.arm, other.stage)
+    )
+    shared = {
+        (Cell(row.stage, row.arm), Cell(row.other_stage, row.other_arm)): Products(
+            row.units, row.xx, row.xy, row.yx, row.yy
+        )
+        for row in await database.rows(pairs)
+    }
+    return Strata(cells, shared)
 
 
 def _key(record: CompletionRecord) -> tuple[str, str, int, str]:
@@ -131,24 +135,25 @@ async def _grow(connection: AsyncConnection, growths: dict[tuple[str, str, int, 
 
 def _sums(
     name: str,
-    named: ColumnElement[bool],
-    x: ColumnElement[float],
-    y: ColumnElement[float],
-    squares: ColumnElement[float],
+    unit: ColumnElement[str],
+    x: ColumnElement[Any],
+    y: ColumnElement[Any],
+    squares: ColumnElement[Any],
 ) -> Sequence[ColumnElement[Any]]:
     """As Moments has them, of a row per user and one of single requests, whose squares of y are kept beside it."""
+    named, x, y = unit != "", cast(x, Float), cast(y, Float)
     values = {
         "units": case((named, case((x > 0, 1.0), else_=0.0)), else_=x),
         "x": x,
         "y": y,
         "xx": case((named, x * x), else_=x),
-        "yy": case((named, y * y), else_=squares),
+        "yy": case((named, y * y), else_=cast(squares, Float)),
         "xy": case((named, x * y), else_=y),
     }
     return [_total(value).label(f"{name}_{moment}") for moment, value in values.items()]
 
 
-def _total(value: ColumnElement[float]) -> ColumnElement[float]:
+def _total(value: ColumnElement[Any]) -> ColumnElement[float]:
     return cast(func.coalesce(func.sum(value), 0.0), Float)
 
 

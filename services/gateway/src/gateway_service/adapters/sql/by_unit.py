@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, Subquery, and_, case, cast, func, select, true
+from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from gateway_service.adapters.sql.tables import completions, experiments
@@ -145,25 +145,29 @@ async def recent(database: Database, model: str, quantity: Quantity, unit: Unit,
 async def version(database: Database, ref: VersionRef, period: Period) -> ArmSample:
     of_version = and_(_c.model == ref.model, _c.version == ref.number, _of_no_experiment(period))
 
-    async def sums(measure: Measure) -> Moments:
-        value, has_one = _VALUES[measure]
+    async def sums(value: ColumnElement[Any], has_one: ColumnElement[bool]) -> Moments:
         unit = case((_c.unit == "", _c.id), else_=_c.unit)
         of_unit = select(*_totals(value)).where(of_version, has_one).group_by(unit).subquery()
         row = await database.first(select(*_sums(of_unit.c)))
         assert row is not None, "a sum has a row"
         return _moments(row, Before())
 
-    left = await database.first(select(func.count().label("number")).where(of_version, _c.has_left))
-    assert left is not None, "a count has a row"
-    latencies = await latest(database, of_version, _c.start_time)
-    return ArmSample(await sums(Measure.ERROR_RATE), await sums(Measure.QUALITY), latencies, left.number)
+    return ArmSample(
+        await sums(*_VALUES[Measure.ERROR_RATE]),
+        await sums(*_VALUES[Measure.QUALITY]),
+        tuple(latency(row) for row in await database.rows(latest(of_version, _c.start_time))),
+        await sums(case((_c.has_left, 1.0), else_=0.0), true()),
+    )
 
 
-async def latest(database: Database, where: ColumnElement[bool], order: ColumnElement[Any]) -> tuple[UnitLatency, ...]:
-    """Of a version's answers; who left counts as long as they waited."""
-    query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
-    rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
-    return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
+def latest(where: ColumnElement[bool], order: ColumnElement[Any]) -> Select[Any]:
+    """The latest answers of a version; who left has none."""
+    answers = select(_c.id, _c.unit, _c.latency_s).where(where, _answered)
+    return answers.order_by(order.desc()).limit(MAX_SAMPLE_LATENCIES)
+
+
+def latency(row: Row[Any]) -> UnitLatency:
+    return UnitLatency(row.unit or row.id, row.latency_s)
 
 
 def _value(quantity: Quantity) -> tuple[ColumnElement[Any], ColumnElement[bool]]:

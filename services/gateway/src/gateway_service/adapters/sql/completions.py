@@ -11,6 +11,7 @@ from gateway_service.adapters.sql import exchanges as kept
 from gateway_service.adapters.sql import metrics as measured
 from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
 from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.ports import NO_SCORE
@@ -90,8 +91,11 @@ class SqlCompletionLog:
         row = await self._database.made_by(request, select(feedback), "feedback")
         return None if row is None else row.score
 
-    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
-        return await by_release.sample(self._database, release_id, arm, from_stage)
+    async def release_sample(self, release_id: str, arm: Arm, stage: int) -> ArmSample:
+        return await by_release.sample(self._database, release_id, arm, stage)
+
+    async def release_scores(self, release_id: str) -> Strata:
+        return await by_release.scores(self._database, release_id)
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         return await by_unit.version(self._database, ref, period)

@@ -22,7 +22,12 @@ const ACTIONS = {
     ["STATE_PREPARING", "STATE_PROGRESSING", "STATE_PAUSED", "STATE_PROMOTING", "STATE_WATCHING"],
   ],
 };
-const BOUNDS = { BOUND_ERROR_RATE: "error rate", BOUND_LATENCY: "slow answers", BOUND_QUALITY: "loss of quality" };
+const BOUNDS = {
+  BOUND_ERROR_RATE: "error rate",
+  BOUND_LEFT: "callers who left",
+  BOUND_LATENCY: "slow answers",
+  BOUND_QUALITY: "loss of quality",
+};
 
 export async function release({ host, parts: [id], signal }) {
   const about = el("div"),
@@ -58,6 +63,7 @@ export async function release({ host, parts: [id], signal }) {
         ["candidate", versionLink(now.spec.candidate)],
         ["baseline", versionLink(now.baseline)],
         ["traffic", `${now.percent} % to the candidate`],
+        ["kept with the baseline until the watch ends", `${now.spec.baseline_percent ?? 0} %`],
         ["gate", now.spec.gate_id],
         ["model", modelLink(now.spec.candidate.model)],
         ["started by key", now.actor],

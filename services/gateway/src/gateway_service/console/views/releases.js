@@ -88,6 +88,10 @@ async function startForm(signal, model) {
         ]),
       ),
       field(
+        "Percent that stays with the champion of now until the watch ends",
+        numeric("kept", "5", { required: true, "data-of": "spec.baseline_percent" }),
+      ),
+      field(
         "Minutes it is watched after promotion",
         numeric("watch", "60", { step: "any", required: true, "data-of": "spec.watch" }),
       ),
@@ -109,6 +113,7 @@ async function startForm(signal, model) {
           .map((text) => stage(Number(text))),
         unproven: data.get("unproven"),
         watch: `${60 * Number(data.get("watch"))}s`,
+        baseline_percent: Number(data.get("kept")),
       };
       const { release: made } = await post("releases", { request_id, spec });
       location.hash = `#/${to("releases", made.id)}`;

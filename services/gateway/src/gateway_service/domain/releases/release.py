@@ -57,6 +57,7 @@ class Stage:
 
 MAX_STAGE_DURATION = timedelta(days=365)
 """Beyond it is a mistake, and soon more than protobuf's JSON can show."""
+MAX_BASELINE_PERCENT = 50
 DEFAULT_STAGES = tuple(Stage(percent, timedelta(minutes=5), 50) for percent in (1, 5, 25, 50, 100))
 
 
@@ -70,6 +71,8 @@ class Bounds:
     """The candidate's p95 latency divided by the baseline's."""
     max_quality_drop: float = 0.05
     """The baseline's mean score minus the candidate's; both are in [0, 1]."""
+    max_left_increase: float = 0.02
+    """The share of the candidate's callers who leave before their answer is complete minus the baseline's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class ReleaseSpec:
     unproven: Unproven = Unproven.HOLD
     watch: timedelta = timedelta(hours=1)
     """For so long after its promotion the candidate is compared with the champion before, which it falls back to."""
+    baseline_percent: int = 5
+    """Of the traffic: what stays with the baseline until the watch ends, so that both are compared at the same time."""
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
@@ -105,10 +110,17 @@ class ReleaseSpec:
             previous = max(previous, stage.percent)
         spec.unless(self.stages and self.stages[-1].percent == 100, "stages", "must end at 100 percent")
         spec.bounds("watch", self.watch, at_least=timedelta(0), at_most=MAX_STAGE_DURATION)
+        spec.bounds("baseline_percent", self.baseline_percent, at_least=0, at_most=MAX_BASELINE_PERCENT)
+        spec.unless(
+            self.baseline_percent or self.unproven is Unproven.PROCEED or len(self.stages) > 1,
+            "baseline_percent",
+            "must be above 0, where the only stage is of 100 percent and unproven is hold: nothing could be compared",
+        )
         bounds = spec.under("bounds")
         bounds.bounds("max_error_rate_increase", self.bounds.max_error_rate_increase, at_least=0.0, at_most=1.0)
         bounds.bounds("max_latency_ratio", self.bounds.max_latency_ratio, at_least=1.0)
         bounds.bounds("max_quality_drop", self.bounds.max_quality_drop, at_least=0.0, at_most=1.0)
+        bounds.bounds("max_left_increase", self.bounds.max_left_increase, at_least=0.0, at_most=1.0)
         faults.raise_if_any()
 
 
@@ -145,7 +157,7 @@ class Release:
     create_time: datetime
     state: State = State.PREPARING
     stage: int = 0
-    """Of `spec.stages`; after them comes the watch."""
+    """Of `spec.stages`; from the promotion on their number: the watch is one more."""
     stage_start_time: datetime | None = None
     """When the present stage, the watch or the falling back began. The time of a pause is no time of the stage."""
     pause_time: datetime | None = None
@@ -168,8 +180,10 @@ class Release:
         """The candidate's share of the model's traffic."""
         match self.state:
             case State.PROGRESSING:
-                return self.spec.stages[self.stage].percent
-            case State.PROMOTING | State.WATCHING | State.SUCCEEDED:
+                return min(self.spec.stages[self.stage].percent, 100 - self.spec.baseline_percent)
+            case State.PROMOTING | State.WATCHING:
+                return 100 - self.spec.baseline_percent
+            case State.SUCCEEDED:
                 return 100
             case _:
                 return 0
@@ -222,21 +236,22 @@ class Release:
         return going._noted(now, reason, actor)
 
     def promote(self, now: datetime, reason: str, actor: str = "") -> "Release":
-        """All traffic to the candidate, which is to be the champion; what is watched already is watched no longer.
+        """The last share to the candidate, which is to be the champion; what is watched already is watched no longer.
         People may do so at any stage, the gateway after the last one."""
         if self.state is State.WATCHING:
             return self._ended(State.SUCCEEDED, now, reason, actor)
         if self.state in (State.PROMOTING, State.SUCCEEDED):
             return self
         self._require("be promoted", State.PROGRESSING, State.PAUSED)
-        return replace(self, state=State.PROMOTING, pause_time=None)._noted(now, reason, actor)
+        promoting = replace(self, state=State.PROMOTING, stage=len(self.spec.stages), pause_time=None)
+        return promoting._noted(now, reason, actor)
 
     def succeed(self, now: datetime) -> "Release":
         """Its candidate is the champion: it is watched, where the spec says so."""
         self._require("succeed", State.PROMOTING)
         if not self.spec.watch:
             return replace(self, state=State.SUCCEEDED, end_time=now)
-        return replace(self, state=State.WATCHING, stage=len(self.spec.stages), stage_start_time=now)
+        return replace(self, state=State.WATCHING, stage_start_time=now)
 
     def roll_back(self, now: datetime, reason: str, actor: str = "") -> "Release":
         """All traffic back to the baseline; `actor`: who asked for it. Idempotent: the first roll-back stands."""

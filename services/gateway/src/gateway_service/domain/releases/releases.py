@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.releases.decision import Finding, decide, look
+from gateway_service.domain.releases.decision import decide
 from gateway_service.domain.releases.evidence import Traffic, TrafficReader
+from gateway_service.domain.releases.findings import Finding, look
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, ReleaseSpec, State
 from gateway_service.domain.traffic.ports import CompletionLog
@@ -156,7 +157,7 @@ class Releases:
             raise
         except Exception:
             log.exception("release.not_judged", release_id=release.id)
-            reason = "it cannot be judged: an internal error of the gateway; its log has the trace"
+            reason = "Cannot be judged: an internal error of the gateway; its log has the trace."
             return ReleaseView(release, NO_TRAFFIC, NO_TRAFFIC, reason if release.active else "")
 
     async def _judged(self, release: Release) -> ReleaseView:
@@ -168,14 +169,14 @@ class Releases:
     def _waits_for(self, release: Release, traffic: Traffic) -> str:
         match release.state:
             case State.PREPARING:
-                return "the candidate's engine is being loaded"
+                return f"{release.candidate} is being loaded."
             case State.PROGRESSING | State.WATCHING:
                 return decide(release, traffic, self._clock.now()).reason
             case State.PAUSED:
-                return "somebody has to resume it"
+                return "Paused: all traffic is with the baseline until somebody resumes it."
             case State.PROMOTING:
-                return f"the registry has to make {release.candidate} the champion"
+                return f"{release.candidate} is about to become the champion: waits for the registry."
             case State.FALLING_BACK:
-                return f"the registry has to have {release.baseline} as the champion again"
+                return f"{release.baseline} is about to be the champion again: waits for the registry."
             case _:
                 return ""

@@ -149,6 +149,14 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     return Mean(gap, max(variance, _least(of_both if is_same else gap, shared.units)), shared.units)
 
 
+def covariance(one: Moments, other: Moments, shared: Products) -> float:
+    """Of the means of two samples that share units, by the delta method. Values are in [0, 1]: of each its `bounded`
+    ratio, so that it fits that variance; the two added units are of one sample alone."""
+    one, other = _padded(one), _padded(other)
+    p, q = one.y / one.x, other.y / other.x
+    return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
+
+
 def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[Mean]:
     """The means with what units did before the experiment taken out of them (CUPED).
 

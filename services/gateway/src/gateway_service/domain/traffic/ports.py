@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments, Products
+from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
@@ -65,9 +66,13 @@ class CompletionLog(Protocol):
         other feedback."""
         ...
 
-    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
-        """An arm of a release in the stages from that one on: by sums that are kept as records and scores come, so
-        that its cost does not grow with the requests."""
+    async def release_sample(self, release_id: str, arm: Arm, stage: int) -> ArmSample:
+        """An arm of a release in a stage: by sums that are kept as records and scores come, so that its cost does not
+        grow with the requests."""
+        ...
+
+    async def release_scores(self, release_id: str) -> Strata:
+        """The scores of a release in each stage and arm, by the same sums."""
         ...
 
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:

@@ -1,7 +1,6 @@
 """The traffic of a version, summed up; a release is judged by it."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -10,8 +9,6 @@ from gateway_service.domain.statistics.moments import Moments
 
 LATENCY_QUANTILE = 0.95
 MAX_SAMPLE_LATENCIES = 1_000
-TIMES = 25
-"""At which a baseline is looked at: each is a look into the database."""
 NO_MOMENTS = Moments()
 
 
@@ -47,10 +44,9 @@ class ArmSample:
     scores: Moments = NO_MOMENTS
     """Of each unit's scored answers, the sum of the scores, which are in [0, 1]."""
     latencies: tuple[UnitLatency, ...] = ()
-    """Of the latest MAX_SAMPLE_LATENCIES answers; of a release's baseline, of as many at the times of the candidate's
-    latest. A caller who left would have waited for so long at least."""
-    left: int = 0
-    """Requests whose callers left before the end: they are no failures, and not in `failures`."""
+    """Of the latest MAX_SAMPLE_LATENCIES answers."""
+    leaving: Moments = NO_MOMENTS
+    """Of each unit's requests, of how many the caller left before the end. These are not in `failures`."""
 
     @property
     def answered(self) -> int:
@@ -59,15 +55,15 @@ class ArmSample:
 
     @property
     def requests(self) -> int:
-        return self.answered + self.left
+        return int(self.leaving.x)
+
+    @property
+    def left(self) -> int:
+        return int(self.leaving.y)
 
     @property
     def errors(self) -> int:
         return int(self.failures.y)
-
-    @property
-    def error_rate(self) -> float:
-        return self.failures.y / self.failures.x if self.failures.x else 0.0
 
     @property
     def scored(self) -> int:
@@ -85,13 +81,6 @@ class ArmSample:
 
 
 NO_TRAFFIC = ArmSample()
-
-
-def same_times(candidates: Sequence[str], last: str) -> Sequence[str]:
-    """At which ids, which grow with time, a baseline is looked at, so that an hour in which all were slow is in both
-    arms: the `last` of its own, and evenly spaced ones of the candidate's. Of each its part of MAX_SAMPLE_LATENCIES
-    counts: the baseline's next before it."""
-    return [last, *candidates[:: max(math.ceil(len(candidates) / (TIMES - 1)), 1)]]
 
 
 def quantile(ascending: tuple[float, ...], q: float) -> float:

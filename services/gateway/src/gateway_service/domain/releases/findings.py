@@ -1,0 +1,223 @@
+"""The bounds of a release against its traffic.
+
+Each bound is looked at through one interval of how far the candidate is beyond it, over units (sticky users), that
+holds at all looks at once (a confidence sequence), since the controller looks again and again. Wholly beyond: it is
+broken. Wholly within: it is shown to hold. Neither: more traffic is needed.
+
+Only traffic of the same time is compared: the arms of a stage with each other, since their shares are the same all
+through it. What changes from one stage to the next changes in both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from gateway_service.domain.releases.evidence import Traffic
+from gateway_service.domain.releases.release import Release
+from gateway_service.domain.statistics import sequences
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
+from gateway_service.domain.statistics.strata import Cell, Strata, difference
+from gateway_service.domain.traffic.record import Arm
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, UnitLatency
+from ratchet_kit.statistics import Estimate
+
+ALPHA = 0.05
+"""Chance, over all bounds, stages and looks, that a candidate within its bounds is rolled back."""
+LENIENCE = 0.2
+"""1 minus the confidence with which a bound is shown to hold: a candidate at its bound goes on in one of ten."""
+TUNED_FOR = 300
+"""Units of the candidate at which the intervals are narrowest."""
+MIXTURE = sequences.mixture(TUNED_FOR, ALPHA)
+ARMS = (Arm.CANDIDATE, Arm.BASELINE)
+MOST_TRAFFIC = 1e6
+"""Times the present traffic: what would take more is not foreseen."""
+
+
+class Bound(StrEnum):
+    ERROR_RATE = "error_rate"
+    LEFT = "left"
+    LATENCY = "latency"
+    QUALITY = "quality"
+
+    @property
+    def noun(self) -> str:
+        return {Bound.ERROR_RATE: "error rates", Bound.LEFT: "how many callers leave"}.get(self, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One bound against the traffic."""
+
+    bound: Bound
+    text: str
+    """What was compared, both numbers, and what is allowed."""
+    claim: str
+    """What would break the bound, such as "an error rate more than 2 points higher"."""
+    rests_on: str
+    """The candidate's traffic that it is of, such as "60 requests"."""
+    beyond: Mean | None
+    """How far the candidate is beyond the bound; None while an arm has fewer than MIN_UNITS units."""
+    level: float
+    """1 minus the confidence with which it is shown to be broken."""
+
+    @property
+    def suspected(self) -> bool:
+        """The point estimate breaks the bound."""
+        return self.beyond is not None and self.beyond.value > 0
+
+    @property
+    def interval(self) -> Estimate | None:
+        """Of how far the candidate is beyond the bound, at all looks at once; None as `beyond`."""
+        return None if self.beyond is None else sequences.interval(self.beyond, self.level, MIXTURE)
+
+    @property
+    def broken(self) -> bool:
+        return self.interval is not None and self.interval.low > 0
+
+    @property
+    def holds(self) -> bool:
+        return self.beyond is not None and sequences.interval(self.beyond, LENIENCE, MIXTURE).high <= 0
+
+    @property
+    def decided_at(self) -> float | None:
+        """How many times the present traffic decides it, if what comes is like what came; None: not foreseen."""
+        if self.beyond is None or self.beyond.value == 0:
+            return None
+        level = self.level if self.suspected else LENIENCE
+        times = 1.0
+        while times < MOST_TRAFFIC:
+            more = Mean(self.beyond.value, self.beyond.variance / times, self.beyond.units * times)
+            found = sequences.interval(more, level, MIXTURE)
+            if found.low > 0 or found.high <= 0:
+                return times
+            times *= 1.05
+        return None
+
+
+def look(release: Release, traffic: Traffic) -> Sequence[Finding]:
+    """Each bound against the traffic."""
+    return [
+        _error_rate(release, traffic),
+        _left(release, traffic),
+        _latency(release, traffic),
+        _quality(release, traffic),
+    ]
+
+
+def _error_rate(release: Release, traffic: Traffic) -> Finding:
+    """The candidate's error rate minus the baseline's, in the present stage."""
+    candidate, baseline, bound = traffic.candidate, traffic.baseline, release.spec.bounds.max_error_rate_increase
+    return Finding(
+        Bound.ERROR_RATE,
+        f"error rate {_share(candidate.failures)} against the baseline's {_share(baseline.failures)}, {_more(bound)}",
+        f"an error rate more than {_points(bound)} higher",
+        _number(candidate.answered, "request"),
+        _beyond(candidate.failures, baseline.failures, bound),
+        _level(release, len(release.spec.stages) + 1),
+    )
+
+
+def _left(release: Release, traffic: Traffic) -> Finding:
+    """The share of callers who left before their answer was complete, minus the baseline's, in the present stage."""
+    candidate, baseline, bound = traffic.candidate, traffic.baseline, release.spec.bounds.max_left_increase
+    return Finding(
+        Bound.LEFT,
+        f"callers who left before their answer was complete: {_share(candidate.leaving)} against the baseline's "
+        f"{_share(baseline.leaving)}, {_more(bound)}",
+        f"more than {_points(bound)} more callers who leave before their answer is complete",
+        _number(candidate.requests, "request"),
+        _beyond(candidate.leaving, baseline.leaving, bound),
+        _level(release, len(release.spec.stages) + 1),
+    )
+
+
+def _latency(release: Release, traffic: Traffic) -> Finding:
+    """The candidate's p95 latency against `max_latency_ratio` times the baseline's, in the present stage.
+
+    The p95 exceeds a limit when more than 5 % of requests do; so the interval is that of their share (the quantile
+    test of Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2), by unit. The limit takes the baseline's
+    p95 as it was measured.
+    """
+    candidate, baseline, ratio = traffic.candidate, traffic.baseline, release.spec.bounds.max_latency_ratio
+    slow = _slower(candidate.latencies, ratio * baseline.latency_p95)
+    enough = len({one.unit for one in baseline.latencies}) >= MIN_UNITS and slow.units >= MIN_UNITS
+    share = mean(slow, bounded=True) if enough else None
+    return Finding(
+        Bound.LATENCY,
+        f"p95 latency {candidate.latency_p95:.2f} s against the baseline's {baseline.latency_p95:.2f} s, "
+        f"up to {ratio:g} times as much is allowed",
+        f"a p95 latency more than {ratio:g} times the baseline's",
+        _number(candidate.answered, "request"),
+        Mean(share.value - (1 - LATENCY_QUANTILE), share.variance, share.units) if share else None,
+        _level(release, len(release.spec.stages) + 1),
+    )
+
+
+def _quality(release: Release, traffic: Traffic) -> Finding:
+    """The baseline's mean score minus the candidate's: over all stages so far, each compared within itself, since
+    scores are few; and once more from the promotion on, since what came before would hide a drop. The worse counts."""
+    bound, stages, level = release.spec.bounds.max_quality_drop, len(release.spec.stages), _level(release, 2)
+    if release.percent == 100:
+        later = _arms(traffic.candidate.scores, traffic.baseline.scores)
+    else:
+        later = traffic.scores.between(stages, stages + 1)
+    parts = [part for part in (traffic.scores.between(0, stages), later) if difference(part, *ARMS) is not None]
+    worst = max(parts, key=lambda part: sequences.interval(_drop(part, bound), level, MIXTURE).low, default=None)
+    of_candidate, of_baseline = ((worst or traffic.scores).number(arm) for arm in ARMS)
+    beyond = _drop(worst, bound) if worst else None
+    drop = beyond.value + bound if beyond else 0.0
+    lower = f"{abs(drop):.3f} {'lower' if drop >= 0 else 'higher'} than the baseline's" if beyond else "not compared"
+    return Finding(
+        Bound.QUALITY,
+        f"quality {lower}, over {of_candidate:,} and {of_baseline:,} scored answers, "
+        f"a drop of up to {bound:g} is allowed",
+        f"a quality more than {bound:g} lower",
+        _number(of_candidate, "scored answer"),
+        beyond,
+        level,
+    )
+
+
+def _drop(strata: Strata, bound: float) -> Mean:
+    gap = difference(strata, *ARMS)
+    assert gap is not None, "it was asked"
+    return Mean(-gap.value - bound, gap.variance, gap.units)
+
+
+def _beyond(candidate: Moments, baseline: Moments, bound: float) -> Mean | None:
+    """How much more the candidate has than the bound allows, of values in [0, 1]."""
+    gap = difference(_arms(candidate, baseline), *ARMS)
+    return None if gap is None else Mean(gap.value - bound, gap.variance, gap.units)
+
+
+def _arms(candidate: Moments, baseline: Moments) -> Strata:
+    return Strata({Cell(0, Arm.CANDIDATE): candidate, Cell(0, Arm.BASELINE): baseline})
+
+
+def _slower(latencies: Sequence[UnitLatency], limit: float) -> Moments:
+    _, numbers = np.unique([one.unit for one in latencies], return_inverse=True)
+    slow = np.asarray([one.latency > limit for one in latencies], float)
+    return Moments.of(np.bincount(numbers), np.bincount(numbers, weights=slow)) if len(latencies) else Moments()
+
+
+def _level(release: Release, parts: int) -> float:
+    """Of one bound, that is looked at anew in so many parts of a release."""
+    return ALPHA / len(Bound) / parts
+
+
+def _share(moments: Moments) -> str:
+    return f"{100 * moments.y / max(moments.x, 1):.1f} % ({int(moments.y):,} of {int(moments.x):,})"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:g} point{'' if share == 0.01 else 's'}"
+
+
+def _more(bound: float) -> str:
+    return f"up to {_points(bound)} more is allowed" if bound else "no more is allowed"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
