@@ -189,6 +189,21 @@ async def test_a_call_that_fails_as_a_whole_costs_no_neighbour_its_answer() -> N
     assert [type(outcome) for outcome in outcomes] == [pb.Execution, Unavailable, pb.Execution]
 
 
+async def test_what_is_large_goes_alone_and_what_no_message_holds_is_refused() -> None:
+    sizes: list[int] = []
+
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        sizes.append(sum(one.ByteSize() for one in programs))
+        return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_PASSED)) for _ in programs]
+
+    async with Executor(ScriptedSandbox(script), calls=1) as executor:
+        with pytest.raises(InvalidArgument, match=r"with its tests it has 671088[0-9]+ bytes, of 66060288 at most"):
+            await executor.execute(program("z" * (64 << 20)))
+        await asyncio.gather(*(executor.execute(program(text)) for text in ("x" * (40 << 20), "a", "y" * (40 << 20))))
+    assert max(sizes) < 64 << 20
+    assert len(sizes) == 3
+
+
 async def test_needs_to_be_open() -> None:
     with pytest.raises(Internal):
         await Executor(ScriptedSandbox()).execute(program("f = 1"))

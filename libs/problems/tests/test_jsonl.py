@@ -103,6 +103,11 @@ def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) 
         ('{"prompt": "x", "references": ["y"], "difficulty": 1%s}' % ("0" * 5000), "difficulty", "1 to 5"),
         (GOOD | {"entry_point": "2f"}, "entry_point", "neither a Python name"),
         (GOOD | {"id": "a\x00"}, "id", "NUL"),
+        (
+            GOOD | {"tests": [{"stdin": "x" * (17 << 20), "expected_stdout": ""}]},
+            "tests[0].stdin",
+            "than 16777216 bytes",
+        ),
         (GOOD | {"prompt": "\ud800"}, "text", "surrogate"),
         (
             '{"prompt": "x", "entry_point": "f", "tests": [{"args": [1], "expected": 1, "tolerance": 1%s}]}'

@@ -18,7 +18,7 @@ def stamp(name: str) -> tuple[object, ...]:
     try:
         found = Path(name).stat()
     except OSError as error:
-        raise InvalidProblem(name, "file", error.strerror or "cannot be read") from error
+        raise InvalidProblem(Path(name).name, "file", error.strerror or "cannot be read") from error
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
@@ -37,6 +37,6 @@ def _read(path: Path) -> tuple[Problem, ...]:
     try:
         table = rows.parse(path.read_bytes(), path.name)
     except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidArgument(f"{path.name} cannot be read: {error.strerror}") from error
     records = [{name: value for name, value in row.items() if value is not None} for row in table]
     return jsonl.problems(enumerate(records, start=1), path, "row")

@@ -1,6 +1,7 @@
 """Runs programs in a sandbox: many callers, few calls, and the platform's faults kept apart from verdicts."""
 
 import asyncio
+import hashlib
 import itertools
 import random
 import re
@@ -12,6 +13,7 @@ from typing import Self
 
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.sandbox import Sandbox
+from ratchet_kit.client import MAX_MESSAGE_BYTES
 from ratchet_kit.errors import (
     DeadlineExceeded,
     FieldViolation,
@@ -27,7 +29,9 @@ log = get_logger(__name__)
 
 MAX_BATCH = 64
 _CALL_BYTES = 16 << 20
-"""Programs that go together in a call; one alone may be larger. A message holds 64 MiB."""
+"""Programs that go together in a call; one alone may be larger."""
+_MOST_BYTES = MAX_MESSAGE_BYTES - (1 << 20)
+"""Of a program with its tests, in a call of its own."""
 _PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
 
 
@@ -37,7 +41,7 @@ class _Job:
     done: asyncio.Future[pb.Execution]
     attempts: int = 0
     alone: bool = False
-    """Sent by itself: it was in a call that failed as a whole, and whose fault that was is not known."""
+    """Sent by itself: it is large, or was in a call that failed as a whole, and whose fault that was is not known."""
 
 
 class Executor:
@@ -92,11 +96,16 @@ class Executor:
         """
         if not self._workers:
             raise Internal("the executor is not open: use it in `async with`")
-        key = program.SerializeToString(deterministic=True) if self._equal_once else next(self._numbers)
+        size = program.ByteSize()
+        if size > _MOST_BYTES:
+            raise InvalidArgument(f"{program.id}: with its tests it has {size} bytes, of {_MOST_BYTES} at most")
+        key: bytes | int = next(self._numbers)
+        if self._equal_once:
+            key = hashlib.sha256(program.SerializeToString(deterministic=True)).digest()
         done = self._pending.get(key)
         if done is None:
             done = self._pending[key] = asyncio.get_running_loop().create_future()
-            self._queue.put_nowait(_Job(program, done))
+            self._queue.put_nowait(_Job(program, done, alone=size > _CALL_BYTES))
         self._waiting[key] += 1
         try:
             return await asyncio.shield(done)

@@ -56,10 +56,10 @@ def numbered_lines(path: Path) -> list[tuple[int, str]]:
         data = path.read_bytes()
         lines = data.decode("utf-8-sig").split("\n")  # no others: a text may hold U+2028
     except OSError as error:
-        raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
+        raise InvalidProblem(path.name, "file", error.strerror or "cannot be read") from error
     except UnicodeDecodeError as error:
         reason = "is compressed: unpack it" if data[:2] == _GZIP else f"not UTF-8 at byte {error.start}"
-        raise InvalidProblem(str(path), "file", reason) from error
+        raise InvalidProblem(path.name, "file", reason) from error
     return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
@@ -76,7 +76,7 @@ def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tu
             raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier line")
         found[problem.id] = problem
     if not found:
-        raise InvalidProblem(str(path), "file", "holds no problems")
+        raise InvalidProblem(path.name, "file", "holds no problems")
     return tuple(found.values())
 
 

@@ -83,7 +83,7 @@ def read(path: str | Path, *, limit: int | None = None) -> tuple[Pair, ...]:
         form = form or pair.form
         found.append(pair)
     if not found:
-        raise InvalidProblem(str(path), "file", "holds no pairs")
+        raise InvalidProblem(path.name, "file", "holds no pairs")
     return tuple(found[:limit])
 
 

@@ -148,7 +148,7 @@ class Problem:
             raise InvalidProblem(
                 self.id,
                 "difficulty",
-                f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {clip(syntax.write(self.difficulty), 20)}",
+                f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}",
             )
         if not self.tests and not self.references:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
@@ -185,6 +185,10 @@ class Problem:
                 if test.shared and test.held_out:
                     raise InvalidProblem(self.id, f"{path}.shared", "a program sees what shares its process")
             case StdioTest():
+                for name in ("stdin", "expected_stdout"):
+                    text = getattr(test, name)
+                    if len(text) * 4 > MOST_TEXT_BYTES and len(text.encode("utf-8", "replace")) > MOST_TEXT_BYTES:
+                        raise InvalidProblem(self.id, f"{path}.{name}", f"is longer than {MOST_TEXT_BYTES} bytes")
                 self._check_tolerance(test, path)
 
     def _check_tolerance(self, test: CallTest | StdioTest, path: str) -> None:

@@ -45,7 +45,13 @@ export async function evaluations({ host, signal }) {
         ["evaluation", "state", "model", "problems", "judged", "score", "took", "made"],
         found.map((one) => [
           evaluationLink(one.id),
-          el("td", {}, state(one.state), one.failure && el("div", { class: "note" }, one.failure.message)),
+          el(
+            "td",
+            {},
+            state(one.state),
+            one.failure && el("div", { class: "note" }, one.failure.message),
+            one.waits_for && el("div", { class: "note" }, `waits for ${one.waits_for}`),
+          ),
           model(one.spec.model) || "imported",
           sets(one),
           bar(Number(one.samples_done), Number(one.samples_total)),
@@ -175,6 +181,8 @@ export async function evaluation({ host, parts: [id], signal }) {
       can.show(one.state),
       facts([
         ["state", state(one.state)],
+        ["waits for", one.waits_for],
+        ["notices", one.notices.join(" ")],
         ["model", model(one.spec.model) || "imported samples"],
         ["problems", sets(one)],
         [
