@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet_kit import policy_id
+from ratchet_kit import policy_id, safetensors
 from ratchet_kit.errors import DataLoss
 from ratchet_kit.policy_id import Tensor
 
@@ -174,3 +174,29 @@ def test_settings_that_are_no_object_are_hashed_as_they_are(tmp_path, content):
     (tmp_path / "config.json").write_bytes(content)
     line = f"config.json {hashlib.sha256(content).hexdigest()}\n"
     assert policy_id.settings_of_folder(tmp_path) == f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
+
+
+NUMBERS = {"F64": ("d", 1.7e308), "F32": ("f", 3.4e38), "F16": ("e", 65504.0)}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [*NUMBERS, "BF16"])
+def test_what_is_not_finite_is_found_and_the_largest_number_is(dtype: str, value: float):
+    def packed(*numbers: float) -> bytes:
+        if dtype == "BF16":  # the upper half of a float32
+            return b"".join(struct.pack("<f", number)[2:] for number in numbers)
+        return struct.pack(f"<{len(numbers)}{NUMBERS[dtype][0]}", *numbers)
+
+    largest = NUMBERS.get(dtype, ("", 3.3e38))[1]
+    assert safetensors.is_finite(dtype, packed(0.0, -1.5, largest, -largest, 1e-5))
+    for place in range(3):
+        numbers = [largest, -2.0, 0.0]
+        numbers[place] = value
+        assert not safetensors.is_finite(dtype, memoryview(packed(*numbers)))
+    assert safetensors.is_finite("I64", b"\xff" * 8)
+
+
+def test_weights_that_are_not_finite_have_no_id(tmp_path: Path):
+    write(tmp_path / "model.safetensors", EMBEDDING, NORM._replace(data=b"\x80\x3f" * 2 + b"\xc0\x7f"))
+    with pytest.raises(DataLoss, match=r"model\.norm\.weight holds numbers that are not finite"):
+        policy_id.of_folder(tmp_path)

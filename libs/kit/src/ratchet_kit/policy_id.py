@@ -87,12 +87,18 @@ def of_folder(folder: Path) -> str:
 
     Raises:
         FileNotFoundError: there is no such file.
-        DataLoss: one of them is not a whole safetensors file.
+        DataLoss: one of them is not a whole safetensors file, or a number in it is NaN or infinity.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise FileNotFoundError(f"no .safetensors file in {folder}")
-    return compute(tensor for file in files for tensor in read_safetensors(file))
+    return compute(tensor for file in files for tensor in map(_finite, read_safetensors(file)))
+
+
+def _finite(tensor: Tensor) -> Tensor:
+    if not safetensors.is_finite(tensor.dtype, tensor.data):
+        raise DataLoss(f"{tensor.name} holds numbers that are not finite (NaN or infinity)")
+    return tensor
 
 
 def settings_of_folder(folder: Path) -> str:

@@ -3,7 +3,7 @@
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
@@ -21,8 +21,16 @@ WIDTHS: Mapping[str, int] = {
     "U8": 1,
 }
 """Bytes of an element, by the dtypes of weights."""
+_EXPONENTS: Mapping[str, tuple[Sequence[int], int]] = {
+    "F64": ((0x7F, 0xFF), 0xF0),
+    "F32": ((0x7F, 0xFF), 0x80),
+    "BF16": ((0x7F, 0xFF), 0x80),
+    "F16": ((*range(0x7C, 0x80), *range(0xFC, 0x100)), 0),
+}
+"""Of NaN and infinity, whose exponent is all ones (IEEE 754): what the last byte is, and bits of the one before."""
 PREFIX = 8
 """Bytes before the header: its size."""
+_SLICE = 8 << 20
 _MAX_HEADER_BYTES = 100_000_000
 """As many as safetensors itself reads."""
 
@@ -35,6 +43,28 @@ class Entry(NamedTuple):
     begin: int
     end: int
     """Bytes, from the first after the header."""
+
+
+def is_finite(dtype: str, data: bytes | bytearray | memoryview) -> bool:
+    """Whether no number of a tensor (little endian) is NaN or infinity; true of dtypes that have neither."""
+    if dtype not in _EXPONENTS:
+        return True
+    tops, bits = _EXPONENTS[dtype]
+    width = WIDTHS[dtype]
+    # In slices: a few MiB are copied at a time, since a view with steps is slow to copy.
+    for start in range(0, len(data), _SLICE):
+        some = bytes(data[start : start + _SLICE])
+        last = some[width - 1 :: width]
+        if any(some[place * width + width - 2] & bits == bits for top in tops for place in _places(last, top)):
+            return False
+    return True
+
+
+def _places(data: bytes, byte: int) -> Iterator[int]:
+    place = data.find(byte)
+    while place >= 0:
+        yield place
+        place = data.find(byte, place + 1)
 
 
 def header_size(prefix: bytes, file: str) -> int:
