@@ -60,7 +60,7 @@ def test_weights_that_are_no_numbers_are_named(base: Path, value: float, dtype: 
     weights["model.layers.2.mlp.up_proj.weight"][3, 5] = value
     save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(
-        InvalidArgument, match=r"tensor model\.layers\.2\.mlp\.up_proj\.weight in model\.safetensors has a value that is NaN"
+        InvalidArgument, match=r"tensor model\.layers\.2\.mlp\.up_proj\.weight in .* has a value that is NaN"
     ):
         base_model.check(base)
 
