@@ -116,7 +116,7 @@ class Prompts:
     def text(self, tokens: Sequence[int]) -> str:
         return self.words or str(tokens[0])
 
-    def reply(self, messages: Sequence[Message], replies: Sequence[Message], last: int) -> Sequence[int]:
+    def reply(self, messages: Sequence[Message], replies: Sequence[Message], answer: Sequence[int]) -> Sequence[int]:
         return self.between
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+GENERATION = "generation_config.json"
+
 
 def read(text: str | bytes) -> Mapping[str, Any]:
     """A config.json; empty where it is no JSON object: whoever loads the model says what is wrong with it."""
@@ -26,3 +28,13 @@ def outputs(config: Mapping[str, Any]) -> int:
         return len(labels)
     count = config.get("num_labels")
     return count if isinstance(count, int) else 2
+
+
+def stops(config: Mapping[str, Any], generation: Mapping[str, Any] | None) -> tuple[int, ...]:
+    """The tokens that end an answer, in order: those of `generation`, the model's generation_config.json, or of its
+    config where it has none (transformers, GenerationConfig.from_model_config). The tokenizer's own may be another."""
+    said = config.get("eos_token_id") if generation is None else generation.get("eos_token_id")
+    if generation is None and said is None and isinstance(of_text := config.get("text_config"), dict):
+        said = of_text.get("eos_token_id")
+    ids = said if isinstance(said, list) else [said]
+    return tuple(id for id in ids if isinstance(id, int) and not isinstance(id, bool) and id >= 0)

@@ -97,7 +97,8 @@ def of_folder(folder: Path) -> str:
 
 def check_finite(folder: Path) -> None:
     """Raises DataLoss that names the first tensor of the folder with an infinity or a NaN, and what `of_folder` raises
-    for a file that is not whole: no engine computes anything with such weights."""
+    for a file that is not whole: no engine computes anything with such weights. Apart from `of_folder`, which weights
+    that are sent at each step go through, too."""
     for file in sorted(folder.glob("*.safetensors")):
         for tensor in read_safetensors(file):
             if not safetensors.is_finite(tensor.dtype, tensor.data):

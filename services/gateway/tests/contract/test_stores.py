@@ -24,8 +24,8 @@ from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.statistics.moments import Moments, Products
-from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.statistics.strata import Cell, Strata
+from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder

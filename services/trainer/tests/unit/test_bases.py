@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> N
     ("changes", "said"),
     [
         ({"architectures": None}, "names no architectures"),
-        ({"architectures": ["BertModel"]}, "BertModel, is none that writes"),
+        ({"architectures": ["BertModel"]}, "BertModel, is none that can be trained"),
         ({"model_type": None}, "names no model_type"),
         ({"vocab_size": 0}, "vocab_size 0, which must be 1 or more"),
         ({"hidden_size": "4"}, "hidden_size '4', which must be 1 or more"),
@@ -71,6 +71,81 @@ def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> N
 def test_a_config_that_is_not_of_its_weights(model: Path, changes: dict[str, Any], said: str) -> None:
     (model / "config.json").write_text(json.dumps(CONFIG | changes))
     assert any(said in fault for fault in faults(model))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel, is none that can be trained"),
+        ({"architectures": ["LlamaForCausalLM", "LlamaModel"]}, "names 2 architectures"),
+        ({"num_attention_heads": 4, "num_key_value_heads": 3}, "which 3 num_key_value_heads cannot share"),
+        ({"num_attention_heads": 4, "num_key_value_heads": 0}, "which 0 num_key_value_heads cannot share"),
+        ({"num_attention_heads": 3}, "hidden_size 4, which 3 num_attention_heads cannot share"),
+        ({"tie_word_embeddings": False}, "have no lm_head.weight, and config.json says that it is not tied"),
+        ({"final_logit_softcapping": 30.0}, "has final_logit_softcapping 30.0, which training would leave out"),
+        ({"logits_scaling": 8}, "has logits_scaling 8, which training would leave out"),
+        ({"eos_token_id": None}, "nothing ends its answers"),
+    ],
+)
+def test_what_is_legal_and_cannot_be_trained(model: Path, changes: dict[str, Any], said: str) -> None:
+    (model / "config.json").write_text(json.dumps(CONFIG | changes))
+    assert any(said in fault for fault in faults(model))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("transformer.wte.weight", "transformer.h.0.w", "transformer.h.1.w"), "models of GPT-2's shape"),
+        (("model.decoder.embed_tokens.weight", "model.decoder.layers.0.w"), "models of GPT-2's shape"),
+        ((*TENSORS, "lm_head.bias"), "lm_head.bias, which training would leave out"),
+    ],
+)
+def test_weights_of_another_shape_than_training_knows(model: Path, names: Sequence[str], said: str) -> None:
+    (model / "model.safetensors").write_bytes(safetensors(dict.fromkeys(names, (6, 4))))
+    assert any(said in fault for fault in faults(model))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_attention_heads": 2},  # neither num_key_value_heads nor head_dim
+        {"num_attention_heads": 3, "head_dim": 2},
+        {"eos_token_id": [1, 0], "bos_token_id": None, "pad_token_id": None},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}, "sliding_window": 4096},
+        {"tie_word_embeddings": True, "final_logit_softcapping": None, "logit_scale": 1.0},
+    ],
+)
+def test_what_is_odd_and_can_be_trained(model: Path, changes: dict[str, Any]) -> None:
+    (model / "config.json").write_text(json.dumps(CONFIG | changes))
+    assert faults(model) == []
+
+
+def test_a_tokenizer_of_another_vocabulary(model: Path) -> None:
+    def said(**tokenizer: Any) -> list[str]:
+        (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+        return faults(model)
+
+    pad = [{"id": 6, "content": "<|pad|>"}]
+    assert said(model={"vocab": {"a": 0, "b": 5}}) == []
+    assert said(model={"vocab": {"a": 0}}, added_tokens=pad) == []  # where nothing writes it
+    assert said(model={"vocab": {"a": 0, "b": 6}}) == [
+        "its tokenizer writes tokens up to 6, and config.json says that it knows 6"
+    ]
+    (model / "chat_template.jinja").write_text("{% for m in messages %}<|pad|>{{ m.content }}{% endfor %}")
+    (fault,) = said(model={"vocab": [["a", 0.0]]}, added_tokens=pad)
+    assert fault == "its chat template writes <|pad|>, whose id is 6: it knows 6 tokens"
+
+
+def test_where_the_token_that_ends_an_answer_is_named(model: Path) -> None:
+    (model / "config.json").write_text(json.dumps(CONFIG | {"eos_token_id": None}))
+    (model / "generation_config.json").write_text('{"eos_token_id": [1, 0]}')
+    assert faults(model) == []
+    (model / "generation_config.json").write_text("{}")
+    assert "nothing ends its answers" in faults(model)[0]
+    (model / "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}')  # has one by itself
+    assert faults(model) == []
+    (model / "tokenizer_config.json").write_text('{"eos_token": {"content": "<|end|>"}}')
+    assert faults(model) == []
 
 
 @pytest.mark.parametrize(

@@ -204,8 +204,9 @@ async def test_only_a_runs_own_exports_are_removed(folders: FsspecModelFolders, 
     ("file", "text", "has"),
     [
         ("chat_template.jinja", "{{ messages }}", True),
-        ("additional_chat_templates/tools.jinja", "{{ messages }}", True),
+        ("additional_chat_templates/tools.jinja", "{{ messages }}", False),  # it has none by default
         ("tokenizer_config.json", '{"chat_template": "{{ messages }}"}', True),
+        ("tokenizer_config.json", '{"chat_template": [{"name": "default", "template": "{{ messages }}"}]}', True),
         ("tokenizer_config.json", '{"chat_template": null}', False),
         ("tokenizer_config.json", "no JSON", False),
         ("tokenizer.json", "{}", False),

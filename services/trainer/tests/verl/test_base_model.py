@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the trainer environment")
 pytest.importorskip("verl", reason="needs the trainer environment")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 from ratchet_kit.errors import InvalidArgument  # noqa: E402
 from trainer_service.job.verl import base_model  # noqa: E402
@@ -49,3 +51,41 @@ def test_a_config_of_another_model_is_said(base: Path, changes: dict[str, object
     (base / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(InvalidArgument, match=said):
         base_model.check(base)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_that_are_no_numbers_are_named(base: Path, value: float, dtype: torch.dtype) -> None:
+    weights = {name: tensor.to(dtype) for name, tensor in load_file(base / "model.safetensors").items()}
+    weights["model.layers.2.mlp.up_proj.weight"][3, 5] = value
+    save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        InvalidArgument, match=r"tensor model\.layers\.2\.mlp\.up_proj\.weight in .* has a value that is NaN"
+    ):
+        base_model.check(base)
+
+
+SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 16}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("gpt2", {}, "a gpt2 model cannot be trained: its config has no num_key_value_heads"),
+        ("opt", {"word_embed_proj_dim": 8, "ffn_dim": 8}, "a opt model cannot be trained: its config has no num_key"),
+        ("phi", {"intermediate_size": 8}, "its head has a bias"),
+        (
+            "gemma2",
+            {"intermediate_size": 8, "num_key_value_heads": 1, "head_dim": 4},
+            "final_logit_softcapping would be",
+        ),
+        ("cohere", {"intermediate_size": 8}, "its logit_scale would be left out"),
+    ],
+)
+def test_what_the_passes_of_training_cannot_be_made_of(
+    tmp_path: Path, kind: str, changes: dict[str, Any], said: str
+) -> None:
+    config = AutoConfig.for_model(kind, **SMALL | changes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "odd")
+    with pytest.raises(InvalidArgument, match=said):
+        base_model.check(tmp_path / "odd")

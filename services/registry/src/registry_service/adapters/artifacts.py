@@ -51,6 +51,7 @@ class FsspecArtifactStore:
                 raise InvalidArgument(f"{source_uri} holds no weights: there is no *.safetensors file")
             source.download(staged)
             try:
+                policy_id.check_finite(staged)
                 weights = policy_id.of_folder(staged)
             except (DataLoss, ValueError) as error:
                 reason = str(error).replace(str(staged), source_uri)

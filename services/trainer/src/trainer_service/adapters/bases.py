@@ -9,30 +9,35 @@ from typing import Any
 
 from ratchet_kit import model_config, safetensors
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.model_config import GENERATION
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.safetensors import Entry
 from ratchet_kit.storage import Folder
+from trainer_service.adapters import templates
+from trainer_service.adapters.tokenizers import TOKENIZER, Tokens, tokens_of
 from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.ports import FoundModel, Template
 
 _MAX_JSON_BYTES = 16 << 20
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
-_TEMPLATE = "chat_template.jinja"
-_TOKENIZER = "tokenizer_config.json"
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TOKENIZERS = (TOKENIZER, "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _AT_A_TIME = 8
 """Files whose headers are read."""
-_EMBEDDING = re.compile(r"(.+\.)?(embed_tokens|wte)\.weight")
+_EMBEDDING = re.compile(r"(.+\.)?embed_tokens\.weight")
 _LAYER = re.compile(r"(?:.+\.)?(?:layers|h)\.(\d{1,6})\..+")
 _TEXT_LAYER = re.compile(r"model\.layers\.(\d{1,6})\..+")
 """Those of an encoder of images, which may be more, are elsewhere."""
-_WRITERS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
-"""How the architectures of models that write end."""
+_WRITERS = ("ForCausalLM", "ForConditionalGeneration")
+"""How the architectures of models end that are learned with."""
+_OF_LOGITS = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
+"""Settings by which Gemma 2, Cohere's models, Granite and Falcon H1 change logits: the passes of training know none."""
+_HEAD = "lm_head.weight"
+_HEAD_BIAS = "lm_head.bias"
 
 
 def inspected(places: Places, uri: str) -> FoundModel:
@@ -54,13 +59,22 @@ def inspected(places: Places, uri: str) -> FoundModel:
     outputs, faults = model_config.outputs(config), list(_config_faults(config, decoder))
     named, entries = _named(folder, sizes, faults), list[Entry]()
     weights = [name for name in weights if name in named] or weights
-    if sizes.get("tokenizer.json") and not folder.read("tokenizer.json", end=64).lstrip().startswith(b"{"):
+    if sizes.get(TOKENIZER) and not folder.read(TOKENIZER, end=64).lstrip().startswith(b"{"):
         faults.append("its tokenizer.json is no JSON object (a pointer of Git LFS, or another page?)")
+    tokens = tokens_of(folder, sizes)
+    if not outputs:
+        generation = model_config.read(folder.read(GENERATION)) if sizes.get(GENERATION) else None
+        is_said = generation is not None or "eos_token_id" in config  # else its class has one of its own
+        if is_said and not model_config.stops(config, generation):
+            faults += _ending_faults(tokens)
+        faults += _token_faults(tokens, decoder)
     try:
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             for some in pool.map(lambda name: _entries(folder, name, sizes[name]), weights):
                 entries += some
         faults += _weight_faults(entries, decoder)
+        if not outputs:
+            faults += _head_faults(entries, config, decoder)
     except DataLoss as error:
         entries = []
         faults.append(error.message)
@@ -71,7 +85,8 @@ def inspected(places: Places, uri: str) -> FoundModel:
         size_bytes=size,
         max_tokens=room if isinstance(room, int) and room > 0 else 0,
         shape=_shape(decoder, _parameters(entries) or size // _width(decoder)),
-        has_chat_template=_has_chat_template(folder, sizes),
+        has_chat_template=bool(tokens.template),
+        template=templates.examined(tokens.template, tokens.special) if tokens.template else Template(),
         has_tokenizer=any(name in sizes for name in _TOKENIZERS),
         outputs=outputs,
         faults=tuple(faults),
@@ -97,14 +112,58 @@ def _config_faults(config: Mapping[str, Any], decoder: Mapping[str, Any]) -> Ite
     kinds = config.get("architectures")
     if not isinstance(kinds, list) or not kinds:
         yield "its config.json names no architectures"
+    elif len(kinds) > 1:
+        yield f"its config.json names {len(kinds)} architectures, and must name the one that its weights are of"
     elif not model_config.outputs(config) and not str(kinds[0]).endswith(_WRITERS):
-        yield f"its architecture, {kinds[0]}, is none that writes (one of {', '.join(_WRITERS[:2])})"
+        yield f"its architecture, {kinds[0]}, is none that can be trained (one of {', '.join(_WRITERS)})"
     if not isinstance(config.get("model_type"), str):
         yield "its config.json names no model_type"
     for name in _SIZES:
         value = decoder.get(name)
         if value is not None and not isinstance(value, list) and not (isinstance(value, int) and value > 0):
             yield f"its config.json has {name} {value!r}, which must be 1 or more"
+    heads, groups, width = (decoder.get(name) for name in ("num_attention_heads", "num_key_value_heads", "hidden_size"))
+    if isinstance(heads, int) and heads > 0:
+        if isinstance(groups, int) and (groups < 1 or heads % groups):
+            yield f"its config.json has {heads} num_attention_heads, which {groups} num_key_value_heads cannot share"
+        if isinstance(width, int) and width % heads and not decoder.get("head_dim"):
+            yield f"its config.json has hidden_size {width}, which {heads} num_attention_heads cannot share"
+
+
+def _ending_faults(tokens: Tokens) -> Iterator[str]:
+    if not (tokens.has_others or tokens.special.get("eos_token")):
+        yield (
+            "nothing ends its answers: name the token that does as eos_token_id in generation_config.json, or as"
+            " eos_token in tokenizer_config.json"
+        )
+
+
+def _token_faults(tokens: Tokens, decoder: Mapping[str, Any]) -> Iterator[str]:
+    rows = decoder.get("vocab_size")
+    if not isinstance(rows, int):
+        return
+    if tokens.largest >= rows:
+        yield f"its tokenizer writes tokens up to {tokens.largest}, and config.json says that it knows {rows}"
+    outside = sorted(text for text, id in tokens.added.items() if id >= rows and text in tokens.template)
+    if outside:
+        yield f"its chat template writes {outside[0]}, whose id is {tokens.added[outside[0]]}: it knows {rows} tokens"
+
+
+def _head_faults(entries: Sequence[Entry], config: Mapping[str, Any], decoder: Mapping[str, Any]) -> Iterator[str]:
+    """What the passes of training know nothing of: they compute log-probs from the hidden states by themselves."""
+    names = {entry.name for entry in entries}
+    if names and not any(_EMBEDDING.fullmatch(name) and ".decoder." not in f".{name}" for name in names):
+        yield (
+            "its weights have no model.embed_tokens: models of GPT-2's shape cannot be trained, those of Llama's and"
+            " Qwen's can"
+        )
+    elif names and config.get("tie_word_embeddings") is False and not any(name.endswith(_HEAD) for name in names):
+        yield f"its weights have no {_HEAD}, and config.json says that it is not tied to the embedding"
+    if any(name.endswith(_HEAD_BIAS) for name in names):
+        yield f"its weights have {_HEAD_BIAS}, which training would leave out"
+    for name in _OF_LOGITS:
+        if decoder.get(name) not in (None, 1, 1.0):
+            yield f"its config.json has {name} {decoder[name]}, which training would leave out"
 
 
 def _named(folder: Folder, sizes: Mapping[str, int], faults: list[str]) -> frozenset[str]:
@@ -167,18 +226,6 @@ def _parameters(entries: Sequence[Entry]) -> int:
 def _width(config: Mapping[str, Any]) -> int:
     """Bytes of a stored value, by the config."""
     return 4 if "32" in str(config.get("dtype") or config.get("torch_dtype")) else 2
-
-
-def _has_chat_template(folder: Folder, sizes: Mapping[str, int]) -> bool:
-    """Where transformers looks for it: in a file of its own, or in the tokenizer's config."""
-    if any(name == _TEMPLATE or name.startswith("additional_chat_templates/") for name in sizes):
-        return True
-    if not sizes.get(_TOKENIZER):
-        return False
-    try:
-        return bool(_json(folder, _TOKENIZER, sizes, "").get("chat_template"))
-    except NotFound:
-        return False
 
 
 def _shape(config: Mapping[str, Any], parameters: int) -> Shape | None:

@@ -162,6 +162,20 @@ SMALL_MODEL_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """What a chat template does with what is put into it, each as it goes on after "its chat template "; empty: not."""
+
+    fault: str = ""
+    """Why no problem can be put to a model by it."""
+    turns_fault: str = ""
+    """Why no reply can be put between answers."""
+    changes: str = ""
+    """To a problem: alike in training, evaluation and serving."""
+    turns_changes: str = ""
+    """To an earlier answer, so that one that is rendered anew is not as it was sampled."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoundModel:
     """A model that a run can start from, or be rewarded by."""
 
@@ -177,6 +191,8 @@ class FoundModel:
     """None where its config does not say."""
 
     has_chat_template: bool = True
+    template: Template = Template()
+    """What it does to a conversation, where there is one."""
     has_tokenizer: bool = True
     outputs: int = 0
     """Numbers that it gives for a text: 1 for a reward model, 0 for a model that writes."""

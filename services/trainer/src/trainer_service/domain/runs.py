@@ -123,6 +123,8 @@ class Runs:
         if tried < size:
             notice = f"references of {tried} of its {size} problems were run: the others are taken as they are"
             run = run.noticed(notice, self._clock.now())
+        for notice in validation.notices(completed, found):
+            run = run.noticed(notice, self._clock.now())
         for ref in filter(None, map(ratchet_rewards.ref_of, completed.reward.components)):
             await self._rewards.use(ref, run.id)
         stored = await self._store.create(run, request)

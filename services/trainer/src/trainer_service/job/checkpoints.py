@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from ratchet_kit.statistics import Estimate
 from ratchet_kit.storage import Folder
 
 MARKER = "COMPLETE"
-# The names of safetensors' header, and those of Transformers' config.
-_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _CHECKPOINT = re.compile(r"attempt-(\d+)/global_step_(\d+)")
 
 
@@ -105,11 +102,10 @@ class Checkpoints:
         return _size(self.folder(step))
 
     def export(self, step: int, written: Path) -> str:
-        """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept, and returns its URI.
+        """Moves the Hugging Face model inside the checkpoint to where it is kept, and returns its URI.
 
         Raises what `ratchet_kit.storage.Folder` raises.
         """
-        _correct_config(written)
         folder = self._export_folder(step, self.attempt)
         folder.delete()
         if self.export_uri:
@@ -157,20 +153,3 @@ class Checkpoints:
 
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def _correct_config(model: Path) -> None:
-    """verl writes bfloat16 into config.json whatever it stores, and how its own process computed attention; a reader
-    that trusts the one loses precision, and one without flash-attention fails on the other."""
-    weights = next(iter(sorted(model.glob("*.safetensors"))), None)
-    if weights is None:
-        return
-    with weights.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    stored = Counter(entry["dtype"] for name, entry in header.items() if name != "__metadata__").most_common(1)
-    config = json.loads((model / "config.json").read_text())
-    config.pop("attn_implementation", None)
-    if stored and stored[0][0] in _DTYPES:
-        config.pop("torch_dtype", None)
-        config["dtype"] = _DTYPES[stored[0][0]]
-    (model / "config.json").write_text(json.dumps(config, indent=2) + "\n")

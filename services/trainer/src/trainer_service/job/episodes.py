@@ -78,7 +78,7 @@ class Player:
             episode = await self._environment.step(episode, answer)
             if episode.outcome is not None:
                 break
-            between = self._prompting.reply(episode.task.messages, episode.turns[-1].replies, tokens[-1])
+            between = self._prompting.reply(episode.task.messages, episode.turns[-1].replies, completion.token_ids)
             room = self._max_tokens - len(tokens) - len(between)
             if room < 1:
                 episode = episode.cut()

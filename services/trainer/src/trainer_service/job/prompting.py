@@ -6,9 +6,7 @@ from typing import Any
 
 from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_problems import Message, Problem
-
-_ANSWER = "ratchet-answer-5d1f0c"
-"""Stands for an answer where only what comes after it is asked for."""
+from trainer_service.job.endings import Ending, ending, written_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +23,12 @@ class Prompting:
     tokenizer: Any
     """Of Hugging Face."""
     form: Form
+    ending: Ending
+
+    @classmethod
+    def of(cls, tokenizer: Any, data: Any) -> "Prompting":
+        """`data`: the part of verl's config. Raises InvalidArgument where nothing ends an answer."""
+        return cls(tokenizer, data.prompt_form, ending(tokenizer, data.stops, data.prompt_form))
 
     def put(self, problem: Problem) -> Put:
         prompt = prompt_of(problem, self.form)
@@ -34,8 +38,8 @@ class Prompting:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
-    def reply(self, messages: Sequence[Message], replies: Sequence[Message], last: int) -> Sequence[int]:
-        return reply_ids(self.tokenizer, messages, replies, last)
+    def reply(self, messages: Sequence[Message], replies: Sequence[Message], answer: Sequence[int]) -> Sequence[int]:
+        return reply_ids(self.tokenizer, messages, replies, answer, self.ending)
 
 
 def prompt_of(problem: Problem, form: Form) -> Prompt:
@@ -54,13 +58,18 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     return ids
 
 
-def reply_ids(tokenizer: Any, messages: Sequence[Message], replies: Sequence[Message], last: int) -> list[int]:
-    """The tokens between an answer to `messages` and the next answer, as the model's chat template writes them. `last`:
-    the token that the answer ended with. Where the template has another end, that comes after it."""
-    chat = [*messages, Message("assistant", _ANSWER), *replies]
-    conversation = [{"role": message.role, "content": message.content} for message in chat]
-    written = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
-    after = written.partition(_ANSWER)[2].removeprefix(tokenizer.decode([last]))
+def reply_ids(
+    tokenizer: Any, messages: Sequence[Message], replies: Sequence[Message], answer: Sequence[int], ending: Ending
+) -> list[int]:
+    """The tokens between an answer (its tokens) to `messages` and the next answer, as the model's chat template writes
+    them. Where the answer ended in another way than the template's, that comes after it. Raises InvalidArgument where
+    the template loses the answer's place."""
+    after = written_after(tokenizer, messages, replies)
+    there = list(ending.written)
+    if there and there in (list(answer[-len(there) :]), list(answer[-len(there) - 1 : -1])):
+        after = after.removeprefix(tokenizer.decode(there))
+    else:
+        after = after.removeprefix(tokenizer.decode(answer[-1:]))
     return list(tokenizer(after, add_special_tokens=False)["input_ids"])
 
 

@@ -11,6 +11,7 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.statistics import Estimate
+from trainer_service.job import exports
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
@@ -75,10 +76,14 @@ class Session:
         """
         size = self.checkpoints.size(step)
         if self.schedule.is_validated(step):
-            uri = self._patiently("export", self.checkpoints.export, step, model)
+            uri = self._patiently("export", self._export, step, model)
             self.reporter.checkpoint(Export(step, uri, policy_id, score, interval))
             self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
         self.checkpoints.complete(step, self.schedule.tokens, size)
+
+    def _export(self, step: int, model: Path) -> str:
+        exports.dress(model, Path(self.job.base_path))
+        return self.checkpoints.export(step, model)
 
     def free_engine(self) -> None:
         """At the end of training. Where that fails the service does it, before the next attempt or when the run is

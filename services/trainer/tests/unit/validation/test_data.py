@@ -1,5 +1,6 @@
 """Problems, pairs, how they are put, and a curriculum over them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from ratchet_rewards import Reward
 from trainer_service.domain.curriculum import Curriculum, Kind, Stage
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.plugins import Plugin, PluginKind
-from trainer_service.domain.ports import FoundSet
+from trainer_service.domain.ports import FoundSet, Template
+from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.validation import notices
 
 from .faults import FOUND, LIMITS, STARTER_1, named
 
@@ -41,6 +44,38 @@ def test_a_chat_without_a_chat_template_is_refused(make_spec: Any) -> None:
         "spec.prompt_form": "must be COMPLETION, or absent: the base has no chat template"
     }
     assert "CHAT, COMPLETION" in named(make_spec(prompt_form="9"))["spec.prompt_form"]
+
+
+def test_a_chat_template_that_loses_what_is_put_into_it_is_refused_by_name(make_spec: Any) -> None:
+    def base(**template: str) -> Found:
+        return replace(FOUND, base=replace(STARTER_1, template=Template(**template)))
+
+    edits = EnvironmentSpec("edits")
+    broken = base(fault="does not write what the user says")
+    assert named(make_spec(), found=broken) == {
+        "spec.base": "must have a chat template that puts a problem to it: its own does not write what the user says"
+    }
+    assert named(make_spec(prompt_form="completion"), found=broken) == {}
+    loses = base(turns_fault="does not write a reply")
+    assert named(make_spec(), found=loses) == {}
+    assert named(make_spec(environment=edits), found=loses) == {
+        "spec.environment": "must be absent: the base's chat template does not write a reply"
+    }
+
+
+def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
+    its = Template(changes="changes what the user says", turns_changes="leaves out thoughts")
+    found = replace(FOUND, base=replace(STARTER_1, template=its))
+
+    def said(**spec: Any) -> Sequence[str]:
+        return notices(complete(make_spec(**spec), found, LIMITS), found)
+
+    assert said(prompt_form="completion") == ()
+    (one,) = said()
+    assert one.startswith("the base's chat template changes what the user says: so it does in evaluations")
+    assert said(environment=EnvironmentSpec("edits"))[1].startswith(
+        "the base's chat template leaves out thoughts: training goes on from the answers as they were sampled"
+    )
 
 
 KINDS = tuple(Kind(1 + place % 4, ("lists",) if place < 20 else ()) for place in range(100))

@@ -1,6 +1,7 @@
 """Rows of problems and pairs, without those that have no room."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from transformers import AutoTokenizer
 from ratchet_benchmarks import Prompt
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Message, Problem, jsonl
+from trainer_service.job.endings import ending
 from trainer_service.job.prompting import prompt_ids, reply_ids
 from trainer_service.job.verl.driver.datasets import (
     ExampleDataset,
@@ -29,9 +31,12 @@ class Letters:
     """A tokenizer of letters."""
 
     eos_token_id = 0
+    all_special_ids = (0,)
+    added_tokens_decoder: Mapping[int, Any] = {}
 
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> list[int]:
-        return [ord(letter) for message in conversation for letter in message["content"]]
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> list[int] | str:
+        text = "".join(message["content"] for message in conversation)
+        return [ord(letter) for letter in text] if options["tokenize"] else text
 
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(letter) for letter in text]}
@@ -52,7 +57,7 @@ def problems(tmp_path: Path) -> str:
 
 
 def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
-    config = SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat")
+    config = SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[])
     dataset = PromptDataset(problems, Letters(), config)
     assert [dataset.problems[row["index"]].id for row in (dataset[0], dataset[1])] == ["p0", "p2"]
     assert (len(dataset), dataset.fitting.left_out) == (2, 1)
@@ -60,7 +65,7 @@ def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
 
 
 def test_examples_count_their_references(problems: str) -> None:
-    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="chat")
+    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[])
     dataset = ExampleDataset(problems, Letters(), config)
     assert (len(dataset), dataset.fitting.left_out) == (1, 2)
     assert len(dataset[0]["input_ids"]) == len(dataset[0]["position_ids"]) <= 500
@@ -71,11 +76,13 @@ def test_they_end_the_run_where_the_spec_wants_that(problems: str) -> None:
         PromptDataset(
             problems,
             Letters(),
-            SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=False, prompt_form="chat"),
+            SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[]),
         )
     with pytest.raises(InvalidArgument, match="problem p1 has"):
         ExampleDataset(
-            problems, Letters(), SimpleNamespace(max_length=500, filter_overlong_prompts=False, prompt_form="chat")
+            problems,
+            Letters(),
+            SimpleNamespace(max_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[]),
         )
 
 
@@ -83,7 +90,7 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
     begun = Problem("p0", "def f(x):\n", (CallTest.of([1], 1),), "f", ("def f(x):\n    return x",))
     asked = Problem("p1", "Return x.", (CallTest.of([1], 1),), "f", ("def f(x): return x",))
     jsonl.write([begun, asked], path := tmp_path / "mine.jsonl")
-    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="completion")
+    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="completion", stops=[])
     rows = ExampleDataset(str(path), Letters(), config)
 
     def text(row: dict[str, Any], learned: bool) -> str:
@@ -95,7 +102,7 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
 
     assert (text(rows[0], learned=False), text(rows[0], learned=True)) == ("def f(x):\n", "    return x\0")
     assert (text(rows[1], learned=False), text(rows[1], learned=True)) == ("Return x.\n", "def f(x): return x\0")
-    within = SimpleNamespace(max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion")
+    within = SimpleNamespace(max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion", stops=[])
     assert PromptDataset(str(path), Letters(), within).fitting.longest == 10
 
 
@@ -108,7 +115,7 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         {"problem": "Return it.", "chosen": "short", "rejected": "l" + "o" * 500 + "ng"},
     ]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat")
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[])
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     assert (len(dataset), dataset.fitting.left_out, dataset.digest[:7]) == (2, 1, "sha256:")
     read = [
@@ -123,7 +130,7 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         ["Ask.Me?Yes.", "Bad.\0"],
     ]
     with pytest.raises(InvalidArgument, match="pair pairs/3 has"):
-        config = SimpleNamespace(max_length=300, filter_overlong_prompts=False, prompt_form="chat")
+        config = SimpleNamespace(max_length=300, filter_overlong_prompts=False, prompt_form="chat", stops=[])
         PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
 
 
@@ -133,7 +140,7 @@ def test_a_pairs_text_is_gone_on_with_as_it_stands(tmp_path: Path) -> None:
         {"problem": "def f(x):", "chosen": "def f(x):\n    return x", "rejected": "    pass"},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="completion")
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="completion", stops=[])
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     read = ["".join(chr(one) for one in row["input_ids"]) for both in (dataset[0], dataset[1]) for row in both]
     assert read == ["x = 1\0", "x = 2\0", "def f(x):\n    return x\0", "def f(x):\n    pass\0"]
@@ -144,17 +151,75 @@ CHATML = (
     "{% if m['role'] == 'assistant' %}<|end|>\n{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+DASHES = (STARTER / "chat_template.jinja").read_text().replace("['content']", "['content'] | replace('-', ' - ')")
 
 
-@pytest.mark.parametrize("template", ["", CHATML])
-def test_what_stands_between_two_answers_is_what_the_template_writes(template: str) -> None:
+def starter(**changes: Any) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(str(STARTER))
-    tokenizer.chat_template = template or tokenizer.chat_template
-    asked, replies = [Message("user", "Write f.")], [Message("user", "f(1): 2, not 3 ratchet-answer-5d1f0c")]
+    for name, value in changes.items():
+        setattr(tokenizer, name, value)
+    return tokenizer
+
+
+@pytest.mark.parametrize("template", ["", CHATML, DASHES])
+def test_what_stands_between_two_answers_is_what_the_template_writes(template: str) -> None:
+    tokenizer = starter(**{"chat_template": template} if template else {})
+    end = ending(tokenizer, [], "chat")
+    asked, replies = [Message("user", "Write f.")], [Message("user", "f(1): 2, not 3 ratchetanswer5d1f0")]
     answer = tokenizer("def f(x): return 2", add_special_tokens=False)["input_ids"]
     ended = [*answer, tokenizer.eos_token_id]
     prompt = prompt_ids(tokenizer, Prompt(messages=tuple(asked)))
     whole = prompt_ids(tokenizer, Prompt(messages=(*asked, Message("assistant", "def f(x): return 2"), *replies)))
-    assert [*prompt, *ended, *reply_ids(tokenizer, asked, replies, ended[-1])] == whole
+    assert [*prompt, *ended, *reply_ids(tokenizer, asked, replies, ended, end)] == whole
     # Where the answer ended with something else, the template's end comes after it.
-    assert [*prompt, *answer, *reply_ids(tokenizer, asked, replies, answer[-1])] == whole
+    assert [*prompt, *answer, *reply_ids(tokenizer, asked, replies, answer, end)] == whole
+
+
+@pytest.mark.parametrize(
+    ("changes", "stops", "learned"),
+    [
+        ({}, [], ["<|end|>"]),
+        ({"eos_token": "<|pad|>"}, [1, 0], ["<|end|>"]),  # as Gemma and Phi
+        ({"eos_token": None}, [1], ["<|end|>"]),
+        ({"chat_template": CHATML}, [], ["<|end|>"]),
+        # Nothing stops at the template's end, as in a base of Qwen2.5: what does, comes after it.
+        ({"eos_token": "<|pad|>"}, [], ["<|end|>", "<|pad|>"]),
+        # The template writes no end.
+        ({"chat_template": "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"}, [], ["<|end|>"]),
+    ],
+)
+def test_an_example_ends_as_the_template_ends_a_turn(
+    tmp_path: Path, problems: str, changes: dict[str, Any], stops: Sequence[int], learned: Sequence[str]
+) -> None:
+    tokenizer = starter(**changes)
+    lines = [{"problem": "Return x.", "chosen": "def f(x): return x", "rejected": "pass"}]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    config = SimpleNamespace(max_length=5000, filter_overlong_prompts=True, prompt_form="chat", stops=stops)
+    row = ExampleDataset(problems, tokenizer, config)[0]
+    chosen, _ = PairDataset(str(tmp_path / "pairs.jsonl"), tokenizer, config)[0]
+    answer = tokenizer("def f(x): return x", add_special_tokens=False)["input_ids"]
+    for one in (row, chosen):
+        assert one["input_ids"][one["loss_mask"] == 1].tolist() == answer + tokenizer.convert_tokens_to_ids(learned)
+
+
+def test_an_answer_after_which_the_engine_stopped_keeps_the_end_that_it_wrote() -> None:
+    tokenizer = starter(eos_token="<|pad|>")
+    end, asked, replies = ending(tokenizer, [], "chat"), [Message("user", "Ask.")], [Message("user", "No.")]
+    answer = tokenizer("x", add_special_tokens=False)["input_ids"]
+    between = reply_ids(tokenizer, asked, replies, [*answer, *end.tokens], end)
+    assert tokenizer.decode(between) == "<|user|>No.<|assistant|>"
+
+
+def test_what_nothing_ends_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="nothing ends an answer"):
+        ending(starter(eos_token=None), [], "chat")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("m['content'] | upper", "not as it is"), ("m['content'] ~ m['content']", "more than once")],
+)
+def test_a_template_that_loses_an_answer_is_said(content: str, said: str) -> None:
+    tokenizer = starter(chat_template="{% for m in messages %}{{ " + content + " }}{% endfor %}")
+    with pytest.raises(InvalidArgument, match=said):
+        ending(tokenizer, [1], "chat")

@@ -50,6 +50,29 @@ async def test_sft(lora_rank: int, world: World, run_spec: Any) -> None:
     assert len({*world.reports.policy_ids(), policy_id.of_folder(STARTER)}) == 4
 
 
+@pytest.mark.parametrize(
+    ("eos", "pad", "ends"),
+    [("<|pad|>", "<|pad|>", [1, 0]), (None, None, 1)],
+    ids=["another-eos", "no-eos-and-no-pad"],
+)
+async def test_sft_keeps_the_end_of_a_turn(
+    eos: str | None, pad: str | None, ends: Any, world: World, run_spec: Any
+) -> None:
+    """Gemma's and Phi's tokenizers name another token than their chat templates end a turn with."""
+    base = world.folder / "base"
+    shutil.copytree(STARTER, base)
+    changes = {"config": {"eos_token_id": ends, "pad_token_id": None}, "generation_config": {"eos_token_id": ends}}
+    for name, some in (changes | {"tokenizer_config": {"eos_token": eos, "pad_token": pad}}).items():
+        file = base / f"{name}.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | some))
+    await world.finish(world.job(run_spec("sft", steps=3, validate_every=None), base=base))
+    tuned = Path(world.reports.checkpoints[3].uri)
+    assert json.loads((tuned / "config.json").read_text())["eos_token_id"] == ends
+    assert policy_id.settings_of_folder(tuned) == policy_id.settings_of_folder(base)
+    # What it has learned before is what it goes on to learn: the first loss is that of the model as it is.
+    assert world.reports.measured("loss")[0] < 1
+
+
 @pytest.mark.timeout(900)  # two jobs
 async def test_a_base_without_a_chat_template_learns_to_go_on_with_texts(world: World, run_spec: Any) -> None:
     base, reports = world.folder / "base", world.reports

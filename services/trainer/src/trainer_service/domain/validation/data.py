@@ -8,7 +8,7 @@ from trainer_service.domain import curriculum
 from trainer_service.domain.algorithms import Algorithm
 from trainer_service.domain.curriculum import Curriculum
 from trainer_service.domain.plugins import PluginKind
-from trainer_service.domain.ports import Trial
+from trainer_service.domain.ports import FoundModel, Trial
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import PromptForm, RunSpec
 
@@ -37,6 +37,31 @@ def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
         faults.add("pairs.name", "holds conversations, and the base has no chat template: write prompts as texts")
     elif known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
         faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
+    elif known and spec.prompt_form == PromptForm.CHAT and found.base:
+        _check_template(spec, found.base, faults)
+
+
+def _check_template(spec: RunSpec, base: FoundModel, faults: Faults) -> None:
+    its = base.template
+    if its.fault:
+        faults.add("base", f"must have a chat template that puts a problem to it: its own {its.fault}")
+    elif spec.environment and its.turns_fault:
+        faults.add("environment", f"must be absent: the base's chat template {its.turns_fault}")
+
+
+def notices(spec: RunSpec, found: Found) -> Sequence[str]:
+    """What is no fault, and should be known of how problems are put to the model."""
+    if found.base is None or spec.prompt_form != PromptForm.CHAT:
+        return ()
+    its, said = found.base.template, []
+    if its.changes:
+        said.append(f"the base's chat template {its.changes}: so it does in evaluations and where it is served")
+    if spec.environment and its.turns_changes:
+        said.append(
+            f"the base's chat template {its.turns_changes}: training goes on from the answers as they were sampled,"
+            " evaluations and whoever is served go on from what the template writes"
+        )
+    return said
 
 
 def _check_forgeable(found: Found, faults: Faults) -> None:

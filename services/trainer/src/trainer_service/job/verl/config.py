@@ -14,6 +14,7 @@ from trainer_service.domain.plugins import PluginKind, named
 from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
+from trainer_service.job.endings import base_config, stops_of
 from trainer_service.job.record import Record
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
 
@@ -190,12 +191,20 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.custom_cls.path=pkg://{DATASETS}",
         f"data.custom_cls.name={dataset}",
         f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
+        f"+data.stops={list(stops_of(Path(job.base_path)))}",
     )
 
 
+_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
+
 def _model(prefix: str, job: JobConfig) -> Sequence[Override]:
+    """With the base's own ids of tokens: verl would write the tokenizer's into the model (workers/config/model.py:207),
+    of which it may have none, or one beyond the embedding."""
+    config = base_config(Path(job.base_path))
     return (
         f"{prefix}.path={quote(job.base_path)}",
+        *(f"+{prefix}.override_config.{name}={json.dumps(config.get(name))}" for name in _TOKENS),
         *([] if job.is_cuda and has_flash_attention() else _padded_attention(prefix)),
         f"{prefix}.enable_gradient_checkpointing={job.passes.recomputed}",
     )

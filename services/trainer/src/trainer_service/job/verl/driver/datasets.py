@@ -12,6 +12,7 @@ from ratchet_environments import Task
 from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
 from trainer_service.job import problems as problem_sets
+from trainer_service.job.endings import Ending, ending
 from trainer_service.job.lengths import fitting
 from trainer_service.job.prompting import conversation_ids, prompt_ids, prompt_of
 
@@ -45,8 +46,8 @@ class PromptDataset(Dataset[dict[str, Any]]):
 
 
 class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
-    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and end token. Those
-    of more than `config.max_length` tokens are left out, or refused, as in PromptDataset.
+    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and what ends it.
+    Those of more than `config.max_length` tokens are left out, or refused, as in PromptDataset.
 
     The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
     """
@@ -55,14 +56,15 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
         problems = [problem for problem in read if problem.references]
-        rows = {problem.id: self._row(problem, tokenizer, config.prompt_form) for problem in problems}
+        end = ending(tokenizer, config.stops, config.prompt_form)
+        rows = {problem.id: self._row(problem, tokenizer, config.prompt_form, end) for problem in problems}
         lengths = [len(row["input_ids"]) for row in rows.values()]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
         self._rows = [rows[problem.id] for problem in self.fitting.problems]
 
     @staticmethod
-    def _row(problem: Problem, tokenizer: Any, form: Form) -> dict[str, torch.Tensor]:
-        return answered(tokenizer, prompt_of(problem, form), problem.references[0])
+    def _row(problem: Problem, tokenizer: Any, form: Form, end: Ending) -> dict[str, torch.Tensor]:
+        return answered(tokenizer, prompt_of(problem, form), problem.references[0], end)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -79,9 +81,10 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         read = pairs.read(parquet_files, limit=_limit(max_samples))
         self.digest = pairs.pairs_digest(read)
         rows = []
+        end = ending(tokenizer, config.stops, config.prompt_form)
         for pair in read:
             put = _prompt_of_pair(pair, config.prompt_form)
-            rows.append([self._row(tokenizer, put, answer) for answer in (pair.chosen, pair.rejected)])
+            rows.append([self._row(tokenizer, put, answer, end) for answer in (pair.chosen, pair.rejected)])
         lengths = [max(len(row["input_ids"]) for row in both) for both in rows]
         self.fitting = fitting(read, lengths, config.max_length, config.filter_overlong_prompts, "pair")
         self._rows = [both for both, length in zip(rows, lengths, strict=True) if length <= config.max_length]
@@ -93,15 +96,15 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         return self._rows[index]
 
     @staticmethod
-    def _row(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
-        return answered(tokenizer, put, answer)
+    def _row(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str, torch.Tensor]:
+        return answered(tokenizer, put, answer, end)
 
 
 class ConversationPairDataset(PairDataset):
     """The same with each row as a reward model scores it: the whole conversation."""
 
     @staticmethod
-    def _row(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
+    def _row(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str, torch.Tensor]:
         tokens = torch.tensor(conversation_ids(tokenizer, put.messages, answer))
         return {
             "input_ids": tokens,
@@ -110,11 +113,11 @@ class ConversationPairDataset(PairDataset):
         }
 
 
-def answered(tokenizer: Any, put: Prompt, answer: str) -> dict[str, torch.Tensor]:
-    """A prompt with its answer and the end token, which are what is learned."""
+def answered(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str, torch.Tensor]:
+    """A prompt with its answer and what ends it, which are what is learned."""
     prompt = prompt_ids(tokenizer, put)
     rest = answer.removeprefix(put.text)  # a text may begin it
-    learned = tokenizer(rest, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    learned = [*tokenizer(rest, add_special_tokens=False)["input_ids"], *end.tokens]
     return {
         "input_ids": torch.tensor(prompt + learned),
         "position_ids": torch.arange(len(prompt) + len(learned)),

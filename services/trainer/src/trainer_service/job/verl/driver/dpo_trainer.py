@@ -63,7 +63,7 @@ class RatchetDpoTrainer(PairTrainer):
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
         self._sent = Sent(push=lambda: self._push(self._sent.step))
-        prompting, its = Prompting(tokenizer, self.config.data.prompt_form), self._session
+        prompting, its = Prompting.of(tokenizer, self.config.data), self._session
         self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate
 

@@ -25,9 +25,6 @@ from trainer_service.job.verl.driver.pair_trainer import PairTrainer
 from trainer_service.job.verl.driver.sft_trainer import StepMetrics
 from trainer_service.job.verl.rank.pairs import TOGETHER, conversation_scores, reward_model_loss
 
-_OF_VERL = ("classifier_dropout", "hidden_dropout", "summary_dropout_prob")
-"""What verl puts into the config of a model with values (workers/engine/fsdp/transformer_impl.py:297)."""
-
 
 class RewardModelTrainer(PairTrainer):
     names = names.REWARD_MODEL_NAMES
@@ -63,7 +60,6 @@ class RewardModelTrainer(PairTrainer):
         kinds = (
             name.replace("ForTokenClassification", "ForSequenceClassification") for name in config["architectures"]
         )
-        config = {name: value for name, value in config.items() if name not in _OF_VERL}
         config |= {"architectures": [*kinds], "pad_token_id": self.model_config.tokenizer.pad_token_id}
         (model / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 

@@ -80,7 +80,7 @@ class RatchetTrainer(PPOTrainerSync):
     def _setup(self) -> None:
         trainer_base.LLMServerManager = NoServers
         super()._setup()
-        self._prompting = Prompting(self.tokenizer, self.config.data.prompt_form)
+        self._prompting = Prompting.of(self.tokenizer, self.config.data)
         its = self._session
         self._groups = Groups(
             its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting, its.reporter

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -9,6 +10,7 @@ import torch.distributed
 import verl.utils.experimental.torch_functional
 import verl.utils.fsdp_utils
 import verl.utils.model
+import verl.workers.config.model
 from torch.optim.lr_scheduler import LambdaLR
 from transfer_queue import interface
 from transfer_queue.controller import TransferQueueController
@@ -18,6 +20,7 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
+from trainer_service.job.endings import base_config, stops_of
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.rank import lora, padded_passes, shared_prefixes, without_signal
 from trainer_service.job.verl.rank.head import FusedHead
@@ -28,6 +31,7 @@ def apply() -> None:
     """Idempotent for each process: verl imports its external modules once."""
     register_rollout()
     own_transfer_queue()
+    tokens_of_the_embedding()
     value_head_as_configured()
     padded_passes.apply()
     without_signal.apply()
@@ -68,6 +72,25 @@ def own_transfer_queue() -> None:
             return TransferQueueController.options(**options | {"namespace": namespace()})
 
     interface.ray, interface.TransferQueueController = Ray(), Controller()
+
+
+def tokens_of_the_embedding() -> None:
+    """verl pads rows by the tokenizer's pad token, or by its eos where it has none, and fills a batch with rows of eos
+    (utils/tokenizer/tokenizer.py:152, trainer/ppo/padding_utils.py:97): a tokenizer may have neither, or one that the
+    model has no row for. All of it is masked, so any token that there is will do."""
+    load = verl.workers.config.model.hf_tokenizer
+
+    def hf_tokenizer(path: str, **options: Any) -> Any:
+        tokenizer, config = load(path, **options), base_config(Path(path))
+        rows = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size") or len(tokenizer)
+        there = [id for id in (tokenizer.eos_token_id, *stops_of(Path(path)), 0) if id is not None and id < rows]
+        for name in ("eos_token", "pad_token"):
+            known = getattr(tokenizer, f"{name}_id")
+            if known is None or known >= rows:
+                setattr(tokenizer, name, tokenizer.convert_ids_to_tokens(there[0]))
+        return tokenizer
+
+    verl.workers.config.model.hf_tokenizer = hf_tokenizer
 
 
 def single_gloo_backend() -> None:

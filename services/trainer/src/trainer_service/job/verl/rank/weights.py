@@ -9,9 +9,11 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 
 from ratchet_kit import policy_id
+from ratchet_kit.errors import DataLoss
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import RunPolicy, Weights, WeightSync, rollouts
 
+DIVERGED = "has numbers that are not finite (NaN or infinity): training has diverged; take a smaller learning_rate"
 _SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
 
@@ -66,15 +68,23 @@ class WeightSender(BaseRollout):
 
 @torch.no_grad()
 def gather(weights: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype, keep: bool) -> list[policy_id.Tensor]:
-    """The tensors in `dtype` in host memory, without a head that is tied to the embedding; [] unless `keep`."""
+    """The tensors in `dtype` in host memory, without a head that is tied to the embedding; [] unless `keep`.
+
+    Raises DataLoss where a number is not finite, once all were taken: the other ranks take part in gathering each.
+    """
     tensors: dict[str, policy_id.Tensor] = {}
+    broken = ""
     for name, weight in weights:
         if not keep:
             continue
         host = weight.detach().to(device="cpu", dtype=dtype).contiguous()
+        if not broken and not host.isfinite().all():
+            broken = name
         # A view of live parameters would change under the next update.
         data = memoryview(host.view(-1).view(torch.uint8).numpy()).tobytes()
         tensors[name] = policy_id.Tensor(name, _SAFETENSORS_DTYPES[dtype], tuple(host.shape), data)
+    if broken:
+        raise DataLoss(f"{broken} {DIVERGED}")
     head, embedding = tensors.get(policy_id.HEAD), tensors.get(policy_id.EMBEDDING)
     if head is not None and embedding is not None and head.data == embedding.data:
         del tensors[policy_id.HEAD]

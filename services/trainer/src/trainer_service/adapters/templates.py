@@ -1,0 +1,118 @@
+"""What a base's chat template does with what is put into it, found by rendering, as transformers renders it
+(utils/chat_template_utils.py)."""
+
+import json
+import string
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import jinja2
+from jinja2.ext import Extension, loopcontrols
+from jinja2.nodes import CallBlock, Node
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from trainer_service.domain.ports import Template
+
+_TEXT = f"{string.punctuation}\n    indented\ta  b -1 <b> é 日本"
+_QUESTION, _ANSWER, _REPLY = (f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx"))
+_THOUGHTS = "<think>\nthoughtsx\n</think>\n\n"
+_QUOTED = 60
+
+Chat = Sequence[Mapping[str, str]]
+
+
+def examined(source: str, tokens: Mapping[str, str]) -> Template:
+    """`tokens`: the texts of special tokens by name, `eos_token` and such. Never raises."""
+    try:
+        render = _compiled(source, tokens)
+        put = render([_user(_QUESTION)], True)
+    except Exception as error:  # noqa: BLE001 (a template is a program of its author's)
+        return Template(fault=f"raises an error: {_sentence(error)}")
+    if "questionx" not in put:
+        return Template(fault="does not write what the user says")
+    changes = "" if _QUESTION in put else f"changes what the user says: it writes {_excerpt(put, 'questionx')}"
+    if (times := put.count("end of questionx")) > 1:
+        changes = f"writes what the user says {times} times"
+    try:
+        whole = render([_user(_QUESTION), _assistant(_ANSWER), _user(_REPLY)], True)
+    except Exception as error:  # noqa: BLE001
+        return Template(changes=changes, turns_fault=f"raises an error: {_sentence(error)}")
+    return Template(
+        changes=changes,
+        turns_fault=_turns_fault(whole),
+        turns_changes=_turns_changes(render, put, whole),
+    )
+
+
+def _turns_fault(whole: str) -> str:
+    """`whole`: a question, an answer and a reply."""
+    if whole.count("end of answerx") != 1 or whole.count("answerx ") != 1:
+        times = whole.count("end of answerx")
+        return f"writes an earlier answer {times} times" if times != 1 else "changes an earlier answer"
+    after = whole.partition("end of answerx")[2]
+    if after.count(_REPLY) != 1:
+        word = "end of replyx"
+        return f"changes a reply: it writes {_excerpt(after, 'replyx')}" if word in after else "does not write a reply"
+    return ""
+
+
+def _turns_changes(render: Callable[[Chat, bool], str], put: str, whole: str) -> str:
+    if not whole.startswith(put + _ANSWER):
+        return "writes an earlier answer otherwise than it was sampled"
+    try:
+        thought = render([_user(_QUESTION), _assistant(_THOUGHTS + _ANSWER), _user(_REPLY)], True)
+    except Exception as error:  # noqa: BLE001
+        return f"raises an error for an earlier answer with <think>: {_sentence(error)}"
+    return "" if "thoughtsx" in thought else "leaves out what an earlier answer has between <think> and </think>"
+
+
+def _compiled(source: str, tokens: Mapping[str, str]) -> Callable[[Chat, bool], str]:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
+    template = environment.from_string(source)
+    given = {**tokens, "tools": None, "documents": None}
+    return lambda chat, more: template.render(messages=chat, add_generation_prompt=more, **given)
+
+
+class _Generation(Extension):
+    """The tag `generation`, which marks what an assistant says."""
+
+    tags = {"generation"}  # noqa: RUF012 (as jinja2 declares it)
+
+    def parse(self, parser: Parser) -> Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+
+def _raise(message: str) -> None:
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _assistant(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def _excerpt(text: str, word: str) -> str:
+    return repr(text[text.find(word) :][:_QUOTED])
+
+
+def _sentence(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

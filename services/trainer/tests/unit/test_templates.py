@@ -1,0 +1,88 @@
+"""What chat templates do with what is put into them is known before a run begins."""
+
+from pathlib import Path
+
+import pytest
+
+from trainer_service.adapters.templates import examined
+from trainer_service.domain.ports import Template
+
+STARTER = (Path(__file__).parents[4] / "models/starter/chat_template.jinja").read_text()
+CHATML = (
+    "{%- if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
+    "{%- else %}{% set loop_messages = messages %}{% endif %}"
+    "{%- for m in loop_messages -%}<|im_start|>{{ m.role }}\n"
+    "{% generation %}{{ m['content'] | trim }}{% endgeneration %}"
+    "<|im_end|>\n{% endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def changed(content: str) -> str:
+    """The starter's with another expression for what is said."""
+    return STARTER.replace("message['content']", content)
+
+
+@pytest.mark.parametrize("source", [STARTER, CHATML, changed("message['content'] | trim")])
+def test_most_write_what_is_put_into_them(source: str) -> None:
+    assert examined(source, {"bos_token": "<s>"}) == Template()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{{ raise_exception('only with tools') }}", "raises an error: only with tools"),
+        ("{% for", "raises an error: "),
+        ("{{ messages[0].content.nonesuch.other }}", "raises an error: "),
+        ("Hello!", "does not write what the user says"),
+        (changed("message['content'][:5]"), "does not write what the user says"),
+        (changed("message['content'] | upper"), "does not write what the user says"),
+    ],
+)
+def test_one_that_puts_no_problem(source: str, said: str) -> None:
+    assert examined(source, {}).fault.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "of_problems", "of_turns"),
+    [
+        ("message['content'] | replace('-', ' - ')", "changes what the user says: it writes", "changes a reply"),
+        ("message['content'] | escape", "changes what the user says", "changes a reply"),
+        ("message['content'] | tojson", "changes what the user says", "changes a reply"),
+        ("message['content'] * 2", "writes what the user says 2 times", "writes an earlier answer 2 times"),
+        ("(message['content'] if loop.first else '')", "", "writes an earlier answer 0 times"),
+        (
+            "(message['content'] if message['role'] == 'assistant' or loop.first else '')",
+            "",
+            "does not write a reply",
+        ),
+    ],
+)
+def test_one_that_changes_what_is_put_into_it(content: str, of_problems: str, of_turns: str) -> None:
+    found = examined(changed(content), {})
+    assert found.fault == ""
+    assert found.changes.startswith(of_problems)
+    assert bool(found.changes) == bool(of_problems)
+    assert found.turns_fault.startswith(of_turns)
+
+
+def test_one_that_takes_no_second_turn() -> None:
+    found = examined(
+        "{% if messages | length > 1 %}{{ raise_exception('once') }}{% endif %}{{ messages[0].content }}", {}
+    )
+    assert (found.fault, found.turns_fault) == ("", "raises an error: once")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (changed("message['content'].split('</think>')[-1]"), "leaves out what an earlier answer has between <think>"),
+        (
+            STARTER.replace("<|assistant|>{% endif", "<|assistant|><think>{% endif"),
+            "writes an earlier answer otherwise",
+        ),
+    ],
+)
+def test_one_by_which_an_earlier_answer_is_not_as_it_was_sampled(source: str, said: str) -> None:
+    found = examined(source, {})
+    assert (found.fault, found.turns_fault, found.changes) == ("", "", "")
+    assert found.turns_changes.startswith(said)
