@@ -25,6 +25,8 @@ from ratchet_policies.generation import (
     TokenPrompt,
     Tool,
     Tools,
+    joined,
+    joined_calls,
     require_whole,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
@@ -57,6 +59,8 @@ __all__ = [
     "Tool",
     "Tools",
     "ensure_ready",
+    "joined",
+    "joined_calls",
     "require_whole",
     "unload",
     "with_recovery",

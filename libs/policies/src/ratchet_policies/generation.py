@@ -121,6 +121,31 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
 
 
+def joined(pieces: Sequence[Completion]) -> Completion:
+    """A completion of the pieces that came of it, in their order."""
+    calls: tuple[ToolCall, ...] = ()
+    for piece in pieces:
+        calls = joined_calls(calls, piece.tool_calls)
+    return Completion(
+        index=pieces[-1].index,
+        text="".join(piece.text for piece in pieces),
+        finish_reason=pieces[-1].finish_reason,
+        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+        log_probs=tuple(one for piece in pieces for one in piece.log_probs),
+        candidates=tuple(one for piece in pieces for one in piece.candidates),
+        tool_calls=calls,
+    )
+
+
+def joined_calls(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls of a stream so far, with what is new of them."""
+    known = {call.index: call for call in calls}
+    for new in pieces:
+        old = known.get(new.index, ToolCall("", index=new.index))
+        known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
+    return tuple(known[index] for index in sorted(known))
+
+
 class BrokenOff(Unavailable):
     """The engine gave up before an answer's end. What there is of it is no answer, and no sample of the policy."""
 

@@ -1,7 +1,7 @@
 """Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, require_whole
+from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, joined_calls, require_whole
 from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
@@ -199,7 +199,7 @@ class _Attempt:
         if new.finish_reason is not FinishReason.UNFINISHED:
             self._ended.add(new.index)
         if new.tool_calls:
-            self.calls[new.index] = _joined(self.calls.get(new.index, ()), new.tool_calls)
+            self.calls[new.index] = joined_calls(self.calls.get(new.index, ()), new.tool_calls)
 
     def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
         key, request = caller(), self.request
@@ -231,12 +231,3 @@ class _Attempt:
     def _material(self) -> Material | None:
         answers = [Message("assistant", self.texts[i], self.calls.get(i, ())) for i in sorted(self.texts)]
         return material_of(self.request.prompt, answers)
-
-
-def _joined(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls of a stream so far, with what is new of them."""
-    known = {call.index: call for call in calls}
-    for new in pieces:
-        old = known.get(new.index, ToolCall("", index=new.index))
-        known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
-    return tuple(known[index] for index in sorted(known))
