@@ -25,8 +25,10 @@ from ratchet_policies.generation import (
     TokenPrompt,
     Tool,
     Tools,
+    is_over_length,
     joined,
     joined_calls,
+    over_length,
     require_whole,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
@@ -59,8 +61,10 @@ __all__ = [
     "Tool",
     "Tools",
     "ensure_ready",
+    "is_over_length",
     "joined",
     "joined_calls",
+    "over_length",
     "require_whole",
     "unload",
     "with_recovery",

@@ -1,5 +1,6 @@
 """What is asked of a policy, and what it answers."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -144,6 +145,20 @@ def joined_calls(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple
         old = known.get(new.index, ToolCall("", index=new.index))
         known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
     return tuple(known[index] for index in sorted(known))
+
+
+_OVER_LENGTH = "this model's maximum context length is {most} tokens, completion included, and the prompt has {tokens}"
+_IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"\d+"))
+
+
+def over_length(tokens: int, most: int) -> str:
+    """What a node says of a prompt that is too long for its model: in words that clients of OpenAI's API look for."""
+    return _OVER_LENGTH.format(most=most, tokens=tokens)
+
+
+def is_over_length(text: str) -> bool:
+    """Whether a node said that. Errors cross as text."""
+    return _IS_OVER_LENGTH.fullmatch(text) is not None
 
 
 class BrokenOff(Unavailable):

@@ -23,6 +23,7 @@ from ratchet_policies import (
     TokenCandidate,
     TokenPrompt,
     joined,
+    over_length,
 )
 from rollout_service.adapters.vllm import kv_cache, tools, wire
 from rollout_service.domain.policy import Dtype
@@ -241,10 +242,7 @@ class VllmEngine:
         if not ids:
             raise RequestRefused(field, "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
-            raise RequestRefused(
-                field,
-                f"the prompt has {len(ids)} tokens and the model takes {self.max_model_len}, completion included",
-            )
+            raise RequestRefused(field, over_length(len(ids), self.max_model_len))
         return ids
 
     def _unknown(self, token: int) -> str:
