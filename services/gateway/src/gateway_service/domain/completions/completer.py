@@ -1,7 +1,7 @@
 """Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -47,6 +47,14 @@ class Completer:
             return await self._once(route, request)
         return await self._made(route, request)
 
+    @contextmanager
+    def several(self, requests: Sequence[CompletionRequest]) -> Iterator[None]:
+        """Around the answers to several prompts of one request. Raises ResourceExhausted, and InvalidArgument for more
+        than a key may have at once."""
+        self._usage.require_answers(caller(), sum(request.sampling.n for request in requests))
+        with self._usage.admit_more(caller(), len(requests) - 1):
+            yield
+
     async def _once(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         """The answer to the same request before, or a new one, which is kept."""
         policy_id = self._serving.policy_id(route.version)
@@ -58,6 +66,10 @@ class Completer:
         return response
 
     async def _made(self, route: Route, request: CompletionRequest) -> CompletionResponse:
+        with self._admitted(request):
+            return await self._tried(route, request)
+
+    async def _tried(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         attempt = _Attempt(route, request, self._clock.now())
         try:
             return await self._answer(request, attempt)
@@ -75,21 +87,30 @@ class Completer:
         Whoever closes it after the end of every choice has the whole answer."""
         self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key, request.session)
-        attempt = _Attempt(route, request, self._clock.now())
-        try:
-            async with aclosing(self._pieces(request, attempt)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        except RatchetError as error:
-            failure = error
-            if route.fallback is None or attempt.texts:
-                self._record_failure(attempt, error)
-                raise
-        with self._fallback_for(attempt, failure) as fallback:
-            async with aclosing(self._pieces(request, fallback)) as pieces:
-                async for piece in pieces:
-                    yield piece
+        with self._admitted(request):
+            attempt = _Attempt(route, request, self._clock.now())
+            try:
+                async with aclosing(self._pieces(request, attempt)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RatchetError as error:
+                failure = error
+                if route.fallback is None or attempt.texts:
+                    self._record_failure(attempt, error)
+                    raise
+            with self._fallback_for(attempt, failure) as fallback:
+                async with aclosing(self._pieces(request, fallback)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+
+    @contextmanager
+    def _admitted(self, request: CompletionRequest) -> Iterator[None]:
+        """Its choices: the door has admitted the first."""
+        answers = max(1, request.sampling.n)  # what is none, the engine refuses
+        self._usage.require_answers(caller(), answers)
+        with self._usage.admit_more(caller(), answers - 1):
+            yield
 
     async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> CompletionResponse:
         route = attempt.route
