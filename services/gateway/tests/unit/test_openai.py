@@ -13,7 +13,7 @@ from openai.types.chat import completion_create_params
 from gateway_service.domain.releases.release import Stage
 from gateway_service.rest.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
 from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
-from ratchet_policies import Tool, Tools, over_length
+from ratchet_policies import Sampling, TextPrompt, Tool, Tools, over_length
 from ratchet_problems import Message, ToolCall
 
 from ..doubles import policy_id_of
@@ -548,3 +548,29 @@ async def test_the_simplest_door_takes_no_texts_for_numbers(http) -> None:
     assert (
         await http.post("/generate", json={"model": "starter", "prompt": "hi", "max_tokens": 5.0})
     ).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_prompts_that_are_given_up_for_another_were_left_by_nobody(world: World, http, stream: bool) -> None:
+    generate, stream_of = world.engine.generate, world.engine.stream
+
+    async def wait_or_fail(prompt: TextPrompt) -> None:
+        if prompt.text == "fail":
+            raise Unavailable("the engine died")
+        await asyncio.sleep(60)
+
+    async def slowly(name: str, policy_id: str, prompt: TextPrompt, sampling: Sampling):
+        await wait_or_fail(prompt)
+        return await generate(name, policy_id, prompt, sampling)
+
+    async def slow_pieces(name: str, policy_id: str, prompt: TextPrompt, sampling: Sampling):
+        await wait_or_fail(prompt)
+        async for piece in stream_of(name, policy_id, prompt, sampling):
+            yield piece
+
+    world.engine.generate, world.engine.stream = slowly, slow_pieces
+    prompts = ["say hi", "fail", "say ho"]
+    reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompts, "stream": stream})
+    assert reply.status_code == 503
+    await asyncio.sleep(0)
+    assert [(record.left, record.error) for record in await world.records()] == [(False, "the engine died")]

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
 from gateway_service.convert import headers_of
-from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.completer import GIVEN_UP, Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.caller import caller
@@ -135,9 +135,10 @@ async def _complete(completer: Completer, requests: Sequence[CompletionRequest])
     tasks = [asyncio.create_task(completer.complete(request)) for request in requests]
     try:
         return await asyncio.gather(*tasks)
-    finally:
+    except Exception:
         for task in tasks:
-            task.cancel()
+            task.cancel(GIVEN_UP)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +175,20 @@ async def _all_pieces(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> Async
             await waiting.put(error)
 
     tasks = [asyncio.create_task(pump(prompt, stream)) for prompt, stream in enumerate(streams)]
-    left = len(tasks)
+    left, reason = len(tasks), None
     try:
         while left:
             match await waiting.get():
                 case None:
                     left -= 1
                 case Exception() as error:
+                    reason = GIVEN_UP
                     raise error
                 case _Piece() as piece:
                     yield piece
     finally:
         for task in tasks:
-            task.cancel()
+            task.cancel(reason)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

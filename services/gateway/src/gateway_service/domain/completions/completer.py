@@ -24,6 +24,9 @@ from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
 
+GIVEN_UP = "given up"
+"""The message that cancels an answer whose caller stays: that to another of its prompts has failed."""
+
 
 class Completer:
     """The use case behind every completion endpoint."""
@@ -146,8 +149,10 @@ class Completer:
     def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
         try:
             yield
-        except (asyncio.CancelledError, GeneratorExit):
-            if attempt.end_time is not None:  # with all of it
+        except (asyncio.CancelledError, GeneratorExit) as error:
+            if GIVEN_UP in error.args:
+                pass  # nobody left, and nothing is known of the version
+            elif attempt.end_time is not None:  # with all of it
                 self._recorder.record(attempt.record(attempt.end_time))
             else:
                 left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
