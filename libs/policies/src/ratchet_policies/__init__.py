@@ -25,6 +25,10 @@ from ratchet_policies.generation import (
     TokenPrompt,
     Tool,
     Tools,
+    is_over_length,
+    joined,
+    joined_calls,
+    over_length,
     require_whole,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
@@ -57,6 +61,10 @@ __all__ = [
     "Tool",
     "Tools",
     "ensure_ready",
+    "is_over_length",
+    "joined",
+    "joined_calls",
+    "over_length",
     "require_whole",
     "unload",
     "with_recovery",

@@ -1,5 +1,6 @@
 """What is asked of a policy, and what it answers."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -119,6 +120,45 @@ class Completion:
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
     """Of each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
     tool_calls: tuple[ToolCall, ...] = ()
+
+
+def joined(pieces: Sequence[Completion]) -> Completion:
+    """A completion of the pieces that came of it, in their order."""
+    calls: tuple[ToolCall, ...] = ()
+    for piece in pieces:
+        calls = joined_calls(calls, piece.tool_calls)
+    return Completion(
+        index=pieces[-1].index,
+        text="".join(piece.text for piece in pieces),
+        finish_reason=pieces[-1].finish_reason,
+        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+        log_probs=tuple(one for piece in pieces for one in piece.log_probs),
+        candidates=tuple(one for piece in pieces for one in piece.candidates),
+        tool_calls=calls,
+    )
+
+
+def joined_calls(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls of a stream so far, with what is new of them."""
+    known = {call.index: call for call in calls}
+    for new in pieces:
+        old = known.get(new.index, ToolCall("", index=new.index))
+        known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
+    return tuple(known[index] for index in sorted(known))
+
+
+_OVER_LENGTH = "this model's maximum context length is {most} tokens, completion included, and the prompt has {tokens}"
+_IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"\d+"))
+
+
+def over_length(tokens: int, most: int) -> str:
+    """What a node says of a prompt that is too long for its model: in words that clients of OpenAI's API look for."""
+    return _OVER_LENGTH.format(most=most, tokens=tokens)
+
+
+def is_over_length(text: str) -> bool:
+    """Whether a node said that. Errors cross as text."""
+    return _IS_OVER_LENGTH.fullmatch(text) is not None
 
 
 class BrokenOff(Unavailable):

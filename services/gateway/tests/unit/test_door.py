@@ -238,3 +238,19 @@ def test_half_of_tls_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_GATEWAY_TLS_CERT_FILE", "/cert")
     with pytest.raises(ValueError, match="TLS_KEY_FILE"):
         Settings()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_prompts_times_choices_are_what_a_key_has_at_once(world: World, stream: bool) -> None:
+    limits = KeyLimits(concurrent_requests=16)
+    world.settings = world.settings.model_copy(update={"key_limits": limits})
+    await world.start()
+    async with world.http() as http:
+        for prompts, choices, status in ((8, 2, 200), (16, 1, 200), (1, 16, 200), (9, 2, 400), (128, 64, 400)):
+            body = {"model": "starter", "prompt": [f"say {n}" for n in range(prompts)], "n": choices, "stream": stream}
+            reply = await http.post("/v1/completions", json=body)
+            assert reply.status_code == status, (prompts, choices)
+            if status == 400:
+                assert reply.json()["error"]["param"] == "n"
+        assert (await http.post("/v1/chat/completions", json=HI | {"n": 17, "stream": stream})).status_code == 400
+        assert (await http.post("/v1/chat/completions", json=HI | {"n": 16, "stream": stream})).status_code == 200

@@ -9,6 +9,8 @@ from gateway_service.rest.health import LOOK, Readiness
 from ratchet_kit.errors import Unavailable
 from ratchet_testing import ManualClock
 
+from ..world import World
+
 
 class Database:
     def __init__(self) -> None:
@@ -58,3 +60,10 @@ async def test_one_who_leaves_ends_no_look_of_others(clock: ManualClock) -> None
     leaves.cancel()
     await stays
     assert database.looks == 1
+
+
+async def test_probes_may_ask_by_head(world: World) -> None:
+    async with world.http() as http:
+        for path in ("/healthz", "/readyz"):
+            reply = await http.head(path)
+            assert reply.status_code == 200

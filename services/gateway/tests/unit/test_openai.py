@@ -7,10 +7,13 @@ from datetime import timedelta
 
 import openai
 import pytest
+from openai.types import completion_create_params as text_create_params
+from openai.types.chat import completion_create_params
 
 from gateway_service.domain.releases.release import Stage
-from ratchet_kit.errors import ResourceExhausted, Unavailable
-from ratchet_policies import Tool, Tools
+from gateway_service.rest.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
+from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
+from ratchet_policies import Sampling, TextPrompt, Tool, Tools, over_length
 from ratchet_problems import Message, ToolCall
 
 from ..doubles import policy_id_of
@@ -302,6 +305,52 @@ async def test_neutral_values_of_unsupported_parameters_pass(http) -> None:
     assert response.status_code == 200
 
 
+async def test_what_changes_no_answer_is_ignored(http) -> None:
+    hints = {
+        "metadata": {"team": "a"},
+        "prompt_cache_key": "k",
+        "prompt_cache_options": {"mode": "explicit"},
+        "prompt_cache_retention": "24h",
+        "safety_identifier": "u",
+        "service_tier": "flex",
+        "verbosity": "medium",
+    }
+    parts = [{"type": "text", "text": "say hi to all", "prompt_cache_breakpoint": {"mode": "explicit"}}]
+    options = {"include_usage": True, "include_obfuscation": True}
+    said = await chat(http, **hints, messages=[{"role": "user", "content": parts}])
+    assert (said.status_code, said.json()["choices"][0]["message"]["content"]) == (200, "say hi to all")
+    assert (await chat(http, **hints, stream=True, stream_options=options)).status_code == 200
+
+
+def test_every_parameter_of_the_newest_client_is_known() -> None:
+    """Taken, ignored or refused by its name; what a later client adds is for this test."""
+    for body, params in (
+        (ChatRequest, completion_create_params.CompletionCreateParamsBase),
+        (TextRequest, text_create_params.CompletionCreateParamsBase),
+    ):
+        known = {*body.model_fields, "stream", *IGNORED, *NEUTRAL}
+        assert params.__annotations__.keys() - known == set()
+
+
+async def test_a_prompt_that_is_too_long_has_openais_code(world: World, http) -> None:
+    def refuse(name: str) -> None:
+        said = over_length(900, 512)
+        raise InvalidArgument(said, [FieldViolation("prompt.chat", said)])
+
+    world.engine.before_answer = refuse
+    for reply in (await chat(http), await chat(http, stream=True)):
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
+
+
+async def test_a_path_that_there_is_not_is_no_missing_model(http) -> None:
+    for method, path in (("POST", "/v1/embeddings"), ("GET", "/v1/chat"), ("POST", "/v1/responses")):
+        reply = await http.request(method, path, json={"model": "starter", "input": "x"})
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["param"]) == (404, "unknown_url", None)
+        assert path in error["message"]
+
+
 async def test_errors_have_openais_shape(world: World, http) -> None:
     unknown = await chat(http, model="nobody")
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
@@ -499,3 +548,29 @@ async def test_the_simplest_door_takes_no_texts_for_numbers(http) -> None:
     assert (
         await http.post("/generate", json={"model": "starter", "prompt": "hi", "max_tokens": 5.0})
     ).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_prompts_that_are_given_up_for_another_were_left_by_nobody(world: World, http, stream: bool) -> None:
+    generate, stream_of = world.engine.generate, world.engine.stream
+
+    async def wait_or_fail(prompt: TextPrompt) -> None:
+        if prompt.text == "fail":
+            raise Unavailable("the engine died")
+        await asyncio.sleep(60)
+
+    async def slowly(name: str, policy_id: str, prompt: TextPrompt, sampling: Sampling):
+        await wait_or_fail(prompt)
+        return await generate(name, policy_id, prompt, sampling)
+
+    async def slow_pieces(name: str, policy_id: str, prompt: TextPrompt, sampling: Sampling):
+        await wait_or_fail(prompt)
+        async for piece in stream_of(name, policy_id, prompt, sampling):
+            yield piece
+
+    world.engine.generate, world.engine.stream = slowly, slow_pieces
+    prompts = ["say hi", "fail", "say ho"]
+    reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompts, "stream": stream})
+    assert reply.status_code == 503
+    await asyncio.sleep(0)
+    assert [(record.left, record.error) for record in await world.records()] == [(False, "the engine died")]

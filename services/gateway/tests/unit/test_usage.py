@@ -6,7 +6,7 @@ import pytest
 
 from gateway_service.domain.keys.caller import ANYBODY
 from gateway_service.domain.keys.usage import KeyLimits, Usage
-from ratchet_kit.errors import ResourceExhausted
+from ratchet_kit.errors import InvalidArgument, ResourceExhausted
 from ratchet_testing import ManualClock
 
 
@@ -50,3 +50,18 @@ def test_without_limits_all_is_let_in(clock: ManualClock) -> None:
         with usage.admit(ANYBODY):
             usage.require_tokens(ANYBODY)
             usage.spend(ANYBODY, 10**9)
+
+
+def test_a_request_counts_as_its_answers(clock: ManualClock) -> None:
+    usage = Usage(KeyLimits(concurrent_requests=8), clock)
+    with usage.admit(ANYBODY):
+        with pytest.raises(InvalidArgument, match="9 answers at once, and one API key may have 8"):
+            usage.require_answers(ANYBODY, 9)
+        usage.require_answers(ANYBODY, 8)
+        with usage.admit_more(ANYBODY, 5), usage.admit(ANYBODY):
+            with pytest.raises(ResourceExhausted):
+                usage.require_answers(ANYBODY, 3)
+            with pytest.raises(ResourceExhausted), usage.admit_more(ANYBODY, 2):
+                pass
+            usage.require_answers(ANYBODY, 2)
+        usage.require_answers(ANYBODY, 8)

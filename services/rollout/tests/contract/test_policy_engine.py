@@ -25,6 +25,7 @@ from ratchet_policies import (
     TokenPrompt,
     Tool,
     Tools,
+    joined,
 )
 from ratchet_problems import Message, ToolCall
 from rollout_service.adapters.folders import DiskModelFolders
@@ -228,6 +229,33 @@ async def test_tools_are_called(case: Case, engine: PolicyEngine, tools: Tools, 
         assert {one.finish_reason for one in whole.completions} == {reason} == {pieces[-1].finish_reason}
         assert json.loads(call.arguments)["city"] in ("Rome", "Oslo")
         assert "".join(piece.text for piece in pieces) == "".join(one.text for one in whole.completions) == ""
+
+
+@pytest.mark.parametrize(
+    "tools", [Tools((WEATHER, TIME), required=True), Tools((WEATHER,), called="weather"), Tools((WEATHER,))]
+)
+async def test_an_answer_that_is_cut_off_is_what_its_stream_says(engine: PolicyEngine, tools: Tools) -> None:
+    """Wherever max_tokens cuts a call: the whole answer has the part of it that the stream has, and no markup."""
+    cut = 0
+    for most in range(1, 25):
+        request = weather(tools, max_tokens=most, seed=1, n=2)
+        (whole,) = await answers(engine, request)
+        pieces: dict[int, list[Completion]] = {0: [], 1: []}
+        for output in await answers(engine, request, stream=True):
+            for piece in output.completions:
+                pieces[piece.index].append(piece)
+        for one in whole.completions:
+            streamed = joined(pieces[one.index])
+            said = [(call.name, call.arguments) for call in one.tool_calls]
+            assert said == [(call.name, call.arguments) for call in streamed.tool_calls]
+            assert (one.text, one.token_ids, one.finish_reason) == (
+                streamed.text,
+                streamed.token_ids,
+                streamed.finish_reason,
+            )
+            assert "<tool_call>" not in one.text
+            cut += one.finish_reason is FinishReason.LENGTH
+    assert cut
 
 
 async def test_who_may_call_need_not(case: Case, engine: PolicyEngine) -> None:

@@ -16,6 +16,7 @@ from ratchet_kit import errors
 from ratchet_kit.grpc_errors import INTERNAL_TEXT, code_of
 from ratchet_kit.logs import get_logger
 from ratchet_kit.text import clip
+from ratchet_policies import is_over_length
 
 log = get_logger(__name__)
 
@@ -71,6 +72,10 @@ class UnsupportedParameter(errors.InvalidArgument):
         super().__init__(f"Unsupported parameter: {name} {text}.", [errors.FieldViolation(name, text)])
 
 
+class UnknownUrl(errors.NotFound):
+    """There is no such path."""
+
+
 def meaning_of(error: errors.RatchetError) -> Meaning:
     """That of the error's class, or of its nearest base in the table."""
     return next(MEANINGS[base] for base in (*type(error).__mro__, errors.Internal) if base in MEANINGS)
@@ -102,9 +107,18 @@ def _param(field: str) -> str:
 def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
     """https://platform.openai.com/docs/guides/error-codes"""
     meaning = meaning_of(error)
-    violations = error.violations if isinstance(error, errors.InvalidArgument) else ()
-    code = "unsupported_parameter" if isinstance(error, UnsupportedParameter) else meaning.openai_code
-    param = _param(violations[0].field) if violations else ("model" if isinstance(error, errors.NotFound) else None)
+    param, code = None, meaning.openai_code
+    match error:
+        case UnknownUrl():
+            code = "unknown_url"
+        case errors.NotFound():
+            param = "model"
+        case errors.InvalidArgument(violations=(first, *_)):
+            param = _param(first.field)
+            if isinstance(error, UnsupportedParameter):
+                code = "unsupported_parameter"
+            elif is_over_length(first.description):
+                code = "context_length_exceeded"
     return {"error": {"message": message_of(error), "type": meaning.openai_type, "param": param, "code": code}}
 
 
@@ -128,7 +142,7 @@ def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
 
 def http_response(request: Request, error: HTTPException) -> JSONResponse:
     """For what is wrong with a request as one of HTTP: its path, its method, its size."""
-    kinds: Mapping[int, type[errors.RatchetError]] = {404: errors.NotFound, 405: errors.Unimplemented}
+    kinds: Mapping[int, type[errors.RatchetError]] = {404: UnknownUrl, 405: errors.Unimplemented}
     kind = kinds.get(error.status_code, errors.InvalidArgument)
     meant = kind(f"{request.method} {request.url.path}: {error.detail}")
     body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body

@@ -34,10 +34,12 @@ class Readiness:
 def build(readiness: Readiness) -> APIRouter:
     api = APIRouter(tags=["health"])
 
+    @api.head("/healthz", include_in_schema=False)
     @api.get("/healthz")
     async def alive() -> dict[str, str]:
         return {"state": "alive"}
 
+    @api.head("/readyz", include_in_schema=False)
     @api.get("/readyz")
     async def ready() -> dict[str, str]:
         await readiness.check()

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
 from gateway_service.convert import headers_of
-from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.completer import GIVEN_UP, Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.caller import caller
@@ -71,12 +71,13 @@ class Completions:
         requests = [CompletionRequest(target, prompt, sampling, routing_key, session) for prompt in body.prompts()]
         now = _seconds(self._clock.now())
         if not body.stream:
-            replies = await while_connected(http.receive, _complete(self._completer, requests))
+            with self._completer.several(requests):
+                replies = await while_connected(http.receive, _complete(self._completer, requests))
             whole = shape.whole(replies, now).model_dump_json()
             return Response(
                 whole, media_type="application/json", headers=headers_of(replies[0], time.perf_counter() - begin)
             )
-        pieces = await sse.started(http.receive, _merged([self._completer.stream(request) for request in requests]))
+        pieces = await sse.started(http.receive, _merged(self._completer, requests))
         first = await anext(pieces)
         chunks = _Chunks(shape, first.piece, now, sampling.n, body.with_usage)
         return sse.EventStream(chunks.events(first, pieces), headers_of(first.piece, time.perf_counter() - begin))
@@ -134,9 +135,10 @@ async def _complete(completer: Completer, requests: Sequence[CompletionRequest])
     tasks = [asyncio.create_task(completer.complete(request)) for request in requests]
     try:
         return await asyncio.gather(*tasks)
-    finally:
+    except Exception:
         for task in tasks:
-            task.cancel()
+            task.cancel(GIVEN_UP)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,20 @@ class _Piece:
     piece: ResponseDelta
 
 
-async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGenerator[_Piece]:
+async def _merged(completer: Completer, requests: Sequence[CompletionRequest]) -> AsyncGenerator[_Piece]:
     """The pieces of all streams, as they come. Raises what one of them raises, and closes the others."""
-    if len(streams) == 1:
-        async with aclosing(streams[0]) as pieces:
-            async for one in pieces:
-                yield _Piece(0, one)
+    if len(requests) == 1:
+        async with aclosing(completer.stream(requests[0])) as pieces:
+            async for piece in pieces:
+                yield _Piece(0, piece)
         return
+    with completer.several(requests):
+        async with aclosing(_all_pieces([completer.stream(request) for request in requests])) as merged:
+            async for one in merged:
+                yield one
+
+
+async def _all_pieces(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGenerator[_Piece]:
     waiting: asyncio.Queue[_Piece | Exception | None] = asyncio.Queue(MERGED_PIECES)
 
     async def pump(prompt: int, stream: AsyncGenerator[ResponseDelta]) -> None:
@@ -166,19 +175,20 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
             await waiting.put(error)
 
     tasks = [asyncio.create_task(pump(prompt, stream)) for prompt, stream in enumerate(streams)]
-    left = len(tasks)
+    left, reason = len(tasks), None
     try:
         while left:
             match await waiting.get():
                 case None:
                     left -= 1
                 case Exception() as error:
+                    reason = GIVEN_UP
                     raise error
                 case _Piece() as piece:
                     yield piece
     finally:
         for task in tasks:
-            task.cancel()
+            task.cancel(reason)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

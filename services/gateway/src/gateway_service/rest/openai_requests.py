@@ -15,19 +15,29 @@ from gateway_service.rest.texts import Text
 from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 
+IGNORED = frozenset(
+    (
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+    )
+)
+"""Parameters of OpenAI's that change no answer, whatever their value: hints for its caches, its tiers and its books."""
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
     "best_of": (1,),
     "function_call": ("none",),
     "functions": ([],),
-    "metadata": ({},),
     "modalities": (["text"],),
+    "moderation": (),
     "prediction": (),
     "reasoning_effort": (),
-    "service_tier": ("auto", "default"),
     "store": (False,),
     "suffix": ("",),
-    "verbosity": (),
+    "verbosity": ("medium",),
     "web_search_options": (),
 }
 """Parameters of OpenAI's that are not offered, each with the values that change nothing."""
@@ -63,6 +73,7 @@ class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     include_usage: StrictBool = False
+    include_obfuscation: StrictBool = Field(default=False, description="Ignored.")
 
 
 class _Request(BaseModel):
@@ -86,6 +97,8 @@ class _Request(BaseModel):
     def refuse_unsupported(self) -> None:
         """Raises InvalidArgument that names the first parameter that is not offered."""
         for name, value in (self.model_extra or {}).items():
+            if name in IGNORED:
+                continue
             if name not in NEUTRAL:
                 text = f"Unrecognized request argument supplied: {name}"
                 raise InvalidArgument(text, [FieldViolation(name, "is not known")])
@@ -126,6 +139,7 @@ class TextPart(BaseModel):
 
     type: Literal["text"]
     text: Text
+    prompt_cache_breakpoint: dict[str, Any] | None = Field(default=None, description="Ignored.")
 
 
 class Message(BaseModel):

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import ChatPrompt, Completion, Echo, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    Echo,
+    FinishReason,
+    TextPrompt,
+    TokenCandidate,
+    TokenPrompt,
+    over_length,
+)
 from ratchet_problems import ToolCall
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
@@ -47,7 +56,7 @@ class ScriptedEngine:
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
         prompt = _tokens(request)
         if len(prompt) >= MAX_MODEL_LEN:
-            problem = f"the prompt has {len(prompt)} tokens and the model takes {MAX_MODEL_LEN}"
+            problem = over_length(len(prompt), MAX_MODEL_LEN)
             raise InvalidArgument(problem, [FieldViolation("prompt.tokens.ids", problem)])
         room = MAX_MODEL_LEN - len(prompt)
         wanted = request.sampling.max_tokens

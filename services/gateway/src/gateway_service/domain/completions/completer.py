@@ -19,10 +19,13 @@ from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, require_whole
+from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, joined_calls, require_whole
 from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
+
+GIVEN_UP = "given up"
+"""The message that cancels an answer whose caller stays: that to another of its prompts has failed."""
 
 
 class Completer:
@@ -47,6 +50,14 @@ class Completer:
             return await self._once(route, request)
         return await self._made(route, request)
 
+    @contextmanager
+    def several(self, requests: Sequence[CompletionRequest]) -> Iterator[None]:
+        """Around the answers to several prompts of one request. Raises ResourceExhausted, and InvalidArgument for more
+        than a key may have at once."""
+        self._usage.require_answers(caller(), sum(request.sampling.n for request in requests))
+        with self._usage.admit_more(caller(), len(requests) - 1):
+            yield
+
     async def _once(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         """The answer to the same request before, or a new one, which is kept."""
         policy_id = self._serving.policy_id(route.version)
@@ -58,6 +69,10 @@ class Completer:
         return response
 
     async def _made(self, route: Route, request: CompletionRequest) -> CompletionResponse:
+        with self._admitted(request):
+            return await self._tried(route, request)
+
+    async def _tried(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         attempt = _Attempt(route, request, self._clock.now())
         try:
             return await self._answer(request, attempt)
@@ -75,21 +90,30 @@ class Completer:
         Whoever closes it after the end of every choice has the whole answer."""
         self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key, request.session)
-        attempt = _Attempt(route, request, self._clock.now())
-        try:
-            async with aclosing(self._pieces(request, attempt)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        except RatchetError as error:
-            failure = error
-            if route.fallback is None or attempt.texts:
-                self._record_failure(attempt, error)
-                raise
-        with self._fallback_for(attempt, failure) as fallback:
-            async with aclosing(self._pieces(request, fallback)) as pieces:
-                async for piece in pieces:
-                    yield piece
+        with self._admitted(request):
+            attempt = _Attempt(route, request, self._clock.now())
+            try:
+                async with aclosing(self._pieces(request, attempt)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RatchetError as error:
+                failure = error
+                if route.fallback is None or attempt.texts:
+                    self._record_failure(attempt, error)
+                    raise
+            with self._fallback_for(attempt, failure) as fallback:
+                async with aclosing(self._pieces(request, fallback)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+
+    @contextmanager
+    def _admitted(self, request: CompletionRequest) -> Iterator[None]:
+        """Its choices: the door has admitted the first."""
+        answers = max(1, request.sampling.n)  # what is none, the engine refuses
+        self._usage.require_answers(caller(), answers)
+        with self._usage.admit_more(caller(), answers - 1):
+            yield
 
     async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> CompletionResponse:
         route = attempt.route
@@ -125,8 +149,10 @@ class Completer:
     def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
         try:
             yield
-        except (asyncio.CancelledError, GeneratorExit):
-            if attempt.end_time is not None:  # with all of it
+        except (asyncio.CancelledError, GeneratorExit) as error:
+            if GIVEN_UP in error.args:
+                pass  # nobody left, and nothing is known of the version
+            elif attempt.end_time is not None:  # with all of it
                 self._recorder.record(attempt.record(attempt.end_time))
             else:
                 left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
@@ -199,7 +225,7 @@ class _Attempt:
         if new.finish_reason is not FinishReason.UNFINISHED:
             self._ended.add(new.index)
         if new.tool_calls:
-            self.calls[new.index] = _joined(self.calls.get(new.index, ()), new.tool_calls)
+            self.calls[new.index] = joined_calls(self.calls.get(new.index, ()), new.tool_calls)
 
     def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
         key, request = caller(), self.request
@@ -231,12 +257,3 @@ class _Attempt:
     def _material(self) -> Material | None:
         answers = [Message("assistant", self.texts[i], self.calls.get(i, ())) for i in sorted(self.texts)]
         return material_of(self.request.prompt, answers)
-
-
-def _joined(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls of a stream so far, with what is new of them."""
-    known = {call.index: call for call in calls}
-    for new in pieces:
-        old = known.get(new.index, ToolCall("", index=new.index))
-        known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
-    return tuple(known[index] for index in sorted(known))

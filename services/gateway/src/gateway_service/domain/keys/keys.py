@@ -60,7 +60,9 @@ class Keys:
         secret = new_secret()
         key = self._key(name, frozenset(scopes), secret)
         key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor, keep_traffic=keep_traffic)
-        return await self._make(key, secret, request)
+        made = await self._make(key, secret, request)
+        await self._known.refresh()
+        return made
 
     async def authenticate(self, secret: str) -> ApiKey:
         """The key of a secret. Raises Unauthenticated when it is unknown, was revoked or has expired."""

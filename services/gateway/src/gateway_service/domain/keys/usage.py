@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gateway_service.domain.keys.key import ApiKey
-from ratchet_kit.errors import ResourceExhausted
+from ratchet_kit.errors import ResourceExhausted, invalid
 from ratchet_kit.times import Clock
 
 MINUTE = timedelta(minutes=1)
@@ -19,6 +19,7 @@ class KeyLimits:
 
     requests_per_minute: int = 6_000
     concurrent_requests: int = 512
+    """One with several prompts, or n choices, counts as prompts x n: as so many answers are made at once."""
     tokens_per_minute: int = 0
     """Of prompts and completions together. What a request takes is known at its end: one may overdraw."""
 
@@ -53,17 +54,41 @@ class Usage:
     @contextmanager
     def admit(self, key: ApiKey) -> Iterator[None]:
         """Around one request. Raises ResourceExhausted when the key has too many under way, or sent too many."""
-        most = self._limits.concurrent_requests
-        if most and self._under_way[key.id] >= most:
-            raise ResourceExhausted(
-                f"the API key has {most} requests under way, the most for one", timedelta(seconds=1)
-            )
+        self._require_room(key, 1)
         self._take(self._requests, self._limits.requests_per_minute, key, 1, 1, "requests")
-        self._under_way[key.id] += 1
+        with self._counted(key, 1):
+            yield
+
+    def require_answers(self, key: ApiKey, answers: int) -> None:
+        """Looks whether a request that was admitted has room for so many answers. Raises InvalidArgument where it never
+        has, ResourceExhausted where it has none now."""
+        most = self._limits.concurrent_requests
+        if most and answers > most:
+            raise invalid("n", f"times the prompts is {answers} answers at once, and one API key may have {most}")
+        self._require_room(key, answers - 1)
+
+    @contextmanager
+    def admit_more(self, key: ApiKey, more: int) -> Iterator[None]:
+        """Around what a request that was admitted does beside its first answer. Raises ResourceExhausted."""
+        self._require_room(key, more)
+        with self._counted(key, more):
+            yield
+
+    def _require_room(self, key: ApiKey, more: int) -> None:
+        most = self._limits.concurrent_requests
+        if most and more and self._under_way.get(key.id, 0) + more > most:
+            raise ResourceExhausted(
+                f"the API key has {most} answers or other requests under way, the most for one, or would have more",
+                timedelta(seconds=1),
+            )
+
+    @contextmanager
+    def _counted(self, key: ApiKey, more: int) -> Iterator[None]:
+        self._under_way[key.id] += more
         try:
             yield
         finally:
-            self._under_way[key.id] -= 1
+            self._under_way[key.id] -= more
             if not self._under_way[key.id]:
                 del self._under_way[key.id]
 

@@ -60,7 +60,11 @@ class _Said:
 
 
 class CallReader:
-    """Reads the calls in the answers to one request: in each whole answer, or in its pieces as they come."""
+    """Reads the calls in the answers to one request, in their pieces as they come.
+
+    A whole answer is what its pieces make up: read at once, a call that max_tokens cut off would be no call, and its
+    markup the answer's text.
+    """
 
     def __init__(self, request: "ChatCompletionRequest", make: Callable[[], "Parser"], tools: Tools) -> None:
         """`request`: as the parser adjusted it."""
@@ -78,38 +82,24 @@ class CallReader:
     def skip_special_tokens(self) -> bool:
         return bool(self._request.skip_special_tokens)
 
-    def read(self, completion: Completion, prompt_ids: Sequence[int], *, stream: bool) -> Completion:
-        """The same completion, or the same piece of it, with its calls apart from its text."""
-        said = self._piece(completion, prompt_ids) if stream else self._whole(completion, prompt_ids)
+    def read(self, piece: Completion, prompt_ids: Sequence[int]) -> Completion:
+        """The same piece, with its calls apart from its text."""
+        said = self._said(piece, prompt_ids)
         calls = tuple(call for call in said.calls if call.index == 0 or not self._tools.single)
         if calls:
-            self._calling.add(completion.index)
-        reason = completion.finish_reason
-        if reason is FinishReason.STOP and completion.index in self._calling and not self._tools.called:
+            self._calling.add(piece.index)
+        reason = piece.finish_reason
+        if reason is FinishReason.STOP and piece.index in self._calling and not self._tools.called:
             reason = FinishReason.TOOL_CALLS
-        return replace(completion, text=said.text, tool_calls=calls, finish_reason=reason)
+        return replace(piece, text=said.text, tool_calls=calls, finish_reason=reason)
 
-    def _whole(self, completion: Completion, prompt_ids: Sequence[int]) -> _Said:
-        from vllm.renderers.chat_utils import make_tool_call_id
-
-        parser = self._parsers[completion.index]
-        parser.set_prompt_token_ids(prompt_ids)
-        _, text, calls = parser.parse(
-            completion.text, self._request, enable_auto_tools=True, model_output_token_ids=completion.token_ids
-        )
-        read = [
-            ToolCall(call.name, call.arguments, call.id or make_tool_call_id(), place)
-            for place, call in enumerate(calls or ())
-        ]
-        return _Said(text or "", tuple(read))
-
-    def _piece(self, completion: Completion, prompt_ids: Sequence[int]) -> _Said:
-        delta = self._parsers[completion.index].parse_delta(
-            completion.text,
-            list(completion.token_ids),
+    def _said(self, piece: Completion, prompt_ids: Sequence[int]) -> _Said:
+        delta = self._parsers[piece.index].parse_delta(
+            piece.text,
+            list(piece.token_ids),
             self._request,
             list(prompt_ids),
-            finished=completion.finish_reason is not FinishReason.UNFINISHED,
+            finished=piece.finish_reason is not FinishReason.UNFINISHED,
         )
         if delta is None:
             return _Said()

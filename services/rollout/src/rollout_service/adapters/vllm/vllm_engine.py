@@ -7,6 +7,7 @@ import asyncio
 import math
 import os
 import secrets
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from ratchet_policies import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    joined,
+    over_length,
 )
 from rollout_service.adapters.vllm import kv_cache, tools, wire
 from rollout_service.domain.policy import Dtype
@@ -175,9 +178,11 @@ class VllmEngine:
 
         reader = self._reader(call)
         ids = self._tokenize(call)
-        params = self._sampling(call.sampling, len(ids), call.stream, reader)
+        in_pieces = call.stream or reader is not None
+        params = self._sampling(call.sampling, len(ids), in_pieces, reader)
         prompt_ids = tuple(ids)
         wants_echo = call.sampling.echo
+        came: defaultdict[int, list[Completion]] = defaultdict(list)
         try:
             async with aclosing(
                 self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
@@ -185,7 +190,13 @@ class VllmEngine:
                 async for output in outputs:
                     completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
                     if reader is not None:
-                        completions = tuple(reader.read(one, ids, stream=call.stream) for one in completions)
+                        completions = tuple(reader.read(one, ids) for one in completions)
+                    if in_pieces and not call.stream:
+                        for one in completions:
+                            came[one.index].append(one)
+                        if not output.finished:
+                            continue
+                        completions = tuple(joined(came[index]) for index in sorted(came))
                     echo = self._echo(call, ids, output) if wants_echo else None
                     wants_echo = False
                     yield wire.Output(completions, prompt_ids, output.finished, echo)
@@ -231,10 +242,7 @@ class VllmEngine:
         if not ids:
             raise RequestRefused(field, "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
-            raise RequestRefused(
-                field,
-                f"the prompt has {len(ids)} tokens and the model takes {self.max_model_len}, completion included",
-            )
+            raise RequestRefused(field, over_length(len(ids), self.max_model_len))
         return ids
 
     def _unknown(self, token: int) -> str:
