@@ -26,6 +26,9 @@ from ratchet_kit.statistics import Estimate
 
 TUNED_FOR = 2_000
 """Units of two variants at which their sequences are narrowest, where none are planned and no minimum is named."""
+DOUBT = 0.5
+"""The p-value of a sequence below which two shares are not taken for the same: at one look in 25 where they are. Lower
+ones find a difference after the answers that are missing have made one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,8 @@ def _mixture(experiment: Experiment, variant: str) -> float:
 
 def _withheld(experiment: Experiment, evidence: Evidence, family: Mapping[_Pair, float]) -> Mapping[str, str]:
     """Why a variant's answers are not compared, by the variants of which they are not: where its share of requests
-    without an answer is another than the first variant's, the answers are to other requests. A sequence, which costs
-    little, doubts at alpha; a test at its level in the family, since one in twenty at alpha had no verdict in vain."""
+    without an answer is another than the first variant's, the answers are to other requests. A sequence doubts at
+    DOUBT; a test at its level in the family, since at alpha one in twenty had no verdict in vain."""
     spec, found = experiment.spec, dict[str, str]()
     if not any(metric.measure.is_of_answers for metric in spec.metrics):
         return found
@@ -154,7 +157,7 @@ def _withheld(experiment: Experiment, evidence: Evidence, family: Mapping[_Pair,
             finding = _finding(experiment, pair, spec.alpha)
             is_unknown = pair.means is None and metric in spec.metrics
             is_sequence = spec.analysis is Analysis.SEQUENTIAL
-            level = spec.alpha if is_sequence else family.get(pair, spec.alpha / spec.comparisons)
+            level = DOUBT if is_sequence else family.get(pair, spec.alpha / spec.comparisons)
             if is_unknown or finding.p_value <= level:
                 found.setdefault(pair.variant, no_answers(metric.measure, pair.means))
     return found
