@@ -200,7 +200,8 @@ class TestMoments:
         random, false = np.random.default_rng(2), 0
         for _ in range(500):
             few, many = (mean(Moments.of(np.ones(n), 1 + 29 * (random.random(n) < 0.05))) for n in (20, 1000))
-            false += horizons.welch(*of_one_spread([few, many]), 0.05).p_value < 0.05
+            one, other = of_one_spread([few, many])
+            false += horizons.welch(one, other, 0.05).p_value < 0.05
         assert false <= 25
         large = [Mean(1.0, 0.01, 10_000), Mean(1.0, 0.01, 10_000)]
         assert of_one_spread(large) == large
