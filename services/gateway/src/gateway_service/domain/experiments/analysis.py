@@ -10,7 +10,15 @@ from gateway_service.domain.experiments.wording import conclusion, describe, no_
 from gateway_service.domain.statistics import horizons, sequences
 from gateway_service.domain.statistics.conclusions import Standing, holm_levels, standing
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
-from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, Products, adjusted, paired
+from gateway_service.domain.statistics.moments import (
+    MIN_UNITS,
+    Mean,
+    Moments,
+    Products,
+    adjusted,
+    of_one_spread,
+    paired,
+)
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.record import Unit
 from gateway_service.domain.traffic.sample import UnitCount
@@ -18,6 +26,9 @@ from ratchet_kit.statistics import Estimate
 
 TUNED_FOR = 2_000
 """Units of two variants at which their sequences are narrowest, where none are planned and no minimum is named."""
+DOUBT = 0.5
+"""The p-value of a sequence below which two shares are not taken for the same: at one look in 25 where they are. Lower
+ones find a difference after the answers that are missing have made one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +147,8 @@ def _mixture(experiment: Experiment, variant: str) -> float:
 
 def _withheld(experiment: Experiment, evidence: Evidence, family: Mapping[_Pair, float]) -> Mapping[str, str]:
     """Why a variant's answers are not compared, by the variants of which they are not: where its share of requests
-    without an answer is shown to be another than the first variant's, the answers are to other requests. Valid at all
-    looks, as the family is; what is not compared in it has the level of the sample ratio's alarm."""
+    without an answer is another than the first variant's, the answers are to other requests. A sequence doubts at
+    DOUBT; a test at its level in the family, since at alpha one in twenty had no verdict in vain."""
     spec, found = experiment.spec, dict[str, str]()
     if not any(metric.measure.is_of_answers for metric in spec.metrics):
         return found
@@ -145,7 +156,9 @@ def _withheld(experiment: Experiment, evidence: Evidence, family: Mapping[_Pair,
         for pair in _pairs(spec, metric, evidence):
             finding = _finding(experiment, pair, spec.alpha)
             is_unknown = pair.means is None and metric in spec.metrics
-            if is_unknown or finding.p_value <= max(family.get(pair, 0.0), ALARM):
+            is_sequence = spec.analysis is Analysis.SEQUENTIAL
+            level = DOUBT if is_sequence else family.get(pair, spec.alpha / spec.comparisons)
+            if is_unknown or finding.p_value <= level:
                 found.setdefault(pair.variant, no_answers(metric.measure, pair.means))
     return found
 
@@ -157,8 +170,8 @@ def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pa
         known = {name: quantiles[name] for name in names if name in quantiles and quantiles[name].units >= MIN_UNITS}
     else:
         moments = evidence.moments.get(metric, {})
-        enough = [name for name in names if name in moments and moments[name].units >= MIN_UNITS]
-        means = adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded)
+        enough = [name for name in names if name in moments and moments[name].effective_units >= MIN_UNITS]
+        means = of_one_spread(adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded))
         known = dict(zip(enough, means, strict=True))
     first, others = names[0], names[1:]
     found = []

@@ -34,7 +34,7 @@ def describe(
     """One comparison: its standing, the number, its interval and what it rests on."""
     name = metric.name or NAMES[metric.measure]
     if difference is None or means is None:
-        return f"{variant}: {standing} in {name}: too few units have a value"
+        return f"{variant}: {standing} in {name}: too few units have a value, or a few of them have most"
     unit = metric.measure.unit
     of_variant, of_first = means
     text = (

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_UNITS = 20
-"""Of a variant: fewer prove nothing, since the intervals hold for many units."""
+"""Of a variant, in effect: fewer prove nothing, since the intervals hold for many units."""
+SHARED_UNITS = 100
+"""With the spread of all variants, that are added to each: a smaller one whose units agree may have had no luck yet."""
 ROUNDING = 1e-12
 """Of a number: what rounding may leave of it."""
 
@@ -47,6 +49,12 @@ class Moments:
     yy: float = 0.0
     xy: float = 0.0
     before: Before = NOTHING_BEFORE
+
+    @property
+    def effective_units(self) -> float:
+        """Units of one size that say as much: where one has most of the values, it is about one (Kish, Survey Sampling,
+        1965, section 8.2)."""
+        return self.x * self.x / self.xx if self.xx else 0.0
 
     @classmethod
     def of(cls, x: ArrayLike, y: ArrayLike, before: ArrayLike = ()) -> "Moments":
@@ -183,6 +191,22 @@ def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[
             one.units,
         )
         for one, past, moments in zip(plain, pasts, variants, strict=True)
+    ]
+
+
+def of_one_spread(means: Sequence[Mean]) -> Sequence[Mean]:
+    """Each with a variance that is at least that with SHARED_UNITS units more that spread as those of all variants do:
+    20 units beside 1,000, in which one of 20 has a value that is far off, may have none, and would be certain of it."""
+    spread = sum(one.units**2 * one.variance for one in means) / sum(one.units for one in means) if means else 0.0
+    return [
+        replace(
+            one,
+            variance=max(
+                one.variance,
+                (one.units**2 * one.variance + SHARED_UNITS * spread) / (one.units + SHARED_UNITS) / one.units,
+            ),
+        )
+        for one in means
     ]
 
 

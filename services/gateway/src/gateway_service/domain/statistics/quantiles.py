@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gateway_service.domain.statistics.moments import Mean, Moments, ratio
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, ratio
 
 Z = 1.959964
 """Of the interval from which the standard error is read."""
@@ -16,7 +16,7 @@ def quantile(values: Sequence[float], units: Sequence[str], q: float) -> Mean:
     The share of values below it is a ratio over units, whose variance is known; the quantiles at the ends of the
     share's interval show how much the quantile moves with it, without an estimate of the density (Deng, Knoblich, Lu:
     Applying the delta method in metric analytics, KDD 2018, section 4.2). Its variance is infinite while there are too
-    few values to have such ends.
+    few units, or too few values to have such ends.
     """
     ascending = np.sort(np.asarray(values, float))
     _, numbers = np.unique(np.asarray(units), return_inverse=True)
@@ -25,7 +25,7 @@ def quantile(values: Sequence[float], units: Sequence[str], q: float) -> Mean:
     value = _at(ascending, q)
     counts = np.bincount(numbers)
     below = np.bincount(numbers, weights=np.asarray(values, float) <= value)
-    if len(counts) < 2:
+    if Moments.of(counts, below).effective_units < MIN_UNITS:
         return Mean(value, float("inf"), len(counts))
     # one value more on either side: a share of 1 - q lies above, so no unit that was not seen yet can be a surprise
     half = Z * ratio(Moments.of([*counts, 1, 1], [*below, 0, 1])).variance ** 0.5
