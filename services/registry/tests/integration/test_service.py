@@ -52,7 +52,7 @@ class Evaluations(eval_pb2_grpc.EvalServiceServicer):
         return eval_pb2.ListMeasurementsResponse(
             measurements=[
                 eval_pb2.Measurement(
-                    evaluation_id=id, model="starter", policy_id=policy, setup="d", draw=id, problems=100
+                    evaluation_id=id, model="starter", policy_id=policy, setup="d", draw=id, problems=100, total=100
                 )
                 for id, policy in self.policies.items()
             ]

@@ -42,6 +42,7 @@ class GrpcEvaluationSource:
                 one.setup,
                 one.draw,
                 one.problems,
+                one.total,
             )
             for one in reply.measurements
         ]

@@ -39,8 +39,8 @@ class Aliases:
         `expected` is the number that the caller believes it to be at, 0 for none; None takes any. `actor` is the API
         key that asks for it. `takes_back`: see AliasChange.
 
-        Raises InvalidArgument, NotFound for a missing model, version or gate, FailedPrecondition when the version is not
-        READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
+        Raises InvalidArgument, NotFound for a missing model, version or gate, FailedPrecondition when the version is
+        not READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
         """
         check_alias_name(ref.alias)
         check_reason(reason)

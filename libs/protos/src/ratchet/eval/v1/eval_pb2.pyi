@@ -1233,6 +1233,7 @@ class Measurement(_message.Message):
     SETUP_FIELD_NUMBER: _builtins.int
     DRAW_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     model: _builtins.str
     """The model's name in the registry; empty where it was measured by its path."""
@@ -1243,6 +1244,8 @@ class Measurement(_message.Message):
     """Those of one draw have the very same samples."""
     problems: _builtins.int
     """How many of the problems in question it measured."""
+    total: _builtins.int
+    """How many it measured in all; 0 where it failed or was cancelled, and nothing can be decided by it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1255,10 +1258,11 @@ class Measurement(_message.Message):
         setup: _builtins.str = ...,
         draw: _builtins.str = ...,
         problems: _builtins.int = ...,
+        total: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
