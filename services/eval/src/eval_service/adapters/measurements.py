@@ -25,10 +25,10 @@ _OPEN = [str(State.RUNNING), str(State.SUCCEEDED)]
 
 async def measurements_of(database: Database, id: str) -> Sequence[Measurement]:
     """See `EvaluationStore.measurements`."""
-    asked = select(problems.c.fingerprint, problems.c.tests).where(
+    query = select(problems.c.fingerprint, problems.c.tests).where(
         problems.c.evaluation_id == id, problems.c.excluded == "", problems.c.fingerprint != ""
     )
-    wanted = asked.subquery()
+    wanted = query.subquery()
     matches = []
     for table in (problems, deleted_problems):
         same_prompt = table.c.fingerprint == wanted.c.fingerprint

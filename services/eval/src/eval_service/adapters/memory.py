@@ -93,7 +93,7 @@ class MemoryEvaluationStore:
         return {id: list(self._problems[id].values()) for id in ids}
 
     async def measurements(self, id: str) -> Sequence[Measurement]:
-        asked = {one.fingerprint: one.tests for one in self._problems[id].values() if not one.excluded}
+        wanted = {one.fingerprint: one.tests for one in self._problems[id].values() if not one.excluded}
         live = {
             one.id: (measured if one.id not in self._without_texts else measured.kept(), self._open(one))
             for one in self._evaluations.values()
@@ -102,7 +102,7 @@ class MemoryEvaluationStore:
         found = []
         for measured, facts in (live | self._deleted).values():
             prints, tests = {one.fingerprint for one in facts}, {one.tests for one in facts} - {""}
-            number = sum(known in prints or kept in tests for known, kept in asked.items())
+            number = sum(known in prints or kept in tests for known, kept in wanted.items())
             found += [replace(measured, problems=number)] if number else []
         return found
 

@@ -1182,7 +1182,7 @@ class PlanComparisonResponse(_message.Message):
 Global___PlanComparisonResponse: _TypeAlias = PlanComparisonResponse  # noqa: Y015
 
 @_typing.final
-class ListMeasurementsRequest(_message.Message):
+class GetMeasurementsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EVALUATION_ID_FIELD_NUMBER: _builtins.int
@@ -1198,10 +1198,10 @@ class ListMeasurementsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListMeasurementsRequest: _TypeAlias = ListMeasurementsRequest  # noqa: Y015
+Global___GetMeasurementsRequest: _TypeAlias = GetMeasurementsRequest  # noqa: Y015
 
 @_typing.final
-class ListMeasurementsResponse(_message.Message):
+class GetMeasurementsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEASUREMENTS_FIELD_NUMBER: _builtins.int
@@ -1218,7 +1218,7 @@ class ListMeasurementsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListMeasurementsResponse: _TypeAlias = ListMeasurementsResponse  # noqa: Y015
+Global___GetMeasurementsResponse: _TypeAlias = GetMeasurementsResponse  # noqa: Y015
 
 @_typing.final
 class Measurement(_message.Message):
