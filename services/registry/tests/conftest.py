@@ -103,7 +103,9 @@ class MemoryEvaluations:
             *(MeasuredSet(name, f"sha256:{name}") for name in names),
         )
         self.evaluations[id] = Evaluation(id, version.policy_id, sets, version.settings_id)
-        self.seen[id] = Look(id, version.ref.model, version.policy_id, start_time, setup=digest, draw=id, problems=200)
+        self.seen[id] = Look(
+            id, version.ref.model, version.policy_id, start_time, setup=digest, draw=id, problems=200, total=200
+        )
         return id
 
     async def looks(self, id: str) -> Sequence[Look]:

@@ -266,6 +266,7 @@ def measurement_to_proto(one: Measurement) -> pb.Measurement:
         setup=one.setup,
         draw=one.draw,
         problems=one.problems,
+        total=one.total,
     )
 
 

@@ -420,6 +420,8 @@ async def test_what_measured_the_same_problems_is_found_by_prompts_and_by_tests(
         await store.delete(id)
     assert await found() == before, "what was deleted was looked at"
     assert await found("eval_4") == {"eval_3": 1, "eval_4": 1, "eval_6": 1}
+    totals = {one.evaluation_id: one.total for one in await store.measurements("eval_1")}
+    assert totals == {"eval_1": 3, "eval_2": 1, "eval_3": 3, "eval_5": 0}, "of one that was cancelled: nothing"
     by_id = {one.evaluation_id: one for one in await store.measurements("eval_1")}
     kept, own = by_id["eval_2"], by_id["eval_1"]
     assert (kept.model, kept.policy_id, kept.start_time, kept.setup) == ("starter", "sha256:p", NOW, own.setup)

@@ -99,7 +99,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
 
     async def GetGate(self, request: pb.GetGateRequest, context: Context) -> pb.GetGateResponse:
         gate = await self._gates.get(request.id)
-        return pb.GetGateResponse(gate=convert.gate_to_proto(gate, await self._gates.why_stale(gate)))
+        return pb.GetGateResponse(gate=convert.gate_to_proto(gate, await self._gates.find_staleness(gate)))
 
     async def ListGates(self, request: pb.ListGatesRequest, context: Context) -> pb.ListGatesResponse:
         page = await self._gates.page(request.model, request.page_size, request.page_token)

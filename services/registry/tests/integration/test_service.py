@@ -48,11 +48,11 @@ class Evaluations(eval_pb2_grpc.EvalServiceServicer):
             )
         )
 
-    async def ListMeasurements(self, request: Any, context: Any) -> eval_pb2.ListMeasurementsResponse:
-        return eval_pb2.ListMeasurementsResponse(
+    async def GetMeasurements(self, request: Any, context: Any) -> eval_pb2.GetMeasurementsResponse:
+        return eval_pb2.GetMeasurementsResponse(
             measurements=[
                 eval_pb2.Measurement(
-                    evaluation_id=id, model="starter", policy_id=policy, setup="d", draw=id, problems=100
+                    evaluation_id=id, model="starter", policy_id=policy, setup="d", draw=id, problems=100, total=100
                 )
                 for id, policy in self.policies.items()
             ]

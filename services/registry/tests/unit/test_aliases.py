@@ -109,10 +109,10 @@ async def test_a_champion_that_was_taken_back_needs_a_new_gate(registry: Registr
         await registry.point("champion", 2)
     with pytest.raises(FailedPrecondition, match="counts no more: it is from before starter@2 was taken back"):
         await registry.point("champion", 2, gate_id=before.id)
-    assert "taken back" in await registry.service.gates.why_stale(before)
+    assert "taken back" in await registry.service.gates.find_staleness(before)
     registry.clock.advance(timedelta(hours=1))
     after = await registry.gate(spec())
-    assert await registry.service.gates.why_stale(after) == ""
+    assert await registry.service.gates.find_staleness(after) == ""
     await registry.point("champion", 2, gate_id=after.id)
     await registry.point("champion", 1, reason="by hand")
     assert await registry.point("champion", 2) == {"champion": 2}, "what ended well may return"

@@ -24,6 +24,7 @@ def look(number: int, **changes: object) -> Look:
         setup="all",
         draw=f"draw_{number}",
         problems=164,
+        total=164,
     )
     return replace(one, **changes)  # type: ignore[arg-type]
 
@@ -59,23 +60,22 @@ def test_the_error_of_all_that_can_be_gated_is_5_percent_at_most_in_any_order(se
     assert 0.02 < error <= 0.05
 
 
-def test_one_problem_less_is_no_first_try() -> None:
-    """`limit` 300, 299, ... 281, each with an evaluation of both; up and down."""
-    for limits in (range(300, 280, -1), range(281, 301)):
-        looks = [
-            one
-            for place, limit in enumerate(limits)
-            for one in (
-                look(0, evaluation_id=f"before_{limit}", draw=f"b{limit}", setup=str(limit), problems=limit),
-                look(place + 1, evaluation_id=f"after_{limit}", setup=str(limit), problems=limit),
-            )
-        ]
-        found = []
-        for limit in limits:
-            seen = [replace(one, problems=min(one.problems, limit)) for one in looks]
-            found.append(tries(seen, f"after_{limit}", f"before_{limit}").now)
-        assert found[:3] == [1, 2, 3]
-        assert found[-1] >= 19
+@pytest.mark.parametrize("limits", [range(300, 280, -1), range(281, 301), (10, 21, 45, 95, 200, 300)])
+def test_one_problem_less_or_many_is_no_first_try(limits: Sequence[int]) -> None:
+    """`limit` 300, 299, ... 281, or others, each with an evaluation of both."""
+    looks = [
+        one
+        for place, limit in enumerate(limits)
+        for one in (
+            look(0, evaluation_id=f"before_{limit}", draw=f"b{limit}", setup=str(limit), total=limit),
+            look(place + 1, evaluation_id=f"after_{limit}", setup=str(limit), total=limit),
+        )
+    ]
+    found = []
+    for limit in limits:
+        seen = [replace(one, problems=min(one.total, limit)) for one in looks]
+        found.append(tries(seen, f"after_{limit}", f"before_{limit}").now)
+    assert found == list(range(1, len(limits) + 1))
 
 
 def test_the_best_of_20_is_as_late_as_it_was_looked_at_whatever_is_gated_when() -> None:
@@ -98,11 +98,14 @@ def test_the_very_same_samples_are_one_look() -> None:
     assert tries(looks, "eval_3", "eval_4") == tries(looks, "eval_3") == Tries(1, 2)
 
 
-def test_what_shares_few_problems_counts_for_little() -> None:
-    one_shared = [look(number, problems=1) for number in range(1, 21)]
-    assert tries([look(0), *one_shared, look(21)], "eval_21") == Tries(0, 1)
-    half = [look(number, problems=82) for number in range(1, 21)]
-    assert tries([look(0), *half, look(21)], "eval_21") == Tries(10, 11)
+@pytest.mark.parametrize(
+    ("problems", "total", "before"),
+    [(1, 164, 0), (82, 164, 10), (10, 10, 20), (9, 9, 1), (20, 0, 2), (164, 0, 20)],
+    ids=["one shared", "half shared", "a part", "too few to gate", "cancelled early", "cancelled at the end"],
+)
+def test_looks_count_by_what_they_saw(problems: int, total: int, before: int) -> None:
+    others = [look(number, problems=problems, total=total) for number in range(1, 21)]
+    assert tries([look(0), *others, look(21)], "eval_21") == Tries(before, before + 1)
 
 
 def test_another_name_hides_nothing() -> None:

@@ -25,10 +25,10 @@ _OPEN = [str(State.RUNNING), str(State.SUCCEEDED)]
 
 async def measurements_of(database: Database, id: str) -> Sequence[Measurement]:
     """See `EvaluationStore.measurements`."""
-    asked = select(problems.c.fingerprint, problems.c.tests).where(
+    query = select(problems.c.fingerprint, problems.c.tests).where(
         problems.c.evaluation_id == id, problems.c.excluded == "", problems.c.fingerprint != ""
     )
-    wanted = asked.subquery()
+    wanted = query.subquery()
     matches = []
     for table in (problems, deleted_problems):
         same_prompt = table.c.fingerprint == wanted.c.fingerprint
@@ -43,9 +43,14 @@ async def measurements_of(database: Database, id: str) -> Sequence[Measurement]:
     counted = select(found.c.evaluation_id, func.count().label("number")).group_by(found.c.evaluation_id)
     counts = {row.evaluation_id: row.number for row in await database.rows(counted)}
     measured: list[Measurement] = []
+    own = select(problems.c.evaluation_id, func.count(problems.c.fingerprint.distinct()).label("number"))
+    own = own.where(problems.c.excluded == "").group_by(problems.c.evaluation_id)
     for some in parts(sorted(counts), _IN_A_QUERY):
+        totals = {
+            row.evaluation_id: row.number for row in await database.rows(own.where(problems.c.evaluation_id.in_(some)))
+        }
         for row in await database.rows(select(evaluations).where(evaluations.c.id.in_(some))):
-            one = measurement_of(to_evaluation(row), counts[row.id])
+            one = measurement_of(to_evaluation(row), counts[row.id], totals[row.id])
             if one is not None:
                 measured.append(one if row.has_texts else one.kept())
         gone = select(deleted_evaluations).where(deleted_evaluations.c.evaluation_id.in_(some))
@@ -58,6 +63,7 @@ async def measurements_of(database: Database, id: str) -> Sequence[Measurement]:
                 row.setup,
                 row.evaluation_id,
                 counts[row.evaluation_id],
+                row.total,
             )
             for row in await database.rows(gone)
         ]
@@ -66,7 +72,10 @@ async def measurements_of(database: Database, id: str) -> Sequence[Measurement]:
 
 async def keep_measurement(connection: AsyncConnection, evaluation: Evaluation) -> None:
     """Before its evaluation is deleted: of the problems that have a judged sample."""
-    measured = measurement_of(evaluation)
+    own = select(func.count(problems.c.fingerprint.distinct())).where(
+        problems.c.evaluation_id == evaluation.id, problems.c.excluded == ""
+    )
+    measured = measurement_of(evaluation, total=(await connection.execute(own)).scalar_one())
     if measured is None:
         return
     row = {
@@ -75,6 +84,7 @@ async def keep_measurement(connection: AsyncConnection, evaluation: Evaluation) 
         "policy_id": measured.policy_id,
         "start_time": measured.start_time,
         "setup": measured.setup,
+        "total": measured.total,
     }
     if await insert_if_absent(connection, deleted_evaluations, row):
         seen = select(problems.c.evaluation_id, problems.c.fingerprint, problems.c.tests).where(

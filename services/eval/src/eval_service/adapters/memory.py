@@ -61,7 +61,7 @@ class MemoryEvaluationStore:
 
     async def delete(self, id: str) -> None:
         present = self._evaluations.pop(id, None)
-        measured = measurement_of(present) if present else None
+        measured = measurement_of(present, total=self._total(id)) if present else None
         if measured:
             self._deleted[id] = (measured.kept(), self._seen(id))
         self._samples.pop(id, None)
@@ -93,18 +93,21 @@ class MemoryEvaluationStore:
         return {id: list(self._problems[id].values()) for id in ids}
 
     async def measurements(self, id: str) -> Sequence[Measurement]:
-        asked = {one.fingerprint: one.tests for one in self._problems[id].values() if not one.excluded}
+        wanted = {one.fingerprint: one.tests for one in self._problems[id].values() if not one.excluded}
         live = {
             one.id: (measured if one.id not in self._without_texts else measured.kept(), self._open(one))
             for one in self._evaluations.values()
-            if (measured := measurement_of(one))
+            if (measured := measurement_of(one, total=self._total(one.id)))
         }
         found = []
         for measured, facts in (live | self._deleted).values():
             prints, tests = {one.fingerprint for one in facts}, {one.tests for one in facts} - {""}
-            number = sum(known in prints or kept in tests for known, kept in asked.items())
+            number = sum(known in prints or kept in tests for known, kept in wanted.items())
             found += [replace(measured, problems=number)] if number else []
         return found
+
+    def _total(self, id: str) -> int:
+        return len({one.fingerprint for one in self._problems[id].values() if not one.excluded})
 
     def _open(self, evaluation: Evaluation) -> Sequence[Facts]:
         if evaluation.state in (State.RUNNING, State.SUCCEEDED):

@@ -59,6 +59,7 @@ deleted_evaluations = Table(
     Column("policy_id", String(80), nullable=False),
     Column("start_time", UtcDateTime, nullable=False),
     Column("setup", String(64), nullable=False),
+    Column("total", Integer, nullable=False),
 )
 
 deleted_problems = Table(

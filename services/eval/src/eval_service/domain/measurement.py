@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from eval_service.domain.comparison import setup_of
-from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.evaluation import Evaluation, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,15 @@ class Measurement:
     """Those of one draw have the very same samples: nothing new is seen."""
     problems: int = 0
     """How many of the problems in question it measured."""
+    total: int = 0
+    """How many it measured in all; 0 where it failed or was cancelled, and nothing can be decided by it."""
 
     def kept(self) -> "Measurement":
         """Once its samples, or their texts, are gone: the same asked for again is drawn anew."""
         return replace(self, draw=self.evaluation_id)
 
 
-def measurement_of(evaluation: Evaluation, problems: int = 0) -> Measurement | None:
+def measurement_of(evaluation: Evaluation, problems: int = 0, total: int = 0) -> Measurement | None:
     """None where nothing was measured yet, and for imported samples: nobody knows whose they are."""
     spec = evaluation.spec
     if spec.model is None or evaluation.start_time is None or not evaluation.policy_id:
@@ -44,6 +46,7 @@ def measurement_of(evaluation: Evaluation, problems: int = 0) -> Measurement | N
         setup,
         _hashed(samples) if spec.environment is None else evaluation.id,  # episodes are run anew
         problems,
+        total if evaluation.state in (State.RUNNING, State.SUCCEEDED) else 0,
     )
 
 

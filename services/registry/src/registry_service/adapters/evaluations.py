@@ -32,7 +32,7 @@ class GrpcEvaluationSource:
 
     async def looks(self, id: str) -> Sequence[Look]:
         with rpc_errors():
-            reply = await self._stub.ListMeasurements(eval_pb2.ListMeasurementsRequest(evaluation_id=id))
+            reply = await self._stub.GetMeasurements(eval_pb2.GetMeasurementsRequest(evaluation_id=id))
         return [
             Look(
                 one.evaluation_id,
@@ -42,6 +42,7 @@ class GrpcEvaluationSource:
                 one.setup,
                 one.draw,
                 one.problems,
+                one.total,
             )
             for one in reply.measurements
         ]

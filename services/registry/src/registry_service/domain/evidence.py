@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
+from registry_service.domain.tries import LEAST_PROBLEMS
 from registry_service.domain.version import Version
-
-LEAST_PROBLEMS = 10
-"""Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,11 @@ def check_promotion(model: Model, number: int, changes: Sequence[AliasChange], g
     if gate.state is not State.PASSED:
         reason = gate.failure.message if gate.failure else gate.reason
         raise FailedPrecondition(f"gate {gate.id} did not pass. {reason}")
-    if stale := why_stale(gate, changes):
+    if stale := find_staleness(gate, changes):
         raise FailedPrecondition(f"gate {gate.id} counts no more: {stale}. A new gate is needed")
 
 
-def why_stale(gate: Gate, changes: Sequence[AliasChange]) -> str:
+def find_staleness(gate: Gate, changes: Sequence[AliasChange]) -> str:
     """Why a gate that passed opens no way any more; empty where it does. `changes` as above."""
     taken_back = find_taken_back(gate.spec.candidate.number, changes)
     if taken_back is None or gate.create_time > taken_back.create_time:

@@ -89,8 +89,8 @@ class Question:
 
 
 def judge(question: Question, rules: GateRules, comparisons: Comparisons) -> Judgement:
-    target, asked = comparisons.of(rules.target), question.min_difference
-    gained = target.difference.low > asked
+    target, least = comparisons.of(rules.target), question.min_difference
+    gained = target.difference.low > least
     guards = tuple(_guarded(guard, comparisons) for guard in rules.guards)
     where = (
         f"pass@1 on {rules.target}" if rules.target else "pass@1" if len(comparisons.sets) < 2 else "the whole score"
@@ -98,7 +98,7 @@ def judge(question: Question, rules: GateRules, comparisons: Comparisons) -> Jud
     gain = (
         f"{question.candidate} has {target.candidate.value:.3f} and {question.champion} {target.baseline.value:.3f} in "
         f"{where} over {target.problems} problems: a difference of {_shown(target)}, p = {target.p_value:.2g}, "
-        f"where {'it was asked to be' if gained else 'all of the interval must be'} above {asked:+.3f}"
+        f"where {'it was asked to be' if gained else 'all of the interval must be'} above {least:+.3f}"
     )
     losses = [
         _loss(guard, result.comparison) for guard, result in zip(rules.guards, guards, strict=True) if not result.passed

@@ -13,6 +13,8 @@ from fractions import Fraction
 
 from ratchet_kit.errors import FailedPrecondition
 
+LEAST_PROBLEMS = 10
+"""Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
 CONFIDENCE = 0.95
 """Of the interval of the first comparison on problems, where they are one set."""
 
@@ -32,10 +34,18 @@ class Look:
     """Those of one draw have the very same samples."""
     problems: int
     """Of the gate's, that it measured."""
+    total: int
+    """All that it measured; 0: it failed or was cancelled."""
 
     @property
     def order(self) -> tuple[datetime, str]:
         return self.start_time, self.evaluation_id
+
+    def share(self, problems: int) -> Fraction:
+        """How much of a look at the gate's problems it was, of 1. Where it could have been gated itself, the part of
+        the smaller set: who measures a part of the gate's problems may gate on that."""
+        fewer = min(self.total, problems) if self.total >= LEAST_PROBLEMS else problems
+        return Fraction(self.problems, fewer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +87,8 @@ def count_tries(
 ) -> Tries:
     """`candidate` and `champion` are the gate's evaluations, on the same problems and both among the looks.
 
-    `began`: since when looks count, for weights that were first measured at a time. A look counts by the share of the
-    gate's problems that it saw; the sum is rounded. It counts under the model's name, and under every other under which
+    `began`: since when looks count, for weights that were first measured at a time. Looks count by their shares; the
+    sum is rounded. One counts under the model's name, and under every other under which
     the candidate's weights were measured. Raises FailedPrecondition for an evaluation from before problems were kept.
     """
     firsts = _first_of_each_draw(looks)
@@ -97,7 +107,7 @@ def count_tries(
         is_other = one.policy_id != champion_policy and one.model in names and one.start_time >= since
         if not is_other and one is not own:
             continue
-        share = Fraction(one.problems, problems)
+        share = one.share(problems)
         arrivals.append((one.order, share))  # with the first evaluation of the champion, or with one still to come
         of_champion = (it for it in firsts.values() if (it.policy_id, it.setup) == (champion_policy, one.setup))
         for other in sorted(of_champion, key=lambda it: it.order)[1:]:

@@ -1194,7 +1194,7 @@ class PlanComparisonResponse(_message.Message):
 Global___PlanComparisonResponse: _TypeAlias = PlanComparisonResponse  # noqa: Y015
 
 @_typing.final
-class ListMeasurementsRequest(_message.Message):
+class GetMeasurementsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EVALUATION_ID_FIELD_NUMBER: _builtins.int
@@ -1210,10 +1210,10 @@ class ListMeasurementsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListMeasurementsRequest: _TypeAlias = ListMeasurementsRequest  # noqa: Y015
+Global___GetMeasurementsRequest: _TypeAlias = GetMeasurementsRequest  # noqa: Y015
 
 @_typing.final
-class ListMeasurementsResponse(_message.Message):
+class GetMeasurementsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEASUREMENTS_FIELD_NUMBER: _builtins.int
@@ -1230,7 +1230,7 @@ class ListMeasurementsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListMeasurementsResponse: _TypeAlias = ListMeasurementsResponse  # noqa: Y015
+Global___GetMeasurementsResponse: _TypeAlias = GetMeasurementsResponse  # noqa: Y015
 
 @_typing.final
 class Measurement(_message.Message):
@@ -1245,6 +1245,7 @@ class Measurement(_message.Message):
     SETUP_FIELD_NUMBER: _builtins.int
     DRAW_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     model: _builtins.str
     """The model's name in the registry; empty where it was measured by its path."""
@@ -1255,6 +1256,8 @@ class Measurement(_message.Message):
     """Those of one draw have the very same samples."""
     problems: _builtins.int
     """How many of the problems in question it measured."""
+    total: _builtins.int
+    """How many it measured in all; 0 where it failed or was cancelled, and nothing can be decided by it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1267,10 +1270,11 @@ class Measurement(_message.Message):
         setup: _builtins.str = ...,
         draw: _builtins.str = ...,
         problems: _builtins.int = ...,
+        total: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -85,10 +85,10 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.FromString,
                 _registered_method=True)
-        self.ListMeasurements = channel.unary_unary(
-                '/ratchet.eval.v1.EvalService/ListMeasurements',
-                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.SerializeToString,
-                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.FromString,
+        self.GetMeasurements = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/GetMeasurements',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsResponse.FromString,
                 _registered_method=True)
 
 
@@ -172,7 +172,7 @@ class EvalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListMeasurements(self, request, context):
+    def GetMeasurements(self, request, context):
         """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
         are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
         """
@@ -233,10 +233,10 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.SerializeToString,
             ),
-            'ListMeasurements': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListMeasurements,
-                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.FromString,
-                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.SerializeToString,
+            'GetMeasurements': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMeasurements,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -521,7 +521,7 @@ class EvalService(object):
             _registered_method=True)
 
     @staticmethod
-    def ListMeasurements(request,
+    def GetMeasurements(request,
             target,
             options=(),
             channel_credentials=None,
@@ -534,9 +534,9 @@ class EvalService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/ratchet.eval.v1.EvalService/ListMeasurements',
-            ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.SerializeToString,
-            ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.FromString,
+            '/ratchet.eval.v1.EvalService/GetMeasurements',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasurementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

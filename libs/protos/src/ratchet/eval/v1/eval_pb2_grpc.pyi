@@ -62,7 +62,7 @@ class EvalServiceStub:
     """
     PlanComparison: _grpc.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
-    ListMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]
+    GetMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]
     """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
     are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
     """
@@ -101,7 +101,7 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """
     PlanComparison: _aio.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]  # type: ignore[assignment]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
-    ListMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]  # type: ignore[assignment]
+    GetMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]  # type: ignore[assignment]
     """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
     are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
     """
@@ -199,11 +199,11 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
 
     @_abc_1.abstractmethod
-    def ListMeasurements(
+    def GetMeasurements(
         self,
-        request: _eval_pb2.ListMeasurementsRequest,
+        request: _eval_pb2.GetMeasurementsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_eval_pb2.ListMeasurementsResponse, _abc.Awaitable[_eval_pb2.ListMeasurementsResponse]]:
+    ) -> _typing.Union[_eval_pb2.GetMeasurementsResponse, _abc.Awaitable[_eval_pb2.GetMeasurementsResponse]]:
         """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
         are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
         """

@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("policy_id", sa.String(80), nullable=False),
         sa.Column("start_time", UtcDateTime, nullable=False),
         sa.Column("setup", sa.String(64), nullable=False),
+        sa.Column("total", sa.Integer, nullable=False),
     )
     op.create_table(
         "eval_deleted_problems",
