@@ -92,15 +92,16 @@ class Mean:
         return Mean(self.value - other.value, self.variance + other.variance, self.units + other.units)
 
 
-def mean(moments: Moments, *, bounded: bool = False) -> Mean:
+def mean(moments: Moments, *, bounded: bool = False, unseen: int = 1) -> Mean:
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
     `bounded`: values are in [0, 1]; the variance is then that with one unit more whose values are all 0 and one whose
-    values are all 1, each of the average size, so that it is not 0 where no error was seen yet (after Agresti and
-    Caffo, The American Statistician 54, 2000).
+    values are all 1, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American
+    Statistician 54, 2000, for two arms). `unseen`: so many of each; where the other arm may be far larger, two (Agresti
+    and Coull, The American Statistician 52, 1998, for one arm).
     """
     value = moments.y / moments.x
-    m = _padded(moments) if bounded else moments
+    m = _padded(moments, unseen) if bounded else moments
     ratio = m.y / m.x
     squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, ROUNDING * m.yy)
     return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), moments.units)
@@ -116,7 +117,7 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
-        size = one.x / one.units * other.x / other.units
+        size = one.xx / one.x * other.xx / other.x
         one, other = _padded(one), _padded(other)
         shared = Products(
             shared.units + 2,
@@ -133,10 +134,10 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     return Mean(a.value - b.value, max(apart - 2 * covariance, ROUNDING * apart), units)
 
 
-def covariance(one: Moments, other: Moments, shared: Products) -> float:
+def covariance(one: Moments, other: Moments, shared: Products, unseen: int) -> float:
     """Of the means of two samples that share units, by the delta method. Values are in [0, 1]: of each its `bounded`
-    ratio, so that it fits that variance; the two added units are of one sample alone."""
-    one, other = _padded(one), _padded(other)
+    ratio, so that it fits that variance; the units that are added are of one sample alone."""
+    one, other = _padded(one, unseen), _padded(other, unseen)
     p, q = one.y / one.x, other.y / other.x
     return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
 
@@ -189,7 +190,10 @@ def _per_unit(squares: float, units: float) -> float:
     return squares / (units - 1) / units
 
 
-def _padded(m: Moments) -> Moments:
-    """With two units more of the average size, one all 0 and one all 1: requests of one unit are one surprise."""
-    size = m.x / m.units
-    return Moments(m.units + 2, m.x + 2 * size, m.y + size, m.xx + 2 * size**2, m.yy + size**2, m.xy + size**2)
+def _padded(m: Moments, unseen: int = 1) -> Moments:
+    """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise. They are as
+    large as the unit of a request that is drawn by chance: where some ask far more often than others, so may who was
+    not seen yet."""
+    size = m.xx / m.x
+    x, xx = unseen * size, unseen * size**2
+    return Moments(m.units + 2 * unseen, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from gateway_service.domain.statistics.moments import MIN_UNITS, ROUNDING, Mean, Moments, Products, covariance, mean
 
+UNSEEN = 2
+"""Units of either extreme that are reckoned with in each cell: see `mean`. One arm may be 99 times the other."""
+
 
 class Cell(NamedTuple):
     """An arm in a stratum."""
@@ -60,10 +63,10 @@ def difference(strata: Strata, one: str, other: str) -> Mean | None:
         for stratum, weight in weights.items()
         for arm, sign in ((one, 1), (other, -1))
     }
-    means = {cell: mean(strata.cells[cell], bounded=True) for cell in parts}
+    means = {cell: mean(strata.cells[cell], bounded=True, unseen=UNSEEN) for cell in parts}
     apart = sum(part**2 * means[cell].variance for cell, part in parts.items())
     together = sum(
-        2 * parts[a] * parts[b] * covariance(strata.cells[a], strata.cells[b], products)
+        2 * parts[a] * parts[b] * covariance(strata.cells[a], strata.cells[b], products, UNSEEN)
         for (a, b), products in strata.shared.items()
         if a in parts and b in parts
     )
