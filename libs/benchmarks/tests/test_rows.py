@@ -14,7 +14,9 @@ TABLE = [{"id": 1, "text": "é\r\n\u2028x"}, {"id": 2, "text": ""}]
 LINES = "".join(json.dumps(row) + "\n" for row in TABLE).encode()
 
 
-@pytest.mark.parametrize("data", [LINES, json.dumps(TABLE).encode(), gzip.compress(LINES, mtime=0), b"\n" + LINES])
+@pytest.mark.parametrize(
+    "data", [LINES, json.dumps(TABLE).encode(), gzip.compress(LINES, mtime=0), b"\n" + LINES, b"\xef\xbb\xbf" + LINES]
+)
 def test_the_content_says_what_it_is(data: bytes) -> None:
     assert rows.parse(data, "a.file") == TABLE
 
@@ -23,6 +25,9 @@ def test_the_content_says_what_it_is(data: bytes) -> None:
     ("data", "reason"),
     [
         (b'{"id": 1}\n{', "line 2 is not JSON"),
+        (b'{"id": %s}' % (b"9" * 100_001), "line 1 has a whole number of 100001 digits"),
+        (b'[{"id": 1, "id": 2}]', "a.file has 'id' twice in one object"),
+        (b"[" * 100_000, "a.file is nested too deeply"),
         (b"", "holds no rows"),
         (b"[1]", "row 1 is no object"),
         (b"\xff", "not UTF-8"),

@@ -71,9 +71,18 @@ def test_a_folder_of_programs(tmp_path: Path) -> None:
         ("a.txt", "", "ends in .jsonl"),
         ("a.jsonl", "{", "a.jsonl line 1: is not JSON"),
         ("a.jsonl", "[]", "line 1: is no object"),
+        ("a.jsonl", "[" * 100_000, "line 1: is nested too deeply"),
         ("a.jsonl", '{"completion": ""}', "no task_id"),
-        ("a.jsonl", '{"task_id": "a", "completion": null}', "neither a completion nor a solution"),
-        ("a.json", "{}", 'no "eval"'),
+        ("a.jsonl", '{"task_id": true, "completion": ""}', "no task_id"),
+        ("a.jsonl", '{"task_id": "a", "text": "x"}', "line 1: has none of solution, completion, output"),
+        ("a.jsonl", '{"task_id": "a", "completion": 3}', "completion must be a text, null, or a list of these"),
+        (
+            "a.jsonl",
+            '{"task_id": "a", "output": []}',
+            "output must be a text, null, or a list of these that is not empty",
+        ),
+        ("a.json", "{}", 'is no list of rows, and has no "eval"'),
+        ("a.json", "[1]", r"a.json\[0\]: is no object"),
         ("a.json", '{"eval": {"a": {"base": []}}}', "no list of samples"),
         ("a.json", '{"eval": {"a": ["b"]}}', r"eval\['a'\]\[0\] is no sample"),
     ],
@@ -81,6 +90,38 @@ def test_a_folder_of_programs(tmp_path: Path) -> None:
 def test_what_is_no_such_file_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, reason: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(SampleFileError, match=reason):
+        list(sample_files.read(tmp_path / name))
+
+
+def test_what_other_evaluators_write(tmp_path: Path) -> None:
+    """An answer that is null is an empty one; a list holds several."""
+    path = tmp_path / "a.jsonl"
+    rows = [
+        '{"task_id": "a", "completion": null}',
+        '{"task_id": "a", "completion": "x", "solution": null, "runtime": NaN, "id": 1%s}' % ("0" * 5000),
+        '{"task_id": "b", "output": ["y", null], "passed": true}',
+        '{"task_id": "a", "solution": ["z"], "completion": "z", "passed": true}',
+        '{"task_id": "c", "completion": "\\ud800"}',
+    ]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
+    found = [
+        FileSample("a", 0, "", False),
+        FileSample("a", 1, "x", False),
+        FileSample("b", 0, "y", False),
+        FileSample("b", 1, "", False),
+        FileSample("a", 2, "z", True, True, True),
+        FileSample("c", 0, "?", False),
+    ]
+    assert list(sample_files.read(path)) == found
+    listed = tmp_path / "a.json"
+    listed.write_text(f"[{', '.join(rows)}]")
+    assert list(sample_files.read(listed)) == found
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.jsonl", b'"\xe9"'), ("a.jsonl.gz", gzip.compress(b"{}" * 99)[:-9])])
+def test_a_broken_file_is_said_so(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SampleFileError, match=r"is not UTF-8|is no whole gzip file"):
         list(sample_files.read(tmp_path / name))
 
 

@@ -57,6 +57,24 @@ async def test_an_answer_becomes_a_program_and_a_grade() -> None:
     assert [program.source for program in sandbox.programs] == ["def f(x): return 3\n"]
 
 
+@pytest.mark.parametrize(
+    ("result", "detail"),
+    [
+        (pb.TestResult(got="3", expected="2"), "gave 3, not 2"),
+        (pb.TestResult(got="(1, 2)", expected="[1, 2]"), "gave (1, 2), not [1, 2] (a tuple, where a list is expected)"),
+        (pb.TestResult(got="(1,)", expected="[1]"), "gave (1,), not [1] (a tuple, where a list is expected)"),
+        (pb.TestResult(got="", expected="1\n2\n"), "gave nothing, not 1 2"),
+        (pb.TestResult(got="x" * 999, expected="y"), f"gave {'x' * 197}..., not y"),
+        (pb.TestResult(held_out=True), ""),
+    ],
+)
+async def test_what_came_back_is_said(result: pb.TestResult, detail: str) -> None:
+    results = [pb.TestResult(passed=True, got="1", expected="1"), result, pb.TestResult(got="4", expected="5")]
+    sandbox = ScriptedSandbox(pb.Execution(verdict=verdict_pb2.VERDICT_FAILED, results=results))
+    async with Executor(sandbox) as executor:
+        assert (await judge(CodeEnvironment(executor), TASK, "x")).grade.detail == detail
+
+
 async def test_only_a_program_that_passes_has_passed() -> None:
     async with Executor(seen(verdict_pb2.VERDICT_FAILED, 3)) as executor:
         assert not (await judge(CodeEnvironment(executor), TASK, "f = 1")).grade.passed

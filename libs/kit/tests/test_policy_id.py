@@ -1,13 +1,15 @@
 import hashlib
 import json
+import math
 import random
 import resource
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ratchet_kit import policy_id
+from ratchet_kit import policy_id, safetensors
 from ratchet_kit.errors import DataLoss
 from ratchet_kit.policy_id import Tensor
 
@@ -174,3 +176,43 @@ def test_settings_that_are_no_object_are_hashed_as_they_are(tmp_path, content):
     (tmp_path / "config.json").write_bytes(content)
     line = f"config.json {hashlib.sha256(content).hexdigest()}\n"
     assert policy_id.settings_of_folder(tmp_path) == f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
+
+
+def half(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}e", *values)
+
+
+def brain(values: Sequence[float]) -> bytes:
+    packed = struct.pack(f"<{len(values)}f", *values)
+    return b"".join(packed[at + 2 : at + 4] for at in range(0, len(packed), 4))
+
+
+ENCODINGS = {
+    "F16": half,
+    "BF16": brain,
+    "F32": lambda values: struct.pack(f"<{len(values)}f", *values),
+    "F64": lambda values: struct.pack(f"<{len(values)}d", *values),
+}
+LARGEST = {"F16": 65504.0, "BF16": 3.38e38, "F32": 3.4028234e38, "F64": 1.7976931348623157e308}
+
+
+@pytest.mark.parametrize("dtype", ENCODINGS)
+@pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_found_and_named(tmp_path: Path, dtype: str, broken: float) -> None:
+    encode, sound = ENCODINGS[dtype], [0.0, -1.5, LARGEST[dtype], -LARGEST[dtype], 1e-7]
+    good = Tensor("good", dtype, (5,), encode(sound))
+    assert safetensors.is_finite(dtype, memoryview(good.data))
+    write(tmp_path / "model-1.safetensors", good)
+    policy_id.check_finite(tmp_path)
+    for place in range(5):
+        values = [*sound[:place], broken, *sound[place + 1 :]]
+        write(tmp_path / "model-2.safetensors", good, Tensor("model.bad", dtype, (5,), encode(values)))
+        with pytest.raises(DataLoss, match=r"tensor model\.bad in model-2\.safetensors has a value that is NaN"):
+            policy_id.check_finite(tmp_path)
+
+
+def test_whole_numbers_are_finite_and_parts_are_looked_at_in_turn() -> None:
+    assert safetensors.is_finite("I32", b"\xff" * 8)
+    assert safetensors.is_finite("F8_E4M3", b"\xff" * 8)
+    late = bytes(5 << 20) + brain([math.nan])
+    assert not safetensors.is_finite("BF16", late)

@@ -1,6 +1,7 @@
 """Trees of Python source, built by several threads."""
 
 import gc
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -42,6 +43,27 @@ def test_an_expression_and_its_value() -> None:
         syntax.literal("f(1)")
     with pytest.raises(SyntaxError):
         syntax.parse_expression("x = 1")
+
+
+def test_numbers_are_longer_than_python_reads() -> None:
+    digits = "9" * 5_000
+    number = 10**5_000 - 1
+    assert syntax.literal(f"[{digits}, -{digits}, '{digits}', {{{digits}: 1.5}}]") == [
+        *(number, -number, digits, {number: 1.5}),
+    ]
+    assert syntax.literal(f"{digits}.5e-4990") == 1e10
+    value = {"a": [number, {"b": -number}], "c": math.inf}
+    assert syntax.value(syntax.write(value)) == value
+    assert syntax.write([1, "a"]) == "[1, 'a']"
+    with pytest.raises(ValueError, match="of 200000 digits, and at most 100000 are taken"):
+        syntax.literal("9" * 200_000)
+
+
+def test_a_value_may_be_infinite() -> None:
+    assert repr(syntax.value("[inf, -inf, (nan,)]")) == "[inf, -inf, (nan,)]"
+    for name in ("[inf]", "nan"):
+        with pytest.raises(ValueError, match="malformed"):
+            syntax.literal(name)
 
 
 def test_what_warns_is_silent() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet_kit.text import check_encodable, encodable, storable, without_machines
+from ratchet_kit.text import check_encodable, encodable, storable, without_machines, without_paths
 
 
 def test_what_cannot_be_sent_or_stored_is_replaced() -> None:
@@ -33,3 +33,18 @@ def test_a_text_is_checked_for_halves_of_pairs() -> None:
 )
 def test_strangers_see_no_machines(text: str, shown: str) -> None:
     assert without_machines(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/var/lib/a-b/ab12 holds no policy: config.json is gone", "[path] holds no policy: config.json is gone"),
+        ("vLLM died: killed; see /var/log/starter@2.log.", "vLLM died: killed; see [path]."),
+        ("cannot read '/srv/x y'", "cannot read '[path] y'"),
+        ("could not load s3://bucket/models/1: away", "could not load [path]: away"),
+        ("file:///srv/x, ~/.ratchet/x and (/srv/y)", "[path], [path] and ([path])"),
+        ("1/2 of starter@2 and/or 3 / 4, at 5 tokens/s", "1/2 of starter@2 and/or 3 / 4, at 5 tokens/s"),
+    ],
+)
+def test_strangers_see_no_paths(text: str, shown: str) -> None:
+    assert without_paths(text) == shown

@@ -1,8 +1,10 @@
 """Faults that can be read off a problem, and what is left alone."""
 
+from dataclasses import replace
+
 import pytest
 
-from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, TestCase, examine
+from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, TestCase, examine, notices
 
 
 def problem(test: TestCase, entry_point: str = "add", reference: str = "def add(a, b): return a + b") -> Problem:
@@ -65,3 +67,28 @@ def test_a_script_needs_no_entry_point() -> None:
 def test_references_alone_are_for_sft() -> None:
     bare = Problem("add", "Write add.", (), references=("def add(a, b): ...",))
     assert examine(bare) == "tests: there are none, and only SFT learns from references alone"
+
+
+@pytest.mark.parametrize(
+    ("expected", "tolerance", "is_noticed"),
+    [
+        ("0.333", None, True),
+        ("yes\n2 1e-3", None, True),
+        ("-.5", None, True),
+        ("0.333", 1e-6, False),
+        ("0.333", 0.0, False),  # who states it knows
+        ("3 -4", None, False),
+        ("e . 1.2.3 v1.0 12:30.5", None, False),
+    ],
+)
+def test_decimals_without_a_tolerance_are_noticed(expected: str, tolerance: float | None, is_noticed: bool) -> None:
+    found = notices([problem(StdioTest("", expected, tolerance=tolerance))])
+    assert [one.partition(". ")[0] for one in found] == [
+        "tests expect decimals on standard output, and only the same digits pass: p"
+    ] * is_noticed
+
+
+def test_a_notice_names_a_few() -> None:
+    many = [replace(problem(StdioTest("", "0.5")), id=f"p{number}") for number in range(7)]
+    (notice,) = notices([*many, problem(CallTest("[1, 2]", "0.5"))])
+    assert "pass: p0, p1, p2, p3, p4 and 2 more. " in notice

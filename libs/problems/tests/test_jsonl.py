@@ -1,11 +1,14 @@
 """Users' files: what goes round, and what is said about what does not."""
 
+import gzip
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ratchet_kit import json_text, syntax
 from ratchet_problems import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, jsonl, load
 
 GOOD = {"prompt": "Write f(x).", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
@@ -68,8 +71,8 @@ def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("line", "field", "reason"),
     [
-        ("{", "column 2", "not JSON"),
-        ("[" * 100_000, "column 1", "not JSON"),
+        ("{", "line", "not JSON at column 2"),
+        ("[" * 100_000, "line", "nested too deeply"),
         ([1], "line", "a list"),
         (GOOD | {"prompt": None}, "prompt", "null"),
         ({"entry_point": "f", "tests": []}, "prompt", "missing"),
@@ -97,7 +100,39 @@ def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) 
         (GOOD | {"references": ["a", 2]}, "references[1]", "a number"),
         (GOOD | {"difficulty": True}, "difficulty", "true or false"),
         (GOOD | {"difficulty": 9}, "difficulty", "1 to 5"),
+        ('{"prompt": "x", "references": ["y"], "difficulty": 1%s}' % ("0" * 5000), "difficulty", "1 to 5"),
         (GOOD | {"entry_point": "2f"}, "entry_point", "neither a Python name"),
+        (GOOD | {"id": "a\x00"}, "id", "NUL"),
+        (GOOD | {"prompt": "\ud800"}, "text", "surrogate"),
+        (
+            '{"prompt": "x", "entry_point": "f", "tests": [{"args": [1], "expected": 1, "tolerance": 1%s}]}'
+            % ("0" * 5000),
+            "tests[0].tolerance",
+            "finite number",
+        ),
+        (
+            GOOD | {"tests": [{"args": [1], "expected": 1, "tolerance": math.nan}]},
+            "tests[0].tolerance",
+            "finite number",
+        ),
+        (
+            GOOD | {"tests": [{"args": "[true]", "expected": "1"}]},
+            "tests[0].args",
+            "Python has no true: it writes None, True",
+        ),
+        (
+            GOOD | {"tests": [{"args": "[]", "expected": "[" * 300 + "]" * 300}]},
+            "tests[0].expected",
+            "nested too deeply",
+        ),
+        (
+            GOOD | {"tests": [{"args": "[]", "expected": "9" * 100_001}]},
+            "tests[0].expected",
+            "of 100001 digits, and at most",
+        ),
+        (f'{{"difficulty": {"9" * 100_001}}}', "line", "of 100001 digits, and at most 100000 are taken"),
+        ('{"prompt": "x", "tests": [{"args": [1], "args": [2]}]}', "line", "has 'args' twice in one object"),
+        ('{"prompt": "a\x00"}', "line", "not JSON at column"),
         (GOOD | {"canonical_solution": "x"}, "canonical_solution", "unknown field"),
         (GOOD | {"id": "first"}, "id", "already"),
     ],
@@ -110,6 +145,33 @@ def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: object, field:
     assert reason in caught.value.reason
 
 
+def test_numbers_are_as_long_as_users_write_them(tmp_path: Path) -> None:
+    """Python reads and writes 4,300 digits."""
+    digits = "9" * 50_000
+    record = json.dumps(GOOD | {"tests": [{"args": [{"a": 0}, -1], "expected": 0}, {"args": "[2]", "expected": "2"}]})
+    line = record.replace("0}, -1", f"{digits}}}, -{digits}").replace("2", digits)
+    (problem,) = load(str(written(tmp_path / "mine.jsonl", line)))
+    number = json_text.whole(digits)
+    call, literal = problem.tests
+    assert isinstance(call, CallTest)
+    assert isinstance(literal, CallTest)
+    assert syntax.value(call.args) == [{"a": number}, -number]
+    assert syntax.value(literal.expected) == number
+    assert load(str(written(tmp_path / "again.jsonl", problem.to_json()))) == (problem,)
+
+
+def test_what_json_lacks_is_read(tmp_path: Path) -> None:
+    lines = [
+        '{"prompt": "x", "entry_point": "f", "tests": [{"args": [Infinity, NaN, 1e999], "expected": -Infinity}]}',
+        '{"prompt": "a\u2028b", "entry_point": "f", "tests": [{"args": "[inf]", "expected": "{nan: (inf,)}"}]}\r',
+    ]
+    path = written(tmp_path / "mine.jsonl", *lines)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    one, two = load(str(path))
+    assert one.tests == (CallTest("[inf, nan, inf]", "-inf"),)
+    assert two.prompt == "a\u2028b"
+
+
 def test_a_file_that_is_no_set_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidProblem, match="No such file"):
         load(str(tmp_path / "none.jsonl"))
@@ -118,3 +180,6 @@ def test_a_file_that_is_no_set_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidProblem, match="UTF-8"):
         load(str(tmp_path / "binary.jsonl"))
+    (tmp_path / "packed.jsonl").write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(InvalidProblem, match="is compressed: unpack it"):
+        load(str(tmp_path / "packed.jsonl"))

@@ -42,7 +42,7 @@ def test_a_limit_takes_the_first(write: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("{", "line 2: column 2: not JSON"),
+        ("{", "line 2: line: is not JSON at column 2"),
         ([], "line 2: line: must be a JSON object"),
         (PROBLEM | {"chosen": "def f(x): pass"}, "line 2: rejected: is the same as chosen"),
         (PROBLEM | {"prompt": "x"}, "line 2: prompt: a pair has a prompt or a problem"),

@@ -68,10 +68,12 @@ class MemoryProblems:
         self.more: Sequence[Problem] = [problem(number) for number in range(4)]
         """Of the set "more"."""
         self.ready = True
+        self.notices: Sequence[str] = ()
 
-    async def check(self, ref: ProblemSetRef) -> None:
+    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
         if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")
+        return self.notices
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)

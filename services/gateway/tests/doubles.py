@@ -59,12 +59,14 @@ class ScriptedEngine:
     the one that must be called, with the words as arguments.
 
     `loads_at_once`: a load is READY when it is first looked at, else `finish_loading` says when. `before_answer` runs
-    ahead of every answer with the policy's name: it may raise, or move a clock.
+    ahead of every answer with the policy's name: it may raise, or move a clock. `breaks_off_after` so many words of a
+    policy's last choice, by the policy's name.
     """
 
     capacity: int = 8
     loads_at_once: bool = True
     before_answer: Callable[[str], None] = lambda name: None
+    breaks_off_after: dict[str, int] = field(default_factory=dict)
     refuse_sources: Mapping[str, str] = field(default_factory=dict)
     policies: dict[str, Policy] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
@@ -132,6 +134,10 @@ class ScriptedEngine:
             )
             for index in range(sampling.n)
         )
+        if name in self.breaks_off_after:
+            part = words[: self.breaks_off_after[name]]
+            broken = Completion(sampling.n - 1, " ".join(part), FinishReason.ABORTED, tuple(range(len(part))))
+            completions = (*completions[:-1], broken)
         return Generation(completions, policy_id, len(words), _echo(words, sampling))
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
@@ -142,6 +148,9 @@ class ScriptedEngine:
                 last = position == len(words) - 1
                 for index in range(sampling.n):
                     text = word if position == 0 else f" {word}"
+                    if index == sampling.n - 1 and position == self.breaks_off_after.get(name):
+                        yield Delta(Completion(index, "", FinishReason.ABORTED), policy_id)
+                        return
                     piece = Completion(
                         index=index,
                         text="" if calls else text,
@@ -230,6 +239,7 @@ class ScriptedRegistry:
     refuse_promotion: RatchetError | None = None
     away: RatchetError | None = None
     promotions: list[tuple[VersionRef, str]] = field(default_factory=list)
+    taken_back: list[VersionRef] = field(default_factory=list)
 
     async def models(self) -> Sequence[RegisteredModel]:
         return [await self.model(name) for name in sorted(self.versions)]
@@ -269,6 +279,10 @@ class ScriptedRegistry:
         await self.version(ref)
         self.aliases[ref.model, CHAMPION] = ref.number
         self.promotions.append((ref, gate_id))
+
+    async def take_back(self, ref: VersionRef, returning: VersionRef, reason: str) -> None:
+        await self.promote(returning, ref, "", reason)
+        self.taken_back.append(ref)
 
 
 @dataclass

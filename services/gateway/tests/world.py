@@ -75,8 +75,8 @@ class World:
         self.webhooks = MemoryWebhookStore()
         self.endpoints = ScriptedEndpoints()
         self.feed = ScriptedFeed()
-        self.releases = MemoryReleaseStore(self.webhooks)
         self.experiments = MemoryExperimentStore(self.webhooks)
+        self.releases = MemoryReleaseStore(self.webhooks, self.experiments)
         self.completions = MemoryCompletionLog(self.experiments)
         self.keys = MemoryKeyStore()
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}

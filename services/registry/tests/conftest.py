@@ -3,7 +3,7 @@
 import asyncio
 import json
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,9 +19,10 @@ from ratchet_kit.worker import Timing
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.memory import memory_stores
-from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, Origin, SetComparison
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import Stores
+from registry_service.domain.tries import Look
 from registry_service.domain.version import Lineage, Version, VersionSpec
 from registry_service.main import Queues, Service, provision
 from registry_service.settings import Settings
@@ -91,29 +92,33 @@ class MemoryEvaluations:
         self.difference = Estimate(0.2, 0.1, 0.3)
         self.sets: dict[str, SetComparison] = {}
         self.fingerprints = frozenset[str]()
-        self.asked: list[tuple[float, frozenset[str]]] = []
+        """Of the problems of composed/test."""
+        self.asked: list[float] = []
+        self.seen: dict[str, Look] = {}
 
-    def measure(self, id: str, version: Version, digest: str = "sha256:d") -> str:
+    def measure(self, id: str, version: Version, digest: str = "sha256:d", start_time: datetime = NOW) -> str:
         names = [name for name in self.sets if name != "composed/test"]
         sets = (
             MeasuredSet("composed/test", digest),
             *(MeasuredSet(name, f"sha256:{name}") for name in names),
         )
         self.evaluations[id] = Evaluation(id, version.policy_id, sets, version.settings_id)
+        self.seen[id] = Look(id, version.ref.model, version.policy_id, start_time, setup=digest, draw=id, problems=200)
         return id
+
+    async def looks(self, id: str) -> Sequence[Look]:
+        return [one for one in self.seen.values() if one.setup == self.seen[id].setup]
 
     async def get(self, id: str) -> Evaluation:
         if id not in self.evaluations:
             raise NotFound(f"there is no evaluation {id}")
         return self.evaluations[id]
 
-    async def compare(
-        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
-    ) -> Comparisons:
-        self.asked.append((confidence, frozenset(training_fingerprints)))
+    async def compare(self, baseline_id: str, candidate_id: str, confidence: float, origin: Origin) -> Comparisons:
+        self.asked.append(confidence)
         whole = comparison(self.difference, confidence=confidence)
-        shared = len(self.fingerprints & frozenset(training_fingerprints))
-        first = SetComparison("composed/test", whole, trained_on=shared)
+        shared = [len(self.fingerprints & known.fingerprints) for known in (origin.training, origin.selection)]
+        first = SetComparison("composed/test", whole, trained_on=shared[0], selected_on=shared[1])
         return Comparisons(whole, tuple({"composed/test": first, **self.sets}.values()))
 
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument
 
 _MOST = 2 << 30
@@ -34,7 +35,10 @@ def canonical(rows: Iterable[Mapping[str, Any]], fields: Sequence[str], where: s
     for number, row in enumerate(rows, start=1):
         if missing := [name for name in fields if name not in row]:
             raise InvalidArgument(f"{where}: row {number} lacks {', '.join(missing)}")
-        lines.append(json.dumps({name: row[name] for name in fields}, ensure_ascii=False) + "\n")
+        try:
+            lines.append(json.dumps({name: row[name] for name in fields}, ensure_ascii=False) + "\n")
+        except ValueError as error:
+            raise InvalidArgument(f"{where}: row {number} cannot be kept: {error}") from error
     return "".join(lines).encode("utf-8", "surrogatepass")
 
 
@@ -56,7 +60,7 @@ def _unzipped(data: bytes, where: str) -> bytes:
 
 def _json(data: bytes, where: str) -> list[Any]:
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"{where} is not UTF-8 at byte {error.start}") from error
     if text.lstrip()[:1] == "[":
@@ -66,11 +70,9 @@ def _json(data: bytes, where: str) -> list[Any]:
 
 def _value(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{where} is not JSON: {error}") from error
-    except RecursionError as error:
-        raise InvalidArgument(f"{where} is not JSON: nested too deeply") from error
+        return json_text.read(text)
+    except json_text.NotJson as error:
+        raise InvalidArgument(f"{where} {error}") from error
 
 
 def _parquet(data: bytes, where: str) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
 from ratchet_benchmarks.prompting import Prompting, at
 from ratchet_environments.task import Limits
-from ratchet_kit import syntax
+from ratchet_kit import json_text, syntax
 from ratchet_problems import CallTest, Problem, StdioTest
 
 _ASK = "\n\nWrite a Python program that reads the input from standard input and prints the answer to standard output."
@@ -129,12 +129,12 @@ def _app(row: Row) -> Problem | None:
     """None for a row without tests, of which APPS has some."""
     if not row["input_output"]:
         return None
-    both = json.loads(row["input_output"])
+    both = json_text.read(row["input_output"])
     name, pairs = both.get("fn_name", ""), list(zip(both["inputs"], both["outputs"], strict=False))
     if not pairs:
         return None
     starter = row["starter_code"].strip()
-    solutions = json.loads(row["solutions"]) if row["solutions"] else []
+    solutions = json_text.read(row["solutions"]) if row["solutions"] else []
     ask = f"\n\nComplete this code:\n```python\n{starter}\n```" if name else _ASK
     return Problem(
         id=f"APPS/{row['problem_id']}",

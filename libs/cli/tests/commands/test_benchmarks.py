@@ -76,6 +76,19 @@ def test_what_fails_is_listed_with_its_reason(verify: Any) -> None:
     assert list(found["unsound"]) == ["p0"]
 
 
+def test_decimals_without_a_tolerance_are_told(ratchet: Any, target: str, tmp_path: Path) -> None:
+    tests = [{"stdin": "1", "expected_stdout": "0.5"}]
+    line = {"id": "d", "prompt": "Halve.", "tests": tests, "references": ["print(x + 1)"]}
+    (tmp_path / "set.jsonl").write_text(json.dumps(line))
+    result = ratchet("benchmarks", "verify", str(tmp_path / "set.jsonl"), "--target", target)
+    assert result.returncode == 0, result.stderr
+    assert 'only the same digits pass: d. A "tolerance"' in result.stdout
+    shown = json.loads(
+        ratchet("benchmarks", "verify", str(tmp_path / "set.jsonl"), "--target", target, "--json").stdout
+    )
+    assert len(shown["notices"]) == 1
+
+
 def test_what_must_share_its_process_is_listed_and_written_so(ratchet: Any, target: str, tmp_path: Path) -> None:
     records = [
         {"id": f"p{i}", "prompt": "Add one.", "entry_point": "f", "tests": [{"check": code}], "references": ["x + 1"]}

@@ -25,19 +25,31 @@ def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPa
 
 def test_planning(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"fixed_units": "3142", "fixed_days": 3.1, "sequential_units": "6012", "sequential_days": 6.0})
-    result = ratchet("experiments", "plan", "--model", "starter", "--effect", "0.05", "--deviation", "0.5")
+    asked = ("--model", "starter", "--effect", "0.05", "--deviation", "0.5", "--variants", "3", "--guardrails", "2")
+    result = ratchet("experiments", "plan", *asked)
     assert "fixed horizon" in result.stdout
     assert "6012 users at most, 6.0 days" in result.stdout
     body = gateway.received[0].body
     assert body is not None
-    assert (body["effect"], body["deviation"], body["weights"]) == (0.05, 0.5, [1.0, 1.0])
+    assert (body["effect"], body["deviation"], body["weights"], body["guardrails"]) == (0.05, 0.5, [1.0] * 3, 2)
+    assert "--fixed --min-units 1048" in result.stdout
+    assert "--planned-units 6012" in result.stdout
     assert "units_per_day" not in body
 
 
 def test_creating_and_starting(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"experiment": {"id": "exp_1"}}, {"experiment": {"id": "exp_1", "state": "STATE_RUNNING"}})
     result = ratchet(
-        "experiments", "create", *VARIANTS, "--metric", "quality:0.02", "--guardrail", "latency-p95", "--start"
+        "experiments",
+        "create",
+        *VARIANTS,
+        "--metric",
+        "quality:0.02",
+        "--guardrail",
+        "latency-p95",
+        "--start",
+        "--planned-units",
+        "6012",
     )
     assert result.stdout == "exp_1\n"
     made, started = gateway.received
@@ -47,6 +59,7 @@ def test_creating_and_starting(ratchet: Any, gateway: ScriptedGateway) -> None:
     assert [variant["weight"] for variant in spec["variants"]] == [1.0, 0.5]
     assert spec["primary"] == {"measure": "MEASURE_QUALITY", "margin": 0.02}
     assert [metric["measure"] for metric in spec["guardrails"]] == ["MEASURE_LATENCY_P95"]
+    assert spec["planned_units"] == "6012"
 
 
 def test_named_metrics_and_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
@@ -91,7 +104,7 @@ def test_offline_from_kept_traffic(ratchet: Any, gateway: ScriptedGateway) -> No
 
 
 @pytest.mark.parametrize(
-    "line", ["say hi", "3", '{"text": "say hi"}', '{"prompt": 3}', '{"prompt": "x", "problem_id": "p"}']
+    "line", ["say hi", "[" * 9999, "3", '{"text": "say hi"}', '{"prompt": 3}', '{"prompt": "x", "problem_id": "p"}']
 )
 def test_a_wrong_line_is_named(ratchet: Any, tmp_path: Path, line: str) -> None:
     file = tmp_path / "prompts.jsonl"

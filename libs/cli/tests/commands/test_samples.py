@@ -195,3 +195,32 @@ def test_difficulty_is_measured_by_samples(ratchet: Any, gateway: ScriptedGatewa
     gateway.answers(found, {"samples": []})
     result = ratchet("samples", "difficulty", "eval_1", str(out))
     assert (result.returncode, "No sample of it has a verdict" in result.stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("address")
+def test_a_refused_file_leaves_no_evaluation(ratchet: Any, gateway: ScriptedGateway, file: Path) -> None:
+    gateway.answers(evaluation("QUEUED"))
+    reason = "the samples cannot be judged: there is no problem 'p/1' of humaneval"
+    gateway.answers({"error": {"code": "INVALID_ARGUMENT", "message": reason}}, status=400)
+    gateway.answers(evaluation("CANCELLED"), {})
+    result = ratchet("evaluate", "--samples", str(file), "--benchmark", "humaneval")
+    assert (result.returncode, "there is no problem 'p/1'" in result.stderr) == (3, True), result.stderr
+    assert [(one.verb, one.path.removeprefix("/api/v1/evaluations")) for one in gateway.received] == [
+        ("POST", ""),
+        ("POST", "/eval_1/samples"),
+        ("POST", "/eval_1/cancel"),
+        ("DELETE", "/eval_1"),
+    ]
+
+
+@pytest.mark.usefixtures("address")
+def test_who_waits_is_told_for_what(ratchet: Any, gateway: ScriptedGateway) -> None:
+    queued = evaluation("QUEUED", waits_for="a worker: busy with eval_0 of mbpp", notices=["it has decimals"])
+    gateway.answers(queued)
+    gateway.streams(("message", queued), ("message", evaluation("SUCCEEDED")))
+    result = ratchet("evaluate", "--model", "starter")
+    assert "evaluating starter: waits for a worker: busy with eval_0 of mbpp" in result.stderr
+    assert "it has decimals." in result.stderr.splitlines()
+    gateway.answers(queued)
+    shown = ratchet("evaluations", "show", "eval_1").stdout
+    assert shown.splitlines()[-2:] == ["it has decimals.", "It waits for a worker: busy with eval_0 of mbpp."]

@@ -12,7 +12,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Unreachable
 
 RUN, EVALUATION, GATE, RELEASE = trainer_pb2.Run, eval_pb2.Evaluation, registry_pb2.Gate, release_pb2.Release
-REFUSED = "Refused: starter@2 minus starter@1 is -0.100 in pass@1 over 50 problems."
+REFUSED = "Refused: starter@2 has 0.400 and starter@1 0.500 in pass@1 over 50 problems."
 
 
 class Killed(BaseException):

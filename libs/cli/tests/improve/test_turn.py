@@ -83,7 +83,7 @@ def test_a_gate_that_refuses_ends_it_and_says_by_how_much(turns: Turns) -> None:
     platform = Platform(gate=[GATE.STATE_REFUSED])
     record = finish(platform, turns)
     assert (record.state, record.release, platform.champion) == (State.REFUSED, "", 1)
-    assert record.sentence.startswith("starter@2 is not released. Refused: starter@2 minus starter@1 is -0.100")
+    assert record.sentence.startswith("starter@2 is not released. Refused: starter@2 has 0.400")
     assert record.sentence.endswith("The lower end of the interval is 0.200 too low.")
 
 

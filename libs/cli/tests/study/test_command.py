@@ -166,8 +166,14 @@ def test_a_search_ends_trials_early_and_measures_the_best_against_the_default(ma
     best = max((one for one in found.trials if one["state"] == "COMPLETE"), key=lambda one: one["validation"])
     assert found.summaries[0].name == "default"
     assert f"learning_rate {best['settings']['hyperparameters.learning_rate']:.3g}" in found.summaries[1].name
-    assert "It beats the default." in found.verdict
+    assert "over these problems, of one training seed. Whether it beats the default cannot be known" in found.verdict
     assert kept.page.read_text().count("<svg") >= 4
+
+
+@pytest.mark.usefixtures("no_page")
+def test_whether_a_setting_beats_the_default_is_of_seeds(make: Make) -> None:
+    found = make(Platform(), f"{SEARCH}seeds: 3\n").finish(new=False)
+    assert "paired by seed over 3 seeds. It beats the default." in found.verdict
 
 
 @pytest.mark.parametrize("call", [2, 9, 14, 20, 30, 36])

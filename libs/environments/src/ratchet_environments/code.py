@@ -11,8 +11,12 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.text import clip
 from ratchet_kit.times import duration_from_proto
 from ratchet_rewards import UNTESTED, Grade
+
+_LONGEST = 200
+"""Bytes of each value that a sentence has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,21 @@ def grade_of(execution: pb.Execution) -> Grade:
         verdict,
         execution.tests_passed,
         execution.tests_total,
-        execution.detail,
+        execution.detail or _difference(execution.results),
         execution.forgeable,
         duration_from_proto(execution.cpu_time) if execution.HasField("cpu_time") else None,
     )
+
+
+def _difference(results: Sequence[pb.TestResult]) -> str:
+    """What came back of the first test that failed; empty for one that may not be shown."""
+    first = next((one for one in results if not one.passed), None)
+    if first is None or not (first.got or first.expected):
+        return ""
+    got, expected = (" ".join(text.split()) for text in (first.got, first.expected))
+    hint = " (a tuple, where a list is expected)" if _is_tuple_for_list(got, expected) else ""
+    return f"gave {clip(got, _LONGEST) or 'nothing'}, not {clip(expected, _LONGEST) or 'nothing'}{hint}"
+
+
+def _is_tuple_for_list(got: str, expected: str) -> bool:
+    return got[:1] == "(" and expected[:1] == "[" and got[1:-1].rstrip(",") == expected[1:-1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.text import storable
 from ratchet_kit.work import surviving
 
 T = TypeVar("T")
@@ -88,7 +89,17 @@ async def fetch_page(
 
 
 def _is_of(position: Any, kind: type | tuple[type, ...]) -> bool:
-    """A token is the caller's: true is no number here."""
+    """A token is the caller's: true is no number here, and a database holds neither every number nor every text."""
     if isinstance(kind, type):
-        return type(position) is kind
-    return isinstance(position, list) and tuple(map(type, position)) == kind
+        return type(position) is kind and _is_storable(position)
+    return isinstance(position, list) and tuple(map(type, position)) == kind and all(map(_is_storable, position))
+
+
+def _is_storable(value: object) -> bool:
+    match value:
+        case int():
+            return abs(value) < 1 << 63
+        case str():
+            return storable(value) == value
+        case _:
+            return True

@@ -95,6 +95,15 @@ def of_folder(folder: Path) -> str:
     return compute(tensor for file in files for tensor in read_safetensors(file))
 
 
+def check_finite(folder: Path) -> None:
+    """Raises DataLoss that names the first tensor of the folder with an infinity or a NaN, and what `of_folder` raises
+    for a file that is not whole: no engine computes anything with such weights."""
+    for file in sorted(folder.glob("*.safetensors")):
+        for tensor in read_safetensors(file):
+            if not safetensors.is_finite(tensor.dtype, tensor.data):
+                raise DataLoss(f"tensor {tensor.name} in {file.name} has a value that is NaN or infinite")
+
+
 def settings_of_folder(folder: Path) -> str:
     """The settings id of a model's folder, "sha256:<hex>": over one line for each of its SETTINGS, "name sha256\\n", by
     name. JSON is hashed as what it says, not as it is written."""

@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ratchet_kit import json_text
+
 _turn = threading.Lock()
 _STRING = re.compile(
     r"""#[^\n]*+|(?P<f>[fF][rR]?|[rR][fF])?(?:\'{3}(?:[^'\\]++|\\.|'(?!''))*+(?:\'{3})?"""
@@ -26,6 +28,8 @@ _STRING = re.compile(
     re.DOTALL,
 )
 """A string or a comment. One that does not end is one up to where it can't go on, so that nothing is read twice."""
+_LONG = re.compile(r"\d[\d_]{4300}")
+_STRING_OR_LONG = re.compile(rf"{_STRING.pattern}|(?<![\w.])(?P<long>\d[\d_]{{4300,}})(?![\w.])", re.DOTALL)
 _MOST_PARTS = 1 << 28
 """Parts of f-strings times characters: a quarter of a second or so."""
 
@@ -36,14 +40,53 @@ def parse(source: str) -> ast.Module:
 
 
 def parse_expression(source: str) -> ast.Expression:
+    """Its whole numbers may have json_text.MOST_DIGITS, and not the 4,300 that Python itself reads."""
+    if _LONG.search(source):
+        source = _STRING_OR_LONG.sub(lambda found: found[0] if found["long"] is None else _hex(found[0]), source)
     with _alone(source):
         return ast.parse(source.strip(), mode="eval")  # noqa: TID251
+
+
+def parse_value(source: str) -> ast.Expression:
+    """As `parse_expression`, of a value as repr writes it: inf and nan are numbers."""
+    tree: ast.Expression = _WithConstants().visit(parse_expression(source))
+    return tree
 
 
 def literal(source: str) -> object:
     """The value of a literal. Raises ValueError, or TypeError for what can't be hashed, where it's more than that."""
     value: object = ast.literal_eval(parse_expression(source))  # noqa: TID251
     return value
+
+
+def value(source: str) -> object:
+    """As `literal`, of what `write` wrote."""
+    found: object = ast.literal_eval(parse_value(source))  # noqa: TID251
+    return found
+
+
+def write(value: object) -> str:
+    """The repr of a plain value; of one with a number that repr does not write, such numbers are in hex. Raises
+    RecursionError for one that is nested too deeply."""
+    try:
+        return repr(value)
+    except ValueError:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{write(key)}: {write(item)}" for key, item in value.items()) + "}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(write, value))}]"
+        if isinstance(value, int):
+            return hex(value)
+        raise
+
+
+class _WithConstants(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
+
+
+def _hex(digits: str) -> str:
+    return hex(json_text.whole(digits.replace("_", "")))
 
 
 def symbols(source: str) -> symtable.SymbolTable:

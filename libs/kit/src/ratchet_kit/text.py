@@ -7,6 +7,8 @@ _MACHINES = re.compile(
     r"[\s:;(]*(?:last error: |connection failed: |connection to server |(?:ipv[46]|unix|dns):\S).*", re.DOTALL
 )
 
+_PATHS = re.compile(r"""(?<![\w./:])(?:[a-z][a-z0-9+.-]*:/|~)?/[^\s'"`,;()<>]*[^\s'"`,;:.()<>]""")
+
 
 def clip(text: str, most_bytes: int) -> str:
     """Valid UTF-8 of at most `most_bytes` bytes; "..." at its end says that it was longer."""
@@ -17,6 +19,11 @@ def clip(text: str, most_bytes: int) -> str:
 def without_machines(text: str) -> str:
     """An error's text up to where gRPC's or PostgreSQL's client names hosts, ports and users: for strangers' eyes."""
     return _MACHINES.sub("", text) or "a part of the platform cannot be reached"
+
+
+def without_paths(text: str) -> str:
+    """With "[path]" for each absolute path and each URL: for strangers' eyes."""
+    return _PATHS.sub("[path]", text)
 
 
 def encodable(text: str) -> str:

@@ -22,6 +22,17 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+_LEAST, _LEAST_SHARE = timedelta(seconds=10), 0.05
+
+
+def time_left(done: float, total: float, elapsed: timedelta) -> timedelta | None:
+    """At the pace of the `elapsed` time. None before that means something: the first of what is done together come all
+    at once, or late."""
+    if elapsed < _LEAST or done < _LEAST_SHARE * total or done <= 0:
+        return None
+    return elapsed / done * max(0, total - done)
+
+
 def duration_to_proto(value: timedelta) -> Duration:
     """Exact: a timedelta counts microseconds, a Duration nanoseconds."""
     duration = Duration()

@@ -11,6 +11,7 @@ only a service's `main` and adapters import.
 
 from ratchet_policies.engine import PolicyEngine
 from ratchet_policies.generation import (
+    BrokenOff,
     ChatPrompt,
     Completion,
     Delta,
@@ -24,6 +25,7 @@ from ratchet_policies.generation import (
     TokenPrompt,
     Tool,
     Tools,
+    require_whole,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
 from ratchet_policies.node import Engine, Node, NodeReport, NodeState
@@ -31,6 +33,7 @@ from ratchet_policies.policy import Policy, PolicySpec, PolicyState, Purpose
 
 __all__ = [
     "LOST",
+    "BrokenOff",
     "ChatPrompt",
     "Completion",
     "Delta",
@@ -54,6 +57,7 @@ __all__ = [
     "Tool",
     "Tools",
     "ensure_ready",
+    "require_whole",
     "unload",
     "with_recovery",
 ]

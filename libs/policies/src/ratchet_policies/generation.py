@@ -1,9 +1,10 @@
 """What is asked of a policy, and what it answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ratchet_kit.errors import Unavailable
 from ratchet_problems import Message, ToolCall
 
 
@@ -89,6 +90,7 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORTED = "aborted"
+    """The engine gave up: see `BrokenOff`."""
     TOOL_CALLS = "tool_calls"
     """It calls tools, and was free to: a call that the request names is a STOP."""
 
@@ -117,6 +119,16 @@ class Completion:
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
     """Of each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
     tool_calls: tuple[ToolCall, ...] = ()
+
+
+class BrokenOff(Unavailable):
+    """The engine gave up before an answer's end. What there is of it is no answer, and no sample of the policy."""
+
+
+def require_whole(completions: Iterable[Completion]) -> None:
+    """Raises BrokenOff where the engine gave up on one of them."""
+    if any(one.finish_reason is FinishReason.ABORTED for one in completions):
+        raise BrokenOff("the engine broke the answer off")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
-from ratchet_problems.examination import examine
-from ratchet_problems.fingerprint import fingerprint
+from ratchet_problems.examination import examine, notices
+from ratchet_problems.fingerprint import fingerprint, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
+    MOST_TEXT_BYTES,
     CallTest,
     CheckTest,
     InvalidProblem,
@@ -15,6 +16,7 @@ from ratchet_problems.problem import (
 from ratchet_problems.sets import NAMES, UnknownProblemSet, load
 
 __all__ = [
+    "MOST_TEXT_BYTES",
     "NAMES",
     "CallTest",
     "CheckTest",
@@ -29,4 +31,6 @@ __all__ = [
     "examine",
     "fingerprint",
     "load",
+    "notices",
+    "tests_fingerprint",
 ]

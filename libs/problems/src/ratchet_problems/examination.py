@@ -5,12 +5,18 @@ A fault is certain: what only may be wrong is left to `ratchet benchmarks verify
 """
 
 import ast
+import re
 import symtable
+from collections.abc import Iterable
 
 from ratchet_kit import syntax
 from ratchet_problems.extraction import source_for
-from ratchet_problems.problem import CheckTest, Problem
+from ratchet_problems.problem import CheckTest, Problem, StdioTest, TestCase
 
+_NAMED = 5
+"""As many problems a sentence names."""
+_DECIMAL = re.compile(r"(?=.*[.eE])[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""As the sandbox compares with a tolerance."""
 _PROGRAM = ("solution", "program")
 """The modules by which test code may import from the program."""
 _GIVEN = "candidate"
@@ -31,6 +37,26 @@ def examine(problem: Problem) -> str:
         if fault and _fault_of_reference(_as_answer(reference, problem), problem.entry_point):
             return f"references[{place}]: {fault}"
     return ""
+
+
+def notices(problems: Iterable[Problem]) -> tuple[str, ...]:
+    """What is no fault, and may fail right programs: a sentence each."""
+    exact = [problem.id for problem in problems if any(map(_wants_exact_decimals, problem.tests))]
+    if not exact:
+        return ()
+    more = f" and {len(exact) - _NAMED} more" if len(exact) > _NAMED else ""
+    return (
+        f"tests expect decimals on standard output, and only the same digits pass: {', '.join(exact[:_NAMED])}{more}. "
+        'A "tolerance" beside expected_stdout, such as 1e-6, takes what is as near',
+    )
+
+
+def _wants_exact_decimals(test: TestCase) -> bool:
+    return (
+        isinstance(test, StdioTest)
+        and test.tolerance is None
+        and any(map(_DECIMAL.fullmatch, test.expected_stdout.split()))
+    )
 
 
 def _as_answer(reference: str, problem: Problem) -> str:

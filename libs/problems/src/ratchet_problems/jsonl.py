@@ -2,7 +2,8 @@
 
 A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
 call it); instead of tests `references`, for SFT alone. A test is one of
-    {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, or each as a Python literal in a string:
+    {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, with NaN and Infinity; or each as a Python
+                                             literal in a string, which also writes tuples and sets:
     {"args": "[(1, 2)]", "expected": "{3}"}
     {"stdin": "1 2", "expected_stdout": "3"}
     {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
@@ -14,12 +15,15 @@ compared as text), any test "held_out": true (it counts, and is never shown).
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ratchet_kit import json_text, syntax
 from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
 
+_GZIP = b"\x1f\x8b"
 _TEXTS = ("id", "entry_point", "source", "licence", "structure")
 _FIELDS = {"prompt", "tests", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
@@ -49,11 +53,13 @@ def read(path: str | Path) -> tuple[Problem, ...]:
 def numbered_lines(path: Path) -> list[tuple[int, str]]:
     """Those that are not blank, from 1. Raises InvalidProblem for a file that cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # no others: a text may hold U+2028
+        data = path.read_bytes()
+        lines = data.decode("utf-8-sig").split("\n")  # no others: a text may hold U+2028
     except OSError as error:
         raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
     except UnicodeDecodeError as error:
-        raise InvalidProblem(str(path), "file", f"not UTF-8 at byte {error.start}") from error
+        reason = "is compressed: unpack it" if data[:2] == _GZIP else f"not UTF-8 at byte {error.start}"
+        raise InvalidProblem(str(path), "file", reason) from error
     return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
@@ -88,11 +94,9 @@ def parse(line: str, where: str, *, default_id: str) -> Problem:
 def record(line: str, where: str) -> object:
     """The JSON of a line. Raises InvalidProblem."""
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidProblem(where, f"column {error.colno}", f"not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise InvalidProblem(where, "column 1", "not JSON: nested too deeply") from error
+        return json_text.read(line)
+    except json_text.NotJson as error:
+        raise InvalidProblem(where, "line", str(error)) from error
 
 
 def _problem(record: object, where: str, *, default_id: str) -> Problem:
@@ -154,19 +158,29 @@ def _call_test(record: Mapping[str, Any], path: str, where: str, held_out: bool)
     args = record["args"]
     if not isinstance(args, list | str):
         raise InvalidProblem(where, f"{path}.args", f"must be a list or the literal of one, not {_kind(args)}")
-    literal = args if isinstance(args, str) else repr(args)
+    literal = args if isinstance(args, str) else _written(args, f"{path}.args", where)
     if "raises" in record:
         return CallTest(literal, raises=_text(record, "raises", where, f"{path}."), held_out=held_out)
     expected = record["expected"]
-    expected = _typed(expected, str, f"{path}.expected", where) if isinstance(args, str) else repr(expected)
+    field = f"{path}.expected"
+    expected = _typed(expected, str, field, where) if isinstance(args, str) else _written(expected, field, where)
     tolerance, unordered = _tolerance(record, path, where), _flag(record, "unordered", where, f"{path}.")
     return CallTest(literal, expected, tolerance, unordered=unordered, held_out=held_out)
+
+
+def _written(value: object, path: str, where: str) -> str:
+    """The literal of a JSON value."""
+    try:
+        return syntax.write(value)
+    except RecursionError as error:
+        raise InvalidProblem(where, path, "is nested too deeply") from error
 
 
 def _tolerance(record: Mapping[str, Any], path: str, where: str) -> float | None:
     if "tolerance" not in record:
         return None
-    return float(_typed(record["tolerance"], (int, float), f"{path}.tolerance", where))
+    value = _typed(record["tolerance"], (int, float), f"{path}.tolerance", where)
+    return float(value) if isinstance(value, float) or abs(value) <= 1 << 53 else math.inf  # which is refused
 
 
 def _flag(record: Mapping[str, Any], name: str, where: str, prefix: str) -> bool:

@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ratchet_kit import syntax
+from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.text import clip
 
+_OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
 
@@ -47,7 +50,7 @@ class CallTest:
 
     @classmethod
     def of(cls, args: Sequence[object], expected: object) -> "CallTest":
-        return cls(args=repr(list(args)), expected=repr(expected))
+        return cls(args=syntax.write(list(args)), expected=syntax.write(expected))
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"args": self.args}
@@ -55,6 +58,10 @@ class CallTest:
         record |= {} if self.tolerance is None else {"tolerance": self.tolerance}
         more = {"unordered": self.unordered, "held_out": self.held_out}
         return record | {name: value for name, value in more.items() if value}
+
+
+MOST_TEXT_BYTES = 16 << 20
+"""Of a test's standard input, and of what it expects to be printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +137,18 @@ class Problem:
         for name in ("id", "prompt"):
             if not getattr(self, name).strip():
                 raise InvalidProblem(self.id or "problem", name, "must not be empty")
+        for name in ("id", "structure"):
+            if "\x00" in getattr(self, name):
+                raise InvalidProblem(clip(repr(self.id), 60), name, "must not hold NUL")
         if self.entry_point and not is_entry_point(self.entry_point):
             raise InvalidProblem(
                 self.id, "entry_point", f"{self.entry_point!r} is neither a Python name nor Class.method"
             )
         if not MIN_DIFFICULTY <= self.difficulty <= MAX_DIFFICULTY:
             raise InvalidProblem(
-                self.id, "difficulty", f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {self.difficulty}"
+                self.id,
+                "difficulty",
+                f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {clip(syntax.write(self.difficulty), 20)}",
             )
         if not self.tests and not self.references:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
@@ -153,16 +165,16 @@ class Problem:
             case CallTest():
                 if not self.entry_point:
                     raise InvalidProblem(self.id, "entry_point", f"{path} calls a function: name it")
-                if not _is_literal(test.args, list):
-                    raise InvalidProblem(self.id, f"{path}.args", f"not the literal of a list: {test.args[:60]!r}")
+                if fault := _fault_of_literal(test.args, list):
+                    raise InvalidProblem(self.id, f"{path}.args", fault)
                 if test.raises and test.expected:
                     raise InvalidProblem(self.id, f"{path}.expected", "must be left out where an exception is expected")
                 if test.raises and not test.raises.isidentifier():
                     raise InvalidProblem(self.id, f"{path}.raises", f"not the name of a type: {test.raises[:60]!r}")
-                if test.unordered and not _is_literal(test.expected, (list, tuple)):
+                if not test.raises and (fault := _fault_of_literal(test.expected, object)):
+                    raise InvalidProblem(self.id, f"{path}.expected", fault)
+                if test.unordered and _fault_of_literal(test.expected, (list, tuple)):
                     raise InvalidProblem(self.id, f"{path}.unordered", "is for an expected list or tuple")
-                if not test.raises and not _is_literal(test.expected, object):
-                    raise InvalidProblem(self.id, f"{path}.expected", f"not a Python literal: {test.expected[:60]!r}")
                 self._check_tolerance(test, path)
             case CheckTest():
                 if not test.code.strip():
@@ -207,11 +219,21 @@ def data_digest(problems: Iterable[Problem]) -> str:
 
 
 @lru_cache(maxsize=65536)  # sets repeat their tests
-def _is_literal(text: str, kind: type | tuple[type, ...]) -> bool:
+def _fault_of_literal(text: str, kind: type | tuple[type, ...]) -> str:
+    """Empty for the literal of such a value."""
     try:
-        return isinstance(syntax.literal(text), kind)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
+        if isinstance(syntax.value(text), kind):
+            return ""
+    except json_text.NotJson as error:  # of a number's length
+        return str(error)
+    except (MemoryError, RecursionError):
+        return "is nested too deeply"
+    except (ValueError, SyntaxError, TypeError) as error:
+        if "nested parentheses" in str(error):
+            return "is nested too deeply"
+    named = _OF_JSON.search(text)
+    hint = f" (Python has no {named[0]}: it writes None, True, False, inf and nan)" if named else ""
+    return f"not {'a Python literal' if kind is object else 'the literal of a list'}: {clip(repr(text), 60)}{hint}"
 
 
 def _sha256(record: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
 from eval_service.domain.evaluations import Report
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Choice, Pair
 from eval_service.domain.ports import SampleFilter
 from eval_service.domain.preferences import Pairing
@@ -142,6 +143,8 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         samples_total=report.samples_total,
         references_done=evaluation.references.tried,
         references_total=evaluation.references.total,
+        waits_for=report.waits_for,
+        notices=evaluation.notices,
     )
 
 
@@ -224,7 +227,7 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
 def question_from_proto(message: pb.CompareEvaluationsRequest) -> Question:
     """Raises InvalidArgument."""
     confidence = message.confidence if message.HasField("confidence") else CONFIDENCE
-    return Question(confidence, tuple(message.training_fingerprints))
+    return Question(confidence, tuple(message.training_fingerprints), tuple(message.selection_fingerprints))
 
 
 def plan_from_proto(message: pb.PlanComparisonRequest) -> Plan:
@@ -247,9 +250,22 @@ def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsRespo
                 unsolved=one.unsolved,
                 tampered_share=one.tampered_share,
                 trained_on=one.trained_on,
+                selected_on=one.selected_on,
             )
             for one in comparisons.sets
         ],
+    )
+
+
+def measurement_to_proto(one: Measurement) -> pb.Measurement:
+    return pb.Measurement(
+        evaluation_id=one.evaluation_id,
+        model=one.model,
+        policy_id=one.policy_id,
+        start_time=timestamp_to_proto(one.start_time),
+        setup=one.setup,
+        draw=one.draw,
+        problems=one.problems,
     )
 
 

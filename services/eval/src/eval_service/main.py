@@ -128,7 +128,7 @@ async def provision(
             Evaluations(store, queue, problems, models, events, clock),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
-            Leftovers(store, host, settings.reconcile_interval),
+            Leftovers(store, host, events, clock, settings.reconcile_interval, settings.fault_patience),
             partial(
                 tidy,
                 [

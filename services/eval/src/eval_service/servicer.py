@@ -67,6 +67,12 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         comparisons = await self._evaluations.compare(request.baseline_id, request.candidate_id, question)
         return convert.comparisons_to_proto(comparisons)
 
+    async def ListMeasurements(
+        self, request: pb.ListMeasurementsRequest, context: Context
+    ) -> pb.ListMeasurementsResponse:
+        found = await self._evaluations.measurements(request.evaluation_id)
+        return pb.ListMeasurementsResponse(measurements=map(convert.measurement_to_proto, found))
+
     async def PlanComparison(self, request: pb.PlanComparisonRequest, context: Context) -> pb.PlanComparisonResponse:
         planned = await self._evaluations.plan(request.baseline_id, convert.plan_from_proto(request))
         return pb.PlanComparisonResponse(

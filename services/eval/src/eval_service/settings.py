@@ -33,7 +33,7 @@ class Settings(ServiceSettings):
     reconcile_interval: timedelta = timedelta(seconds=10)
     fault_patience: timedelta = timedelta(minutes=15)
     """How long the platform may be at fault, without one new sample, before an evaluation fails for it: more than an
-    engine that died gets to start again."""
+    engine that died gets to start again. So long, too, an evaluation waits for the next sample that its caller adds."""
     room_patience: timedelta = timedelta(minutes=30)
     """How long an evaluation waits for room in rollout-service."""
     keep_texts: timedelta = timedelta(days=180)

@@ -1,4 +1,4 @@
-"""Queue in: what a worker does with an evaluation, and the policies that it may have left behind."""
+"""Queue in: what a worker does with an evaluation, and what it or a caller may have left behind."""
 
 import asyncio
 from collections.abc import Sequence
@@ -64,19 +64,51 @@ class EvaluationWork(HeldWork[Evaluation]):
         log.error("evaluation.failed", evaluation_id=claim.id, reason=error.message)
 
     async def waiting(self) -> Sequence[Waiting]:
-        return [Waiting(one.id, one.create_time) for one in await self._store.waiting(self.clock.now())]
+        now = self.clock.now()
+        under_way = await self._store.under_way()
+        return [Waiting(one.id, one.added.time or one.create_time) for one in under_way if one.is_ready(now)]
 
 
 class Leftovers:
-    """Policies of evaluations that ended while nobody could unload them."""
+    """Policies of evaluations that ended while nobody could unload them, and evaluations whose caller left before all
+    samples were added."""
 
-    def __init__(self, store: EvaluationStore, host: PolicyHost, interval: timedelta) -> None:
+    def __init__(
+        self,
+        store: EvaluationStore,
+        host: PolicyHost,
+        events: Events,
+        clock: Clock,
+        interval: timedelta,
+        patience: timedelta,
+    ) -> None:
+        """`patience`: how long an evaluation waits for the next sample of its caller."""
         self._store = store
         self._host = host
+        self._events = events
+        self._clock = clock
         self._interval = interval
+        self._patience = patience
 
     async def run(self, stop: asyncio.Event) -> None:
-        await every(self._interval, stop, self.close, name="leftovers")
+        await every(self._interval, stop, self.clear, name="leftovers")
+
+    async def clear(self) -> None:
+        """Raises Unavailable."""
+        await self.abandon()
+        await self.close()
+
+    async def abandon(self) -> None:
+        """Raises Unavailable."""
+        now = self._clock.now()
+        for waiting in await self._store.under_way():
+            if waiting.abandon(self._patience, now) is waiting:
+                continue
+            with surviving("abandoned", evaluation_id=waiting.id):
+                ended = await self._store.change(waiting.id, lambda present: present.abandon(self._patience, now))
+                if ended.end_time == now:  # and nobody added to it meanwhile
+                    await self._events.ended(ended)
+                    log.info("evaluation.abandoned", evaluation_id=ended.id)
 
     async def close(self) -> None:
         """One that cannot be unloaded holds up no other. Raises Unavailable."""

@@ -14,9 +14,9 @@ from ratchet.common.v1 import failure_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted, Unavailable
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
 from ratchet_kit.ids import new_id
-from ratchet_policies import ChatPrompt, Sampling
+from ratchet_policies import BrokenOff, ChatPrompt, Sampling
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_problems import Message
 from ratchet_testing.services import serving
@@ -189,5 +189,5 @@ async def test_an_answer_from_other_weights_is_refused(host: EnginePolicyHost, r
 async def test_a_completion_that_the_engine_gave_up_is_no_answer(host: EnginePolicyHost, rollout: Rollout) -> None:
     rollout.finish_reason = generation_pb2.FINISH_REASON_ABORTED
     async with host.open(MODEL, "eval_1") as policy:
-        with pytest.raises(Unavailable, match="gave up"):
+        with pytest.raises(BrokenOff):
             await policy.complete(CHAT, SAMPLING)

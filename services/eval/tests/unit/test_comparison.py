@@ -62,9 +62,12 @@ def test_what_was_always_solved_and_never_is_now_is_named() -> None:
 def test_tampering_and_training_are_counted_by_set() -> None:
     after = AFTER | {ProblemKey("two", "0"): Tally(4, 0, tampered=3)}
     facts = tuple(Facts(key, fingerprint=f"print of {key.problem_id}") for key in BEFORE)
-    one, two = compare(SPEC, facts, BEFORE, after, Question(training=["print of 3", "print of 35", "other"])).sets
+    one, two = compare(
+        SPEC, facts, BEFORE, after, Question(training=["print of 3", "print of 35", "other"], selection=["print of 35"])
+    ).sets
     assert (one.tampered_share, two.tampered_share) == (0, 3 / 120)
     assert (one.trained_on, two.trained_on) == (2, 1)
+    assert (one.selected_on, two.selected_on) == (1, 0)
 
 
 def test_problems_of_one_family_count_as_one() -> None:

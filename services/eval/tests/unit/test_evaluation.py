@@ -111,6 +111,8 @@ def test_the_end_is_expected_at_the_pace_of_the_present_worker() -> None:
     begun = RUNNING.begin("a", Pace(NOW, 5))
     later = NOW + timedelta(minutes=2)
     assert begun.expected_end_time(5, 25, later) is None
+    assert begun.expected_end_time(6, 404, later) is None, "one of 399 says nothing of the others"
+    assert begun.expected_end_time(10, 25, NOW + timedelta(seconds=9)) is None
     assert begun.expected_end_time(10, 25, later) == later + timedelta(minutes=6)
     assert begun.cancel(later).expected_end_time(10, 25, later) is None
 

@@ -12,7 +12,7 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain import evaluations
 from eval_service.domain.comparison import Plan
-from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.evaluation import Evaluation, References, State
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
@@ -85,10 +85,19 @@ async def test_an_evaluation_that_is_only_validated_is_not_stored(world: Any) ->
     assert (await world.evaluations.create(SPEC, "req_1")).evaluation.id
 
 
+async def test_notices_of_its_sets_are_kept(world: Any) -> None:
+    world.problems.notices = ["tests expect decimals"]
+    spec = replace(SPEC, suite=(*SPEC.suite, SuiteEntry(ProblemSetRef("more"))))
+    for validate_only in (True, False):
+        created = (await world.evaluations.create(spec, "", validate_only=validate_only)).evaluation
+        assert created.notices == ("basics: tests expect decimals", "more: tests expect decimals")
+    assert (await world.evaluations.get(created.id)).evaluation.notices == created.notices
+
+
 async def test_create_does_not_need_the_queue(world: Any) -> None:
     world.queue.is_away = True
     created = (await world.evaluations.create(SPEC, "")).evaluation
-    assert await world.store.waiting(world.clock.now()) == [created]
+    assert await world.store.under_way() == [created]
 
 
 async def test_create_refuses_what_cannot_be_measured(world: Any) -> None:
@@ -231,6 +240,61 @@ async def test_samples_are_added_once(world: Any) -> None:
     ]
     with pytest.raises(FailedPrecondition, match="3 samples would come"):
         await world.evaluations.add(id, [Imported("p02", 0, "")])
+
+
+async def test_one_that_awaits_samples_is_no_work_until_all_are_there(world: Any) -> None:
+    """Its caller may have left: nobody else waits behind it."""
+    spec = replace(IMPORTED, imported_samples=2)
+    report = await world.evaluations.create(spec, "")
+    id = report.evaluation.id
+    assert report.waits_for == "its samples: 0 of 2 were added"
+    first = await world.evaluations.add(id, [Imported("p00", 0, "pass")])
+    assert (first.waits_for, world.queue.ids) == ("its samples: 1 of 2 were added", [])
+    with pytest.raises(FailedPrecondition, match="waits for its samples"):
+        await world.store.change(id, lambda present: present.claim("me", world.clock.now(), timedelta(hours=1)))
+    for _ in range(2):
+        await world.evaluations.add(id, [Imported("p00", 0, "pass"), Imported("p01", 0, "pass")])
+    assert world.queue.ids == [id]
+
+
+async def test_who_waits_is_told_for_what(world: Any) -> None:
+    awaiting = (await world.evaluations.create(IMPORTED, "")).evaluation.id
+    ids = []
+    for _ in range(3):
+        ids.append((await world.evaluations.create(SPEC, "")).evaluation.id)
+        world.clock.advance(timedelta(seconds=1))
+
+    async def told(id: str) -> str:
+        return str((await world.evaluations.get(id)).waits_for)
+
+    assert await told(ids[0]) == "a worker: none has taken it yet"
+    assert await told(ids[2]) == "a worker: none has taken it yet; 2 more wait before it"
+    await world.store.change(ids[0], lambda present: present.claim("me", world.clock.now(), timedelta(hours=1)))
+    assert await told(ids[0]) == ""
+    assert await told(ids[1]) == f"a worker: busy with {ids[0]} of basics"
+    assert await told(ids[2]) == f"a worker: busy with {ids[0]} of basics; 1 more waits before it"
+    assert await told(awaiting) == "its samples: 0 of 3 were added"
+    await world.evaluations.cancel(ids[2])
+    assert await told(ids[2]) == ""
+
+
+async def test_watch_tells_of_references_and_of_what_it_waits_for(world: Any) -> None:
+    id = (await world.evaluations.create(SPEC, "")).evaluation.id
+
+    async def watch() -> list[tuple[bool, int]]:
+        reports = [report async for report in world.evaluations.watch(id)]
+        return [(bool(report.waits_for), report.evaluation.references.tried) for report in reports]
+
+    watching = asyncio.create_task(watch())
+    now = world.clock.now()
+    for change in (
+        lambda present: present.claim("me", now, timedelta(hours=1)),
+        lambda present: present.try_references("me", References(1, 2)),
+        lambda present: present.cancel(now),
+    ):
+        await asyncio.sleep(0.02)
+        await world.store.change(id, change)
+    assert await asyncio.wait_for(watching, 5) == [(True, 0), (False, 0), (False, 1), (False, 1)]
 
 
 async def test_samples_of_no_problem_are_refused(world: Any) -> None:

@@ -1,6 +1,7 @@
 """Samples are drawn once, from the right weights; a fault of the platform is never a wrong answer."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,6 @@ from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import (
-    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -30,8 +30,10 @@ SPEC = EvaluationSpec(
 )
 
 
-async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
+async def claimed(world: Any, spec: EvaluationSpec = SPEC, added: Sequence[Imported] = ()) -> Evaluation:
     id = (await world.evaluations.create(spec, "")).evaluation.id
+    if added:
+        await world.evaluations.add(id, added)
     evaluation: Evaluation = await world.store.change(
         id, lambda present: present.claim("me", world.clock.now(), timedelta(hours=9))
     )
@@ -273,11 +275,8 @@ IMPORTED = replace(SPEC, model=None, samples_per_problem=2, imported_samples=12,
 
 async def imported(world: Any, texts: list[str], spec: EvaluationSpec = IMPORTED) -> Evaluation:
     """`texts` of each problem."""
-    evaluation = await claimed(world, spec)
-    for number in range(6):
-        samples = [Imported(f"p0{number}", index, text) for index, text in enumerate(texts)]
-        await world.evaluations.add(evaluation.id, samples)
-    return evaluation
+    samples = [Imported(f"p0{number}", index, text) for number in range(6) for index, text in enumerate(texts)]
+    return await claimed(world, spec, samples)
 
 
 async def test_imported_samples_are_judged_as_programs(world: Any) -> None:
@@ -290,35 +289,16 @@ async def test_imported_samples_are_judged_as_programs(world: Any) -> None:
     assert (report.samples_total, report.score.problems_done) == (12, 6)
 
 
-async def test_samples_that_come_while_others_are_judged_are_waited_for(world: Any) -> None:
-    evaluation = await claimed(world, IMPORTED)
-    measuring = asyncio.create_task(world.measurer.run(evaluation, "me"))
-    for number in range(6):
-        await asyncio.sleep(0)
-        samples = [Imported(f"p0{number}", index, "pass", is_program=True) for index in (0, 1)]
-        await world.evaluations.add(evaluation.id, samples)
-    assert (await measuring).pass_at_k[0].estimate.value == 1.0
-    assert world.environment.judged == ["pass"] * 12
-
-
-async def test_samples_that_never_come_end_it(world: Any) -> None:
-    evaluation = await claimed(world, IMPORTED)
-    await world.evaluations.add(evaluation.id, [Imported("p00", 0, "pass")])
-    with pytest.raises(DeadlineExceeded, match="of 12 samples 1 were added, and no more for 300 s"):
-        await world.measurer.run(evaluation, "me")
-
-
 async def test_samples_of_no_problem_end_it_where_they_could_not_be_refused(world: Any) -> None:
     world.problems.ready = False
-    evaluation = await claimed(world, IMPORTED)
-    await world.evaluations.add(evaluation.id, [Imported("q", 0, "pass")])
+    evaluation = await claimed(world, replace(IMPORTED, imported_samples=1), [Imported("q", 0, "pass")])
     with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):
         await world.measurer.run(evaluation, "me")
 
 
 async def test_a_problem_without_samples_is_left_out(world: Any) -> None:
-    evaluation = await claimed(world, replace(IMPORTED, imported_samples=2))
-    await world.evaluations.add(evaluation.id, [Imported("p01", index, "pass") for index in (0, 1)])
+    samples = [Imported("p01", index, "pass") for index in (0, 1)]
+    evaluation = await claimed(world, replace(IMPORTED, imported_samples=2), samples)
     [found] = (await world.measurer.run(evaluation, "me")).benchmarks
     assert (found.problems_total, len(found.exclusions)) == (1, 5)
     assert found.exclusions[0].reason == "no sample of it was added"
@@ -339,9 +319,8 @@ async def test_a_problem_whose_tests_can_judge_no_sample_ends_it_or_is_left_out(
 
 
 async def test_pass_at_k_of_too_few_samples_is_an_error(world: Any) -> None:
-    evaluation = await claimed(world, replace(IMPORTED, imported_samples=3))
-    for one in (Imported("p01", 0, "pass"), Imported("p01", 1, "pass"), Imported("p02", 0, "pass")):
-        await world.evaluations.add(evaluation.id, [one])
+    samples = [Imported("p01", 0, "pass"), Imported("p01", 1, "pass"), Imported("p02", 0, "pass")]
+    evaluation = await claimed(world, replace(IMPORTED, imported_samples=3), samples)
     with pytest.raises(FailedPrecondition, match="pass@2 needs 2 samples of each problem; 1 of basics have fewer: p02"):
         await world.measurer.run(evaluation, "me")
 

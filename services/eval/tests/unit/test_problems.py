@@ -35,6 +35,14 @@ async def test_a_file_below_a_place_is_read_and_no_other(tmp_path: Path) -> None
         assert [violation.field for violation in refused.value.violations] == ["spec.problems.name"]
 
 
+async def test_what_a_caller_should_know_of_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "set.jsonl").write_text('{"prompt": "Halve it.", "tests": [{"stdin": "1", "expected_stdout": "0.5"}]}')
+    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()))
+    (notice,) = await problems.check(ProblemSetRef(f"{tmp_path}/set.jsonl"))
+    assert "only the same digits pass: set/1. " in notice
+    assert await problems.check(ProblemSetRef("basics")) == ()
+
+
 async def test_a_models_folder_is_below_a_place(tmp_path: Path) -> None:
     async with grpc.aio.insecure_channel("127.0.0.1:1") as channel:
         models = GrpcModelSource(channel, Places([str(tmp_path)]))

@@ -1,11 +1,13 @@
 """A reason that the measurer gives ends the evaluation; only a lost hold leaves it to another worker."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from eval_service.worker import EvaluationWork, Leftovers
 from ratchet_kit.errors import (
@@ -21,6 +23,8 @@ from ratchet_kit.errors import (
 )
 from ratchet_kit.names import VersionRef
 from ratchet_kit.work import LEFT_ALONE
+
+from ..conftest import MemoryEvents
 
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
@@ -116,7 +120,7 @@ async def test_what_says_nothing_of_the_policy_is_waited_out(world: Any, fault: 
 
 
 @pytest.mark.parametrize("fault", [Unavailable("away"), Internal("a bug"), KeyError("ours")])
-async def test_a_leftover_that_cannot_be_unloaded_holds_up_no_other(fault: Exception) -> None:
+async def test_a_leftover_that_cannot_be_unloaded_holds_up_no_other(world: Any, fault: Exception) -> None:
     closed = []
 
     class Host:
@@ -132,5 +136,27 @@ async def test_a_leftover_that_cannot_be_unloaded_holds_up_no_other(fault: Excep
         async def get(self, id: str) -> None:
             raise NotFound(id)
 
-    await Leftovers(Store(), Host(), timedelta(0)).close()  # type: ignore[arg-type]
+    leftovers = Leftovers(Store(), Host(), MemoryEvents(), world.clock, timedelta(0), timedelta(0))  # type: ignore[arg-type]
+    await leftovers.close()
     assert closed == ["eval_2"]
+
+
+async def test_one_whose_caller_left_ends_and_was_never_work(world: Any) -> None:
+    spec = replace(SPEC, model=None, imported_samples=2)
+    id = (await world.evaluations.create(spec, "")).evaluation.id
+    other = (await world.evaluations.create(SPEC, "")).evaluation.id
+    work = EvaluationWork("me", world.store, world.measurer, world.meter, world.events, world.clock, timedelta(hours=9))
+    leftovers = Leftovers(world.store, world.host, world.events, world.clock, timedelta(0), timedelta(minutes=15))
+    assert [one.id for one in await work.waiting()] == [other]
+    world.clock.advance(timedelta(minutes=10))
+    await world.evaluations.add(id, [Imported("p00", 0, "pass")])
+    world.clock.advance(timedelta(minutes=10))
+    await leftovers.clear()
+    assert (await world.store.get(id)).state is State.QUEUED, "the last sample came 10 minutes ago"
+    world.clock.advance(timedelta(minutes=5))
+    await leftovers.clear()
+    await leftovers.clear()
+    ended = await world.store.get(id)
+    assert (ended.state, ended.failure.message) == (State.FAILED, "1 of 2 samples were added, and none for 900 s")
+    assert world.events.told == [(id, "FAILED")]
+    assert (await world.store.get(other)).state is State.QUEUED

@@ -18,10 +18,10 @@ from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.keys.usage import Usage
 from ratchet_kit import logs
-from ratchet_kit.errors import DeadlineExceeded, Unauthenticated, Unavailable
+from ratchet_kit.errors import DataLoss, DeadlineExceeded, RatchetError, Unauthenticated, Unavailable
 from ratchet_kit.interceptors import Call, Wrapper
 from ratchet_kit.logs import get_logger
-from ratchet_kit.text import without_machines
+from ratchet_kit.text import without_machines, without_paths
 from ratchet_protos.http import required_scope
 
 log = get_logger(__name__)
@@ -30,6 +30,8 @@ PACKAGE = "ratchet.gateway.v1"
 """Calls of its services need a key; health and reflection are open."""
 
 
+PLATFORMS = (Unavailable, DeadlineExceeded, DataLoss)
+"""Whose texts come from within the platform."""
 _bearer = HTTPBearer(auto_error=False, description="An API key of Ratchet: rk_...")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
@@ -46,9 +48,9 @@ def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
         try:
             async with admit(call):
                 yield
-        except (Unavailable, DeadlineExceeded) as error:
-            log.warning("call.unavailable", method=call.method, reason=error.message)
-            raise type(error)(without_machines(error.message)) from error
+        except PLATFORMS as error:
+            log.warning("call.failed", method=call.method, reason=error.message)
+            raise for_strangers(error) from error
 
     @asynccontextmanager
     async def admit(call: Call) -> AsyncIterator[None]:
@@ -59,11 +61,29 @@ def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
             with usage.admit(key):
                 set_caller(key)
                 logs.bind(actor=key.id)
-                yield
+                try:
+                    yield
+                except Unauthenticated as error:
+                    raise behind_the_door(error) from error
         else:
             yield
 
     return wrap
+
+
+def for_strangers(error: RatchetError) -> RatchetError:
+    """The same error; of one of the platform's the text names no machine and no file of it."""
+    if isinstance(error, PLATFORMS):
+        return type(error)(without_paths(without_machines(error.message)))
+    return error
+
+
+def behind_the_door(error: RatchetError) -> RatchetError:
+    """The same error; what a service says of the gateway's own token is not about the caller's key, which was looked at
+    before."""
+    if isinstance(error, Unauthenticated):
+        return Unavailable("a part of the platform does not take the gateway's token")
+    return error
 
 
 def http_auth(scope: Scope) -> Any:

@@ -20,7 +20,7 @@ from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
-from gateway_service.adapters.registry import GrpcModelRegistry
+from gateway_service.adapters.registry import GrpcModelRegistry, GuardedRegistry
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.exchanges import SqlExchangeStore
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
@@ -50,6 +50,7 @@ from gateway_service.domain.releases.controller import ControlOptions, ReleaseCo
 from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.releases import Releases
+from gateway_service.domain.releases.under_way import Uses
 from gateway_service.domain.serving import Serving, ServingEngine, ServingOptions
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
@@ -61,7 +62,7 @@ from gateway_service.domain.webhooks.deliverer import Deliverer
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
-from gateway_service.rest.resources import Backends
+from gateway_service.rest.resources import REGISTRY, Backends
 from gateway_service.servicer import (
     ExperimentServicer,
     GatewayServicer,
@@ -199,15 +200,12 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     completer = Completer(router, serving, recorder, usage, AnswerCache(settings.cache_answers), clock)
     feedback = Feedback(recorder, stores.completions, stores.exchanges, peers.grader)
     exchanges = Exchanges(stores.exchanges, stores.completions, stores.keys, recorder, redacted, clock)
-    releases = Releases(
-        known_releases, stores.completions, stores.experiments, peers.registry, clock, settings.watch_poll
-    )
+    releases = Releases(known_releases, stores.completions, peers.registry, clock, settings.watch_poll)
     needs = Needs(
         stores.experiments,
         stores.completions,
         recorder,
         peers.registry,
-        known_releases,
         known_experiments,
         stores.exchanges,
     )
@@ -223,7 +221,9 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         Kept("deliveries", settings.keep_deliveries, stores.webhooks.forget),
     ]
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
-    controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
+    controller = ReleaseController(
+        known_releases, stores.completions, serving, peers.registry, clock, control, stores.experiments
+    )
     keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
     addresses = Addresses(settings.webhook_urls.split(","))
@@ -238,6 +238,8 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         TrafficServicer(exchanges),
         WebhookServicer(webhooks),
     )
+    uses = Uses(known_releases, peers.registry, stores.experiments)
+    guarded = {REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
     http = app.build(
         completer=completer,
         router=router,
@@ -245,7 +247,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         authenticator=authenticator,
         usage=usage,
         max_body_bytes=settings.max_body_bytes,
-        backends={**peers.backends, **servicers.backends},
+        backends={**peers.backends, **servicers.backends, **guarded},
         check_ready=stores.check_ready,
         refresh=known_releases.refresh,
         clock=clock,
@@ -384,6 +386,7 @@ async def run(
                 service.refresher.run,
                 service.serving.run,
                 service.known_experiments.run,
+                service.experiments.run,
                 service.replayer.run,
                 service.deliverer.run,
                 service.deliverer.listen,

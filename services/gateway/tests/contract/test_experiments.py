@@ -197,11 +197,33 @@ class TestUnits:
             assert [one.latency for one in await log.experiment_latencies("exp_1", "b", until)] == answers
             by_then = await log.experiment_moments("exp_1", QUALITY, PAST, until)
             assert ("b" in by_then) == bool(units)
+        assert await log.experiment_reached("exp_1", None, 2) == {"a": NOW + timedelta(hours=1)}
         recent = await log.recent_moments("starter", QUALITY, Unit.USER, PAST)
         assert recent == Moments(2, 3.0, 1.5, 5.0, 2.25, 3.0)
         assert (await log.recent_moments("starter", QUALITY, Unit.REQUEST, PAST)).units == 4
         assert await log.recent_moments("starter", QUALITY, Unit.KEY, PAST) == Moments()
         assert (await log.recent_moments("nothing", QUALITY, Unit.USER, PAST)).units == 0
+
+    async def test_who_left_and_when_units_had_come(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        log, times = stores.completions, [NOW + timedelta(minutes=number) for number in range(6)]
+        await log.append(
+            [
+                record(1, "u", start_time=times[3], score=1.0),
+                record(2, "u", start_time=times[1]),
+                record(3, "v", start_time=times[2], left=True),
+                record(4, "w", start_time=times[4], score=0.5),
+                record(5, "x", "b", start_time=times[5], left=True),
+            ]
+        )
+        left = Quantity(Measure.LEFT)
+        found = await log.experiment_moments("exp_1", left, PAST)
+        assert {name: (one.units, one.x, one.y) for name, one in found.items()} == {"a": (3, 4, 1), "b": (1, 1, 1)}
+        assert await log.experiment_reached("exp_1", None, 1) == {"a": times[1], "b": times[5]}
+        assert await log.experiment_reached("exp_1", None, 3) == {"a": times[4]}
+        assert await log.experiment_reached("exp_1", QUALITY, 1) == {"a": times[3]}
+        assert await log.experiment_reached("exp_1", QUALITY, 2) == {"a": times[4]}
+        assert await log.experiment_reached("exp_2", None, 1) == {}
 
     async def test_latencies_are_drawn_by_what_is_random_in_an_id(self, stores: Stores) -> None:
         await stores.experiments.create(experiment(), request())

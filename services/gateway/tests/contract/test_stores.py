@@ -1,5 +1,6 @@
 """One suite for each store: in memory, on SQLite and on PostgreSQL."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.tables import api_keys, releases
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
+from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, Metric, Variant
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
@@ -23,6 +25,7 @@ from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Cell, Strata
+from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
@@ -54,7 +57,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         webhooks = MemoryWebhookStore()
         experiments = MemoryExperimentStore(webhooks)
         completions = MemoryCompletionLog(experiments)
-        yield Stores(MemoryReleaseStore(webhooks), experiments, completions, MemoryKeyStore(), webhooks)
+        yield Stores(MemoryReleaseStore(webhooks, experiments), experiments, completions, MemoryKeyStore(), webhooks)
         return
     url = request.getfixturevalue(f"{request.param}_url")
     async with Database.opened(url, "gateway_service") as database:
@@ -70,6 +73,11 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
 def release(number: int = 1, model: str = "starter") -> Release:
     spec = ReleaseSpec(VersionRef(model, 2), "gate_1", STAGES, Bounds(0.1, 3.0, 0.2))
     return Release(f"rel_{number}", spec, baseline=VersionRef("starter", 1), create_time=NOW)
+
+
+def experiment(number: str = "1", model: str = "starter") -> Experiment:
+    variants = tuple(Variant(name, VersionRef(model, 1 + place)) for place, name in enumerate(("control", "treatment")))
+    return Experiment(f"exp_{number}", ExperimentSpec(variants, Metric(Measure.ERROR_RATE)), NOW)
 
 
 def request(number: int = 1, content: str = "") -> Request:
@@ -146,6 +154,35 @@ class TestReleaseStore:
         assert await ids("", 2, None) == ["rel_3", "rel_2"]
         assert await ids("", 2, "rel_2") == ["rel_1"]
         assert await ids("b", 10, None) == ["rel_2"]
+
+    async def test_starts_beside_no_experiment_of_live_traffic(self, stores: Stores) -> None:
+        draft = await stores.experiments.create(experiment(), request())
+        await stores.releases.create(release(3), request(3))
+        with pytest.raises(FailedPrecondition, match="has a release under way"):
+            await stores.experiments.start(draft.start(NOW))
+        await stores.releases.save(release(3).roll_back(NOW, "worse"))
+        started = await stores.experiments.start(draft.start(NOW))
+        with pytest.raises(FailedPrecondition, match="experiment exp_1 of model starter is running: end it first"):
+            await stores.releases.create(release(4), request(4))
+        await stores.releases.create(release(5, "other"), request(6))
+        await stores.experiments.save(started.stop(NOW, ""))
+        await stores.releases.create(release(4), request(4))
+
+    async def test_of_a_release_and_experiments_that_start_at_once_one_does(self, stores: Stores) -> None:
+        """Each looks at what is under way before it is there itself: under one lock."""
+        for turn in range(10):
+            model = f"m{turn}"
+            drafts = [
+                await stores.experiments.create(experiment(f"{turn}{n}", model), request(100 * turn + n))
+                for n in range(3)
+            ]
+            starts = [stores.experiments.start(draft.start(NOW)) for draft in drafts]
+            creates = [
+                stores.releases.create(release(10 * turn + n, model), request(100 * turn + n, "r")) for n in range(3)
+            ]
+            mixed = [one for pair in zip(creates, starts, strict=True) for one in pair]
+            ends = await asyncio.gather(*mixed, return_exceptions=True)
+            assert sum(not isinstance(end, FailedPrecondition) for end in ends) == 1, ends
 
 
 def record(number: int, arm: Arm = Arm.CANDIDATE, **changes: object) -> CompletionRecord:

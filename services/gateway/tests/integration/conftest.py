@@ -97,7 +97,10 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     async def SetAlias(self, request, context):
         assert request.alias == CHAMPION
         ref, replaced = (VersionRef(request.model, number) for number in (request.number, request.expected_number))
-        await self._registry.promote(ref, replaced, request.gate_id, request.reason)
+        if request.takes_back:
+            await self._registry.take_back(replaced, ref, request.reason)
+        else:
+            await self._registry.promote(ref, replaced, request.gate_id, request.reason)
         return registry_pb2.SetAliasResponse(model=_model(await self._registry.model(request.model)))
 
 

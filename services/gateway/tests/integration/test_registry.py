@@ -8,7 +8,7 @@ from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.domain.ports import ModelRegistry
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet_kit import client
-from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.names import VersionRef
 
 from ..doubles import policy_id_of
@@ -50,6 +50,12 @@ class TestModelRegistry:
         with pytest.raises(NotFound):
             await models.gate("gate_9")
 
+    async def test_takes_back(self, models, registry) -> None:
+        await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
+        await models.take_back(VersionRef("starter", 2), VersionRef("starter", 1), "worse")
+        assert (await models.model("starter")).champion == VersionRef("starter", 1)
+        assert registry.taken_back == [VersionRef("starter", 2)]
+
     async def test_promotes(self, models, registry) -> None:
         await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
         assert (await models.model("starter")).champion == VersionRef("starter", 2)
@@ -59,3 +65,18 @@ class TestModelRegistry:
         registry.refuse_promotion = FailedPrecondition("the gate says no")
         with pytest.raises(FailedPrecondition, match="the gate says no"):
             await models.promote(VersionRef("starter", 3), VersionRef("starter", 2), "gate_2", "better")
+
+
+async def test_a_version_is_known_while_the_registry_is_away_until_it_was_deleted(registry, peers) -> None:
+    ref = VersionRef("starter", 3)
+    async with client.channel(peers) as channel:
+        models = GrpcModelRegistry(RegistryServiceStub(channel))
+        known = await models.version(ref)
+        registry.away = Unavailable("the registry is away")
+        assert await models.version(ref) == known
+        registry.away, registry.versions = None, {"starter": 2}
+        with pytest.raises(NotFound):
+            await models.version(ref)
+        registry.away = Unavailable("the registry is away")
+        with pytest.raises(Unavailable):
+            await models.version(ref)

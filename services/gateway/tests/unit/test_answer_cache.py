@@ -9,7 +9,7 @@ from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.releases.release import Stage
 from ratchet_kit.names import ModelRef
-from ratchet_policies import ChatPrompt, Sampling
+from ratchet_policies import BrokenOff, ChatPrompt, Sampling
 from ratchet_problems import Message
 
 from ..world import SETTINGS, World
@@ -29,6 +29,14 @@ async def ask(world: World) -> Ask:
         return await world.gateway.completer.complete(request)
 
     return ask
+
+
+async def test_what_the_engine_broke_off_is_not_kept(world: World, ask: Ask) -> None:
+    world.engine.breaks_off_after = {"starter@1": 1}
+    with pytest.raises(BrokenOff):
+        await ask()
+    world.engine.breaks_off_after.clear()
+    assert not (await ask()).is_cached
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(seed=0), Sampling(seed=7, n=2, logit_bias={3: 1.0})])

@@ -15,7 +15,7 @@ from gateway_service.domain.keys.key import Scope
 from gateway_service.rest.door import KEYED
 from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import gateway_pb2, gateway_pb2_grpc
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import DataLoss, RatchetError, Unauthenticated, Unavailable
 from ratchet_testing import serving
 
 from ..world import ADMIN_KEY, World
@@ -145,18 +145,39 @@ async def test_every_rpc_refuses_a_wrong_scope(door: grpc.aio.Channel, world: Wo
         assert refused == (rpc.name not in RPCS_FOR_INFERENCE), rpc.full_name
 
 
-async def test_what_is_away_is_not_named_by_its_address(door: grpc.aio.Channel, world: World) -> None:
+@pytest.mark.parametrize(
+    ("fault", "status", "code", "said"),
+    [
+        (
+            Unavailable(
+                "connections to all backends failing; last error: UNKNOWN: ipv4:10.0.0.5:8706: Connection refused"
+            ),
+            503,
+            grpc.StatusCode.UNAVAILABLE,
+            "connections to all backends failing",
+        ),
+        (DataLoss("/srv/weights is cut short"), 500, grpc.StatusCode.DATA_LOSS, "[path] is cut short"),
+        (
+            Unauthenticated("a call of this service carries the services' token"),
+            503,
+            grpc.StatusCode.UNAVAILABLE,
+            "a part of the platform does not take the gateway's token",
+        ),
+    ],
+)
+async def test_a_fault_of_the_platforms_is_no_fault_of_the_key_and_names_no_place(
+    door: grpc.aio.Channel, world: World, fault: RatchetError, status: int, code: grpc.StatusCode, said: str
+) -> None:
     new = await world.gateway.keys.create("", "app", [Scope.INFERENCE])
-    said = "connections to all backends failing; last error: UNKNOWN: ipv4:10.0.0.5:8706: Connection refused"
-    world.registry.away = Unavailable(said)
+    world.registry.away = fault
     async with world.http() as http:
         headers = {"authorization": f"Bearer {new.secret}"}
-        reply = await http.post("/generate", json={"model": "away", "prompt": "x"}, headers=headers)
-    assert (reply.status_code, reply.json()["error"]["message"]) == (503, "connections to all backends failing")
+        for path, body in (("/generate", {"prompt": "x"}), ("/v1/completions", {"prompt": "x"})):
+            reply = await http.post(path, json=body | {"model": "away"}, headers=headers)
+            assert (reply.status_code, reply.json()["error"]["message"]) == (status, said)
     request = gateway_pb2.CompleteRequest(model=model_pb2.ModelRef(model="away"))
     request.prompt.text = "x"
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         metadata = (("authorization", f"Bearer {new.secret}"),)
         await gateway_pb2_grpc.GatewayServiceStub(door).Complete(request, metadata=metadata)
-    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert refused.value.details() == "connections to all backends failing"
+    assert (refused.value.code(), refused.value.details()) == (code, said)

@@ -80,13 +80,17 @@ async def ended(world: World, release: Release) -> Release:
     return release
 
 
-async def test_rolls_back_when_the_candidate_fails_and_no_answer_does(world: World) -> None:
+@pytest.mark.parametrize("breaks_off", [False, True])
+async def test_rolls_back_when_the_candidate_fails_and_no_answer_does(world: World, breaks_off: bool) -> None:
     def fail_the_candidate(name: str) -> None:
         if name == "starter@2":
             raise Unavailable("the engine died")
 
     release = await progressing(world)
-    world.engine.before_answer = fail_the_candidate
+    if breaks_off:
+        world.engine.breaks_off_after = {"starter@2": 0}
+    else:
+        world.engine.before_answer = fail_the_candidate
     await traffic(world)  # raises if an answer fails
     release = await ended(world, release)
     assert release.state is State.ROLLED_BACK
@@ -367,6 +371,7 @@ async def test_a_new_champion_is_watched_and_falls_back_when_it_drops(world: Wor
     await score(world, {"starter@1": 0.8, "starter@2": 0.1})
     release = await until(world, release, State.ROLLED_BACK)
     assert "quality 0.700 lower than the baseline's" in release.events[-1].reason
+    assert world.registry.taken_back == [STARTER_2]
     assert (await world.ask()).version == STARTER_1
 
 

@@ -116,6 +116,7 @@ class TestLife:
             guardrails=(SPEC.primary,),
             traffic=0.0,
             analysis=Analysis.FIXED,
+            planned_units=100,
         )
         with pytest.raises(InvalidArgument) as found:
             await world.gateway.experiments.create("", wrong)
@@ -126,6 +127,7 @@ class TestLife:
             "spec.guardrails",
             "spec.traffic",
             "spec.min_units",
+            "spec.planned_units",
         }
         with pytest.raises(NotFound):
             await world.gateway.experiments.create(
@@ -231,11 +233,12 @@ class TestReport:
         await answers(world, 120, {1: 0.2, 2: 0.8})
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
-        first, guardrail = report.comparisons
+        first, guardrail, left = report.comparisons
         assert first.standing is Standing.BETTER
         assert first.difference is not None
         assert first.difference.value == pytest.approx(0.6, abs=0.05)
-        assert guardrail.standing is Standing.UNDECIDED
+        assert guardrail.standing is left.standing is Standing.UNDECIDED
+        assert left.measure is Measure.LEFT  # though nobody asked for it
         assert f"treatment: better in quality: {first.difference.value:+.4g} (" in report.conclusion
         assert sum(variant.units for variant in report.variants) == 120
 
@@ -244,7 +247,7 @@ class TestReport:
         await answers(world, 20, {1: 0.0, 2: 0.8}, requests=20)
         report = (await world.gateway.experiments.get(experiment.id)).report
         assert report is not None
-        assert [one.standing for one in report.comparisons] == [Standing.UNDECIDED] * 2
+        assert [one.standing for one in report.comparisons] == [Standing.UNDECIDED] * 3
         assert "too few units" in report.conclusion
 
     async def test_a_fixed_horizon_is_kept(self, world: World) -> None:
@@ -332,8 +335,15 @@ class TestPlan:
     async def test_from_numbers(self, world: World) -> None:
         request = PlanRequest("starter", Measure.QUALITY, 0.05, deviation=0.5, units_per_day=1000, traffic=0.5)
         plan = await world.gateway.experiments.plan(request)
-        assert (plan.fixed_units, plan.fixed_days) == (3142, 3142 / 500)
+        # statsmodels 0.14: 2 * TTestIndPower().solve_power(0.1, alpha=0.025, power=0.8), with who left beside quality
+        assert (plan.fixed_units, plan.fixed_days) == (3806, 3806 / 500)
         assert plan.sequential_units > plan.fixed_units
+        more = await world.gateway.experiments.plan(replace(request, guardrails=2))
+        assert more.fixed_units > plan.fixed_units
+        alone = await world.gateway.experiments.plan(replace(request, measure=Measure.LEFT))
+        assert alone.fixed_units == 3142
+        large = await world.gateway.experiments.plan(replace(request, effect=5.0))
+        assert large.fixed_units == 40  # fewer than 20 of a variant show nothing
 
     async def test_from_the_traffic_of_the_last_days(self, world: World) -> None:
         request = PlanRequest("starter", Measure.QUALITY, 0.05)
@@ -347,5 +357,7 @@ class TestPlan:
 
     async def test_every_fault_is_named(self, world: World) -> None:
         with pytest.raises(InvalidArgument) as found:
-            await world.gateway.experiments.plan(PlanRequest("starter", Measure.LATENCY_P95, 0.0, weights=(1.0,)))
-        assert {one.field for one in found.value.violations} == {"effect", "weights", "deviation"}
+            await world.gateway.experiments.plan(
+                PlanRequest("starter", Measure.LATENCY_P95, 0.0, weights=(1.0,), guardrails=11)
+            )
+        assert {one.field for one in found.value.violations} == {"effect", "weights", "deviation", "guardrails"}

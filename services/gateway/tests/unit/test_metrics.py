@@ -74,7 +74,7 @@ class TestInAnExperiment:
             given = await give(http, answer["id"], metrics=metrics)
             assert (given.status_code, given.json()) == (200, {"score": 0.0})
         shown = await report(world, http, id)
-        first, second, third = shown["comparisons"]
+        first, second, third, _ = shown["comparisons"]
         assert (first["measure"], first["name"], first["standing"]) == (
             "MEASURE_NAMED",
             "accepted_chars",
@@ -87,7 +87,7 @@ class TestInAnExperiment:
         assert shown["conclusion"].startswith("treatment: better in accepted_chars: +")
         assert "treatment is worse in edit_seconds" in shown["conclusion"]
         values = shown["variants"][0]["values"]
-        assert [one["name"] for one in values] == ["accepted_chars", "edit_seconds", ""]
+        assert [one["name"] for one in values] == ["accepted_chars", "edit_seconds", "", ""]
         assert values[0]["value"] == pytest.approx(53, abs=1)
 
     async def test_by_unit_and_only_of_answers_that_have_one(self, world: World, http: httpx.AsyncClient) -> None:

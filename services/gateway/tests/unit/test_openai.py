@@ -240,6 +240,30 @@ async def test_a_stream_ends_with_done(http) -> None:
     assert usage["usage"]["total_tokens"] == 8
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_champion_without_weights_is_named_and_no_file_of_ours(world: World, http, stream: bool) -> None:
+    world.engine.refuse_sources = {"starter/1": "/srv/artifacts/ab12 holds no policy: no .safetensors file in it"}
+    reply = await chat(http, stream=stream)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (500, "server_error")
+    said = reply.json()["error"]["message"]
+    assert said.startswith("starter@1 cannot be served")
+    assert "no .safetensors file" in said
+    assert "/srv" not in said
+
+
+async def test_what_the_engine_broke_off_is_an_error_and_no_answer(world: World, http) -> None:
+    """Never a 200 with `finish_reason: length`; in a stream that has begun it is the last event."""
+    world.engine.breaks_off_after = {"starter@1": 2}
+    whole = await chat(http)
+    assert (whole.status_code, whole.json()["error"]["code"]) == (503, "unavailable")
+    response = await chat(http, stream=True)
+    *chunks, last = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if line]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None]
+    assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "unavailable")
+    world.engine.breaks_off_after = {"starter@1": 0}
+    assert (await chat(http, stream=True)).status_code == 503
+
+
 @pytest.mark.parametrize(
     ("body", "param", "code"),
     [

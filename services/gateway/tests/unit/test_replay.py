@@ -12,8 +12,8 @@ import pytest
 
 from gateway_service.domain.experiments.replayer import LEASE, REST
 from gateway_service.domain.traffic.record import ProblemRef, Unit
-from ratchet_kit.errors import Internal, InvalidArgument, Unavailable
-from ratchet_policies import Generation
+from ratchet_kit.errors import DeadlineExceeded, Internal, InvalidArgument, Unavailable
+from ratchet_policies import FinishReason, Generation
 
 from ..world import World
 from .test_metrics import ACCEPTED, COST, PRICE, VARIANTS, faults
@@ -280,6 +280,94 @@ class TestGoingOn:
         async with world.another() as other:
             await other.replayer.tick()
         assert (await show(http, id))["state"] == "STATE_CONCLUDED"
+
+
+class TestWhatDoesNotEnd:
+    """The review's test_review.py: after 48 rounds RUNNING, 240 generations made in vain, error rate +0."""
+
+    @pytest.mark.parametrize("how", ["deadline", "broken off"])
+    async def test_a_version_that_does_not_come_to_an_end_fails(
+        self, world: World, http: httpx.AsyncClient, how: str
+    ) -> None:
+        made, asked = world.engine.generate, Counter[str]()
+
+        async def generate(name: str, policy_id: str, prompt: Any, *rest: Any, **more: Any) -> Generation:
+            found = await made(name, policy_id, prompt, *rest, **more)
+            if name == "starter@1" or int(prompt.text.split()[-1]) % 40:
+                return found
+            asked[prompt.text] += 1
+            if how == "deadline":
+                raise DeadlineExceeded("no answer in 5 min")
+            cut = (replace(one, text="", token_ids=[], finish_reason=FinishReason.ABORTED) for one in found.completions)
+            return replace(found, completions=tuple(cut))
+
+        world.engine.generate = generate  # type: ignore[method-assign]
+        id = await started(http, prompts(200), guardrails=[ERRORS])
+        await world.gateway.replayer.tick()
+        ended = await show(http, id)
+        assert ended["state"] == "STATE_CONCLUDED"
+        assert [one["requests"] for one in ended["report"]["variants"]] == ["200", "200"]
+        assert [one["values"][1]["value"] for one in ended["report"]["variants"]] == [0, 5 / 200]
+        assert ended["report"]["variants"][1]["values"][0]["units"] == "195"  # an answer that is none has no tokens
+        assert set(asked.values()) == {2}
+
+    async def test_once_is_not_twice(self, world: World, http: httpx.AsyncClient) -> None:
+        made, failed = world.engine.generate, set[object]()
+
+        async def generate(name: str, policy_id: str, prompt: Any, *rest: Any, **more: Any) -> Generation:
+            if (name, prompt.text) not in failed:
+                failed.add((name, prompt.text))
+                raise DeadlineExceeded("busy")
+            return await made(name, policy_id, prompt, *rest, **more)
+
+        world.engine.generate = generate  # type: ignore[method-assign]
+        id = await started(http, prompts(20), primary=ERRORS)
+        await world.gateway.replayer.tick()
+        assert [one["values"][0]["value"] for one in (await show(http, id))["report"]["variants"]] == [0, 0]
+
+    async def ticked(self, world: World, http: httpx.AsyncClient, id: str) -> Mapping[str, Any]:
+        for _ in range(48):
+            await world.gateway.replayer.tick()
+            world.clock.advance(timedelta(hours=1))
+        return await show(http, id)
+
+    async def test_what_the_platform_fails_at_for_ever_is_left_out(self, world: World, http: httpx.AsyncClient) -> None:
+        made, asked = world.engine.generate, Counter[str]()
+
+        async def generate(name: str, policy_id: str, prompt: Any, *rest: Any, **more: Any) -> Generation:
+            asked[name] += 1
+            if name == "starter@2" and int(prompt.text.split()[-1]) % 40 == 0:
+                raise Unavailable("the node is away")
+            return await made(name, policy_id, prompt, *rest, **more)
+
+        world.engine.generate = generate  # type: ignore[method-assign]
+        id = await started(http, prompts(200), guardrails=[ERRORS])
+        ended = await self.ticked(world, http, id)
+        assert ended["state"] == "STATE_CONCLUDED"
+        reason = ended["events"][-1]["reason"]
+        assert reason.startswith("answers that are left out: 5 of treatment; the platform has failed for 60 minutes")
+        assert [one["values"][1]["value"] for one in ended["report"]["variants"]] == [0, 0]
+        assert "Of 200 prompts are answered: 200 by control, 195 by treatment" in ended["report"]["conclusion"]
+
+    async def test_a_platform_that_stays_away_is_not_waited_for_for_ever(
+        self, world: World, http: httpx.AsyncClient
+    ) -> None:
+        def away(name: str) -> None:
+            raise Unavailable("no engine")
+
+        world.engine.before_answer = away
+        id = await started(http, prompts(50), primary=ERRORS)
+        found = await self.ticked(world, http, id)
+        assert found["state"] == "STATE_PAUSED"
+        assert found["events"][-1]["reason"].startswith(
+            "start goes on where it was; the platform has failed for 60 min"
+        )
+        world.engine.before_answer = lambda name: None
+        await http.post(f"/api/v1/experiments/{id}/start", json={})
+        await world.gateway.replayer.tick()
+        ended = await show(http, id)
+        assert ended["state"] == "STATE_CONCLUDED"
+        assert [one["values"][0]["value"] for one in ended["report"]["variants"]] == [0, 0]
 
 
 async def test_what_a_version_fails_at_counts_against_it(world: World, http: httpx.AsyncClient) -> None:

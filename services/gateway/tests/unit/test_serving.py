@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from gateway_service.domain.serving import Unservable
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Failure, NotFound, Unavailable
 from ratchet_kit.names import VersionRef
 from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt
@@ -113,3 +114,26 @@ async def test_waits_for_what_is_unloading(world: World) -> None:
 
     await asyncio.gather(world.gateway.serving.ensure(ONE), go())
     assert world.engine.loads["starter@1"] == 2
+
+
+async def test_a_version_that_no_engine_takes_is_at_fault_and_not_its_caller(world: World) -> None:
+    world.engine.refuse_sources = {"starter/1": "/srv/artifacts/ab12: model.safetensors is cut short"}
+    for answer in (
+        world.gateway.serving.generate(ONE, PROMPT, Sampling()),
+        anext(world.gateway.serving.stream(ONE, PROMPT, Sampling())),
+    ):
+        with pytest.raises(Unservable, match=r"starter@1 cannot be served: .*model\.safetensors is cut short"):
+            await answer
+
+
+async def test_a_version_that_is_lost_again_at_once_is_no_fault_of_the_request(world: World) -> None:
+    def lose(name: str) -> None:
+        raise FailedPrecondition(f"policy {name} serves other weights")
+
+    world.engine.before_answer = lose
+    for answer in (
+        world.gateway.serving.generate(ONE, PROMPT, Sampling()),
+        anext(world.gateway.serving.stream(ONE, PROMPT, Sampling())),
+    ):
+        with pytest.raises(Unavailable, match="the engine of starter@1 is gone"):
+            await answer

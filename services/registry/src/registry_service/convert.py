@@ -39,6 +39,7 @@ def version_spec_from_proto(request: pb.CreateVersionRequest) -> VersionSpec:
         config_digest=request.lineage.config_digest,
         code_version=request.lineage.code_version,
         step=request.lineage.step,
+        selection_digest=request.lineage.selection_digest if request.lineage.HasField("selection_digest") else None,
     )
     return VersionSpec(request.model, request.source_uri, lineage, dict(request.labels))
 
@@ -127,10 +128,11 @@ def change_to_proto(change: AliasChange) -> pb.AliasChange:
         gate_id=change.gate_id,
         create_time=timestamp_to_proto(change.create_time),
         actor=change.actor,
+        takes_back=change.takes_back,
     )
 
 
-def gate_to_proto(gate: Gate) -> pb.Gate:
+def gate_to_proto(gate: Gate, stale: str = "") -> pb.Gate:
     return pb.Gate(
         id=gate.id,
         state=pb.Gate.State.Value(f"STATE_{gate.state.name}"),
@@ -152,6 +154,7 @@ def gate_to_proto(gate: Gate) -> pb.Gate:
             for guard in gate.guards
         ],
         tries=gate.tries,
+        stale=stale,
     )
 
 
@@ -187,4 +190,5 @@ def _lineage_to_proto(lineage: Lineage) -> pb.Lineage:
         config_digest=lineage.config_digest,
         code_version=lineage.code_version,
         step=lineage.step,
+        selection_digest=lineage.selection_digest,
     )

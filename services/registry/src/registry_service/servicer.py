@@ -46,7 +46,9 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
 
     async def CreateVersion(self, request: pb.CreateVersionRequest, context: Context) -> pb.CreateVersionResponse:
         spec = convert.version_spec_from_proto(request)
-        version = await self._versions.create(spec, request.request_id, request.training_fingerprints)
+        version = await self._versions.create(
+            spec, request.request_id, request.training_fingerprints, request.selection_fingerprints
+        )
         return pb.CreateVersionResponse(version=convert.version_to_proto(version))
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Context) -> pb.GetVersionResponse:
@@ -78,6 +80,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             reason=request.reason,
             gate_id=request.gate_id,
             actor=actor(),
+            takes_back=request.takes_back,
         )
         return pb.SetAliasResponse(model=convert.model_to_proto(model))
 
@@ -95,7 +98,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         return pb.CreateGateResponse(gate=convert.gate_to_proto(gate))
 
     async def GetGate(self, request: pb.GetGateRequest, context: Context) -> pb.GetGateResponse:
-        return pb.GetGateResponse(gate=convert.gate_to_proto(await self._gates.get(request.id)))
+        gate = await self._gates.get(request.id)
+        return pb.GetGateResponse(gate=convert.gate_to_proto(gate, await self._gates.why_stale(gate)))
 
     async def ListGates(self, request: pb.ListGatesRequest, context: Context) -> pb.ListGatesResponse:
         page = await self._gates.page(request.model, request.page_size, request.page_token)

@@ -1,6 +1,5 @@
 """What every GateStore promises."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failure, NotFound
 from ratchet_kit.statistics import Comparison, Estimate
 from ratchet_kit.work import Hold
-from registry_service.domain.evidence import Comparisons, SetComparison
+from registry_service.domain.evidence import Comparisons, Evidence, SetComparison
 from registry_service.domain.gate import State
 from registry_service.domain.ports import Stores
 from registry_service.domain.rules import GuardResult
@@ -29,7 +28,9 @@ COMPARISON = Comparison(
     detectable_difference=0.0625,
     confidence=0.975,
 )
-COMPARISONS = Comparisons(COMPARISON, (SetComparison("composed/test", COMPARISON), SetComparison("mbpp", COMPARISON)))
+EVIDENCE = Evidence(
+    Comparisons(COMPARISON, (SetComparison("composed/test", COMPARISON), SetComparison("mbpp", COMPARISON))), tries=3
+)
 
 
 @pytest.fixture
@@ -61,9 +62,10 @@ async def test_a_decision_is_stored(stores: Stores, versions: None) -> None:
     await stores.gates.create(gate("gate_1"), request())
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", NOW, LEASE))
     with pytest.raises(Aborted):
-        await stores.gates.change("gate_1", lambda gate: gate.decide("b", COMPARISONS, LATER))
-    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", COMPARISONS, LATER))
+        await stores.gates.change("gate_1", lambda gate: gate.decide("b", EVIDENCE, LATER))
+    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", EVIDENCE, LATER))
     assert (decided.state, decided.comparison, decided.hold) == (State.REFUSED, COMPARISON, Hold())
+    assert decided.tries == 3
     assert decided.guards == (GuardResult("mbpp", COMPARISON, passed=True),)
     assert await stores.gates.get("gate_1") == decided
     with pytest.raises(FailedPrecondition, match="is refused"):
@@ -92,37 +94,5 @@ async def test_what_waits_is_undecided_and_held_by_nobody_who_lives(stores: Stor
         await stores.gates.create(gate(id), request(id))
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", LATER, LEASE))
     await stores.gates.change("gate_2", lambda gate: gate.claim("a", NOW, LEASE))
-    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", COMPARISONS, NOW))
+    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", EVIDENCE, NOW))
     assert [gate.id for gate in await stores.gates.waiting(LATER)] == ["gate_2", "gate_4"]
-
-
-async def test_tries_on_the_same_problems_are_counted(stores: Stores, versions: None) -> None:
-    async def note(id: str, *digests: str) -> int:
-        await stores.gates.create(gate(id), request(id))
-        await stores.gates.change(id, lambda gate: gate.claim("a", NOW, LEASE))
-        noted = await stores.gates.note_try(id, "a", digests)
-        assert noted == await stores.gates.get(id)
-        assert noted.digests == digests
-        return noted.tries
-
-    assert await note("gate_1", "sha256:one") == 1
-    assert await note("gate_2", "sha256:two") == 1
-    assert await note("gate_3", "sha256:one", "sha256:two") == 3
-    assert (await stores.gates.note_try("gate_1", "a", ["sha256:one"])).tries == 1, "a number stays"
-    failure = Failure("NOT_FOUND", "there is no evaluation eval_2")
-    await stores.gates.change("gate_1", lambda gate: gate.fail("a", failure, LATER))
-    await stores.gates.change("gate_3", lambda gate: gate.decide("a", COMPARISONS, LATER))
-    assert await note("gate_4", "sha256:one") == 2, "what could not be decided was no try"
-    with pytest.raises(Aborted):
-        await stores.gates.note_try("gate_2", "b", ["sha256:two"])
-    with pytest.raises(NotFound):
-        await stores.gates.note_try("gate_9", "a", [])
-
-
-async def test_no_two_tries_get_the_same_number(stores: Stores, versions: None) -> None:
-    ids = [f"gate_{number}" for number in range(6)]
-    for id in ids:
-        await stores.gates.create(gate(id), request(id))
-        await stores.gates.change(id, lambda gate: gate.claim("a", NOW, LEASE))
-    noted = await asyncio.gather(*(stores.gates.note_try(id, "a", ["sha256:one"]) for id in ids))
-    assert sorted(gate.tries for gate in noted) == [1, 2, 3, 4, 5, 6]

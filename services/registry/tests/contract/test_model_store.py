@@ -75,8 +75,11 @@ async def test_an_alias_moves_only_from_where_it_is(stores: Stores) -> None:
         with pytest.raises(Aborted, match="champion"):
             await stores.models.move_alias(stale)
     assert (await stores.models.move_alias(change(1, 2))).aliases == {"champion": 2}
-    assert await stores.models.past_numbers("starter", "champion") == {1, 2}
-    assert await stores.models.past_numbers("starter", "candidate") == frozenset()
+    taken_back = replace(change(2, 1), takes_back=True)
+    await stores.models.move_alias(taken_back)
+    kept = await stores.models.history("starter", "champion", None, None)
+    assert [entry.change for entry in kept] == [taken_back, change(1, 2), change(0, 1)]
+    assert await stores.models.history("starter", "candidate", None, None) == []
 
 
 async def test_an_alias_points_only_at_what_is_ready(stores: Stores) -> None:

@@ -140,10 +140,10 @@ async def test_what_is_needed_is_not_deleted(stores: Stores) -> None:
 
 
 async def test_what_versions_learned_from_is_kept_once(stores: Stores) -> None:
-    await stores.versions.add_training_set("sha256:one", ["b", "a"])
-    await stores.versions.add_training_set("sha256:one", ["c"])
-    await stores.versions.add_training_set("sha256:two", ["a", "d"])
-    known = stores.versions.training_fingerprints
+    await stores.versions.add_problems("sha256:one", ["b", "a"])
+    await stores.versions.add_problems("sha256:one", ["c"])
+    await stores.versions.add_problems("sha256:two", ["a", "d"])
+    known = stores.versions.fingerprints
     assert await known(["sha256:one", "sha256:two", "sha256:three"]) == {"a", "b", "d"}
     assert await known(["sha256:two"]) == {"a", "d"}
     assert await known([]) == await known(["sha256:three"]) == frozenset()

@@ -26,8 +26,15 @@ BEFORE = [
         for number, base in ((1, "starter@1"), (2, "M M@0"))
     ),
     "INSERT INTO registry_aliases VALUES ('starter', 'champion', 2)",
-    "INSERT INTO registry_alias_changes (position, model, alias, from_version, to_version, reason, gate_id, time) "
-    "VALUES (1, 'starter', 'champion', 0, 2, 'first', '', '2026-01-01 00:00:00+00:00')",
+    *(
+        "INSERT INTO registry_alias_changes (position, model, alias, from_version, to_version, reason, gate_id, time) "
+        f"VALUES ({position}, 'starter', 'champion', {before}, {after}, '{reason}', '', '2026-01-01 00:00:00+00:00')"
+        for position, before, after, reason in (
+            (1, 0, 2, "first"),
+            (2, 2, 1, "release rel_1 succeeded"),
+            (3, 1, 2, "release rel_1: errors"),
+        )
+    ),
     *(
         f"INSERT INTO registry_gates VALUES ('gate_{number}', 'starter', 2, 1, 'eval_2', 'eval_1', 0.25, 0.125, 0.5, "
         f"0.01, {passed}, 'It is so.', 0.0, '2026-01-01 00:00:00+00:00', 'req_{number}', 'f')"
@@ -56,8 +63,9 @@ async def test_what_was_there_is_kept(database_url: str) -> None:
         assert first.end_time == first.create_time
         assert first.spec.lineage.base == VersionRef("starter", 1)
         assert second.spec.lineage.base == Location("M M@0")
-        [entry] = await models.history("starter", None, 10, None)
-        assert (entry.change.from_number, entry.change.to_number) == (0, 2)
+        fallen_back, promoted, first_of_all = [it.change for it in await models.history("starter", None, 10, None)]
+        assert (first_of_all.from_number, first_of_all.to_number) == (0, 2)
+        assert [it.takes_back for it in (fallen_back, promoted, first_of_all)] == [True, False, False]
         refused, passed = await gates.page("starter", 10, None)
         assert (passed.state, refused.state) == (gate.State.PASSED, gate.State.REFUSED)
         assert passed.comparison is not None

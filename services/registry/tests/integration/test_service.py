@@ -48,6 +48,16 @@ class Evaluations(eval_pb2_grpc.EvalServiceServicer):
             )
         )
 
+    async def ListMeasurements(self, request: Any, context: Any) -> eval_pb2.ListMeasurementsResponse:
+        return eval_pb2.ListMeasurementsResponse(
+            measurements=[
+                eval_pb2.Measurement(
+                    evaluation_id=id, model="starter", policy_id=policy, setup="d", draw=id, problems=100
+                )
+                for id, policy in self.policies.items()
+            ]
+        )
+
     async def CompareEvaluations(self, request: Any, context: Any) -> eval_pb2.CompareEvaluationsResponse:
         comparison = statistics_pb2.Comparison(
             difference=statistics_pb2.Estimate(value=0.2, low=0.1, high=0.3),

@@ -1,6 +1,7 @@
 """Nothing becomes champion without evidence, and who was champion when is never forgotten."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_a_gate_that_is_not_decided_or_did_not_pass_is_not_enough(
         await registry.point("champion", 2, gate_id=undecided.id)
     registry.evaluations.difference = Estimate(0.2, -0.1, 0.3)
     refused = await registry.gate(spec())
-    with pytest.raises(FailedPrecondition, match=r"did not pass\. Refused: starter@2 minus starter@1"):
+    with pytest.raises(FailedPrecondition, match=r"did not pass\. Refused: starter@2 has"):
         await registry.point("champion", 2, gate_id=refused.id)
     failed = await registry.gate(GateSpec(starter(2), "eval_9", "eval_1"))
     with pytest.raises(FailedPrecondition, match=r"did not pass\. there is no evaluation eval_9"):
@@ -97,6 +98,26 @@ async def test_a_return_needs_no_gate(registry: Registry, versions: list[Version
     assert await registry.point("champion", 1, reason="rolled back") == {"champion": 1}
     history = (await registry.service.aliases.history("starter", "", 0, "")).items
     assert [change.to_number for change in history] == [1, 2, 1]
+
+
+async def test_a_champion_that_was_taken_back_needs_a_new_gate(registry: Registry, versions: list[Version]) -> None:
+    before = await registry.gate(spec())
+    await registry.point("champion", 2, gate_id=before.id)
+    registry.clock.advance(timedelta(hours=1))
+    await registry.point("champion", 1, reason="release rel_1: too many errors", takes_back=True)
+    with pytest.raises(FailedPrecondition, match=r"made since starter@2 was taken back .* \(release rel_1: too many"):
+        await registry.point("champion", 2)
+    with pytest.raises(FailedPrecondition, match="counts no more: it is from before starter@2 was taken back"):
+        await registry.point("champion", 2, gate_id=before.id)
+    assert "taken back" in await registry.service.gates.why_stale(before)
+    registry.clock.advance(timedelta(hours=1))
+    after = await registry.gate(spec())
+    assert await registry.service.gates.why_stale(after) == ""
+    await registry.point("champion", 2, gate_id=after.id)
+    await registry.point("champion", 1, reason="by hand")
+    assert await registry.point("champion", 2) == {"champion": 2}, "what ended well may return"
+    with pytest.raises(InvalidArgument, match="takes_back is for the alias champion"):
+        await registry.point("candidate", 2, takes_back=True)
 
 
 async def test_setting_what_is_set_adds_no_history(registry: Registry, versions: list[Version]) -> None:

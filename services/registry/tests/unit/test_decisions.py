@@ -1,4 +1,6 @@
-"""A gate judges by problems that training never saw, and each try on them costs confidence."""
+"""A gate judges by problems that training never saw, and what was looked at on them costs confidence."""
+
+from datetime import timedelta
 
 import pytest
 
@@ -9,7 +11,7 @@ from registry_service.domain.gate import Gate, GateSpec, State
 from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Lineage, VersionSpec
 
-from ..conftest import ModelFolder, Registry, comparison, starter
+from ..conftest import NOW, ModelFolder, Registry, comparison, starter
 
 SPEC = GateSpec(starter(2), "eval_2", "eval_1")
 
@@ -18,8 +20,11 @@ async def prepare(registry: Registry, model_folder: ModelFolder, *lineages: Line
     """starter@1, the champion, and one version for each lineage, each measured: eval_1, eval_2, ..."""
     for seed, lineage in enumerate((Lineage(), *lineages), 1):
         spec = VersionSpec("starter", str(model_folder(f"source{seed}", seed)), lineage)
-        fingerprints = [f"{lineage.data_digest}/{index}" for index in range(3)] if lineage.data_digest else []
-        made = await registry.service.versions.create(spec, "", fingerprints)
+        fingerprints = [
+            [f"{digest}/{index}" for index in range(3)] if digest else []
+            for digest in (lineage.data_digest, lineage.selection_digest)
+        ]
+        made = await registry.service.versions.create(spec, "", *fingerprints)
         [version] = await registry.settle(made)
         registry.evaluations.measure(f"eval_{seed}", version)
     await registry.point("champion", 1)
@@ -40,8 +45,8 @@ async def test_a_guard_refuses_what_the_target_would_let_pass(registry: Registry
     gate = await registry.gate(GateSpec(starter(2), "eval_2", "eval_1", rules=rules))
     assert gate.state is State.REFUSED
     assert "on mbpp it is -0.080" in gate.reason
-    assert gate.comparison == comparison(registry.evaluations.difference)
-    assert gate.digests == ("sha256:d",)
+    assert gate.comparison == comparison(registry.evaluations.difference, confidence=0.9875)
+    assert gate.tries == 1
 
 
 async def test_rules_about_a_set_that_was_not_measured_decide_nothing(
@@ -53,17 +58,63 @@ async def test_rules_about_a_set_that_was_not_measured_decide_nothing(
     assert gate.tries == 0
 
 
-async def test_each_try_is_numbered_and_costs_confidence(registry: Registry, model_folder: ModelFolder) -> None:
-    await prepare(registry, model_folder, Lineage())
+async def test_a_gate_is_decided_by_how_many_were_looked_at(registry: Registry, model_folder: ModelFolder) -> None:
+    await prepare(registry, model_folder, Lineage(), Lineage(), Lineage())
     registry.evaluations.difference = Estimate(0.0, -0.1, 0.1)
-    gates = [await registry.gate(SPEC) for _ in range(3)]
-    assert [(gate.tries, gate.state) for gate in gates] == [(number, State.REFUSED) for number in (1, 2, 3)]
-    assert [confidence for confidence, _ in registry.evaluations.asked] == pytest.approx([0.95, 0.975, 1 - 0.05 / 6])
-    assert gates[1].comparison is not None
-    assert gates[1].comparison.confidence == 0.975
-    registry.evaluations.measure("eval_1", await registry.service.versions.get(starter(1)), "sha256:fresh")
-    registry.evaluations.measure("eval_2", await registry.service.versions.get(starter(2)), "sha256:fresh")
-    assert (await registry.gate(SPEC)).tries == 1, "fresh problems are judged afresh"
+    order = [await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1")) for number in (4, 2, 2, 3)]
+    assert [gate.tries for gate in order] == [3, 1, 1, 2], "whatever is gated when, and however often"
+    assert registry.evaluations.asked == pytest.approx([1 - 0.05 / 6, 0.95, 0.95, 0.975])
+    for number in (1, 4):
+        version = await registry.service.versions.get(starter(number))
+        registry.evaluations.measure(f"eval_{number}", version, "sha256:fresh")
+    assert (await registry.gate(GateSpec(starter(4), "eval_4", "eval_1"))).tries == 1, (
+        "fresh problems are judged afresh"
+    )
+
+
+async def test_a_target_among_several_sets_is_paid_for(registry: Registry, model_folder: ModelFolder) -> None:
+    registry.evaluations.sets = {"mbpp": SetComparison("mbpp", comparison(Estimate(0.1, 0.05, 0.15)))}
+    await prepare(registry, model_folder, Lineage())
+    for rules in (GateRules(), GateRules("mbpp"), GateRules("composed/test")):
+        await registry.gate(GateSpec(starter(2), "eval_2", "eval_1", rules=rules))
+    assert registry.evaluations.asked == pytest.approx([0.975, 0.9875, 0.9875])
+
+
+async def test_a_new_champion_begins_anew_but_not_for_who_was_looked_at_before(
+    registry: Registry, model_folder: ModelFolder
+) -> None:
+    await prepare(registry, model_folder, *[Lineage()] * 4)
+    gate = await registry.gate(GateSpec(starter(2), "eval_2", "eval_1"))
+    registry.clock.advance(timedelta(days=1))
+    await registry.point("champion", 2, gate_id=gate.id)
+    later = registry.clock.now()
+    for number in (5, 6):
+        version = await registry.make(model_folder(f"later{number}", number + 5))
+        registry.evaluations.measure(f"eval_{version.ref.number}", version, start_time=later)
+    fresh = [await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_2")) for number in (6, 7)]
+    assert [one.tries for one in fresh] == [1, 2]
+    assert (await registry.gate(GateSpec(starter(5), "eval_5", "eval_2"))).tries == 4, (
+        "1, 3, 4 and 5 were looked at then"
+    )
+    await registry.point("champion", 1)
+    again = await registry.gate(GateSpec(starter(7), "eval_7", "eval_1"))
+    assert again.tries == 6, "an earlier champion has its earlier tries"
+
+
+async def test_a_copy_of_the_champion_does_not_begin_anew(registry: Registry, model_folder: ModelFolder) -> None:
+    await prepare(registry, model_folder, Lineage(), Lineage())
+    copy = await registry.make(model_folder("copy", 1))
+    registry.evaluations.measure("eval_4", copy)
+    registry.evaluations.difference = Estimate(0.0, -0.01, 0.01)
+    gate = await registry.gate(GateSpec(starter(4), "eval_4", "eval_1", min_difference=-0.05))
+    registry.clock.advance(timedelta(days=1))
+    await registry.point("champion", 4, gate_id=gate.id)
+    assert (await registry.gate(GateSpec(starter(3), "eval_3", "eval_4"))).tries > 2
+    worse = await registry.gate(GateSpec(starter(3), "eval_3", "eval_4", min_difference=-0.05))
+    registry.clock.advance(timedelta(days=1))
+    await registry.point("champion", 3, gate_id=worse.id)
+    registry.evaluations.measure("eval_2", await registry.service.versions.get(starter(2)), start_time=NOW)
+    assert (await registry.gate(GateSpec(starter(2), "eval_2", "eval_3"))).tries > 1, "nor one that may be worse"
 
 
 async def test_a_set_that_the_candidate_was_trained_on_does_not_judge_it(
@@ -92,8 +143,6 @@ async def test_a_set_that_shares_problems_with_training_does_not_judge(
     await prepare(registry, model_folder, Lineage(data_digest="sha256:train"))
     message = failure(await registry.gate(SPEC))
     assert message.startswith("starter@2 was trained on 2 of the 200 problems of composed/test")
-    again = await registry.gate(SPEC)
-    assert again.tries == 1, "what could not be decided was no try"
 
 
 async def test_too_few_problems_judge_nothing(registry: Registry, model_folder: ModelFolder) -> None:
@@ -101,3 +150,38 @@ async def test_too_few_problems_judge_nothing(registry: Registry, model_folder: 
     registry.evaluations.sets = {"composed/test": SetComparison("composed/test", comparison(Estimate(1, 0.5, 1), 9))}
     message = failure(await registry.gate(SPEC))
     assert message == "composed/test has 9 independent problems: a gate needs 10 or more"
+
+
+async def test_what_chose_the_candidate_does_not_judge_it(registry: Registry, model_folder: ModelFolder) -> None:
+    registry.evaluations.fingerprints = frozenset({"sha256:v/0", "sha256:v/2"})
+    await prepare(
+        registry,
+        model_folder,
+        Lineage(run_id="run_1", selection_digest="sha256:d"),
+        Lineage(run_id="run_2", selection_digest="sha256:v"),
+        Lineage(base=VersionRef("starter", 3), run_id="run_3", selection_digest=""),
+        Lineage(run_id="run_4", selection_digest=""),
+    )
+    wanted = {
+        2: "starter@2 is the best of its run's checkpoints on composed/test, so its score there is too high",
+        3: "starter@3 was chosen among its run's checkpoints by 2 of the 200 problems of composed/test",
+        4: "starter@4 was chosen among its run's checkpoints by 2 of",  # as what it was made from
+    }
+    for number, message in wanted.items():
+        gate = await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1"))
+        assert failure(gate).startswith(message)
+    unchosen = await registry.gate(GateSpec(starter(5), "eval_5", "eval_1"))
+    assert unchosen.state is State.PASSED
+    assert "not known" not in unchosen.reason
+
+
+async def test_what_chose_it_is_not_known_of_a_run_of_old_and_there_is_nothing_to_know_without_one(
+    registry: Registry, model_folder: ModelFolder
+) -> None:
+    await prepare(registry, model_folder, Lineage(run_id="run_1"), Lineage())
+    of_old = await registry.gate(SPEC)
+    assert of_old.reason.endswith(
+        "By which problems starter@2 was chosen among the checkpoints of its run is not known: it was registered "
+        "before that was kept."
+    )
+    assert "not known" not in (await registry.gate(GateSpec(starter(3), "eval_3", "eval_1"))).reason

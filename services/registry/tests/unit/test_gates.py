@@ -44,8 +44,9 @@ async def test_a_gate_is_returned_at_once_and_then_decided(registry: Registry, v
         seen = [seen async for seen in registry.service.gates.watch(gate.id)]
     assert [gate.state for gate in seen] == [State.PENDING, State.PASSED]
     assert seen[-1].reason == (
-        "Passed: starter@2 minus starter@1 is +0.200 in pass@1 over 200 problems (95 % interval +0.100 to +0.300, "
-        "p = 0.0004), and the lower end lies above the +0.000 that was asked for."
+        "Passed: starter@2 has 0.700 and starter@1 0.500 in pass@1 over 200 problems: a difference of +0.200 (95 % "
+        "interval +0.100 to +0.300), p = 0.0004, where it was asked to be above +0.000. starter@2 may be released or "
+        "promoted with this gate."
     )
 
 

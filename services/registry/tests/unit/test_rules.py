@@ -8,7 +8,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.statistics import Estimate
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
-from registry_service.domain.rules import GateRules, Guard, Judgement, judge
+from registry_service.domain.rules import GateRules, Guard, Judgement, Question, judge
 
 from ..conftest import comparison
 
@@ -22,15 +22,16 @@ def decided(rules: GateRules, on_mbpp: Estimate, tries: int = 1) -> Judgement:
         SetComparison("mbpp", comparison(on_mbpp, 974), ("mbpp/2", "mbpp/3"), tampered_share=0.03),
     )
     comparisons = Comparisons(comparison(Estimate(0.06, 0.02, 0.1), 1174), sets)
-    return judge("starter@2 minus starter@1", 0.0, rules, comparisons, tries)
+    return judge(Question("starter@2", "starter@1", 0.0, tries), rules, comparisons)
 
 
 def test_without_rules_the_whole_score_decides() -> None:
     judgement = decided(GateRules(), LOSS)
     assert judgement.passed
     assert judgement.reason == (
-        "Passed: starter@2 minus starter@1 is +0.060 in the whole score over 1174 problems (95 % interval +0.020 to "
-        "+0.100, p = 0.0004), and the lower end lies above the +0.000 that was asked for."
+        "Passed: starter@2 has 0.700 and starter@1 0.500 in the whole score over 1174 problems: a difference of +0.060 "
+        "(95 % interval +0.020 to +0.100), p = 0.0004, where it was asked to be above +0.000. starter@2 may be "
+        "released or promoted with this gate."
     )
 
 
@@ -39,7 +40,8 @@ def test_what_gained_on_the_target_and_lost_on_a_guard_is_refused() -> None:
     judgement = decided(rules, LOSS)
     assert not judgement.passed
     assert judgement.reason == (
-        "Refused: on mbpp it is -0.080 (95 % interval -0.120 to -0.040), so more than the 0.020 allowed is lost."
+        "Refused: on mbpp it is -0.080 (95 % interval -0.120 to -0.040), so more than the 0.020 allowed is lost. "
+        "starter@1 stays."
     )
     assert [(guard.problems, guard.passed) for guard in judgement.guards] == [("mbpp", False)]
 
@@ -47,10 +49,10 @@ def test_what_gained_on_the_target_and_lost_on_a_guard_is_refused() -> None:
 def test_a_guard_asks_for_evidence_that_little_is_lost() -> None:
     judgement = decided(GateRules("test", (Guard("mbpp", 0.02),)), LITTLE)
     assert not judgement.passed
-    assert judgement.reason.endswith("so more than the 0.020 allowed may be lost.")
+    assert judgement.reason.endswith("so more than the 0.020 allowed may be lost. starter@1 stays.")
     kept = decided(GateRules("test", (Guard("mbpp", 0.04),)), LITTLE)
     assert kept.passed
-    assert kept.reason.endswith("; on mbpp it is -0.010 (95 % interval -0.030 to +0.010).")
+    assert "; on mbpp it is -0.010 (95 % interval -0.030 to +0.010). starter@2 may" in kept.reason
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,22 @@ def test_what_was_solved_stays_solved_and_tests_are_left_alone(rules: GateRules,
 def test_every_rule_that_does_not_hold_is_named() -> None:
     judgement = decided(GateRules("mbpp", (Guard("mbpp", 0.02),), 0, 0.0), LOSS)
     assert judgement.reason.count(";") == 3
-    assert "does not lie above the +0.000" in judgement.reason
+    assert "where all of the interval must be above +0.000" in judgement.reason
 
 
 def test_a_later_try_says_so() -> None:
     assert decided(GateRules(), LITTLE, 3).reason.endswith(
-        "It is gate 3 of this model on these problems, so the intervals are wider than the first one's."
+        "2 other comparisons with starter@1 could have been gated on these problems: among so many one looks better by "
+        "luck, so this one is decided at 95 %. starter@2 may be released or promoted with this gate."
+    )
+
+
+def test_what_is_not_shown_says_what_would_be() -> None:
+    unclear = replace(comparison(LITTLE), detectable_difference=0.031)
+    judgement = judge(Question("a@2", "a@1", 0.0, 1), GateRules(), Comparisons(unclear, ()))
+    assert judgement.reason.endswith(
+        "a@1 stays. Such a comparison shows a true difference of 0.031 four times in five; more problems or samples "
+        "show a smaller one."
     )
 
 

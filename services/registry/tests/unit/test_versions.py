@@ -64,7 +64,7 @@ async def test_fingerprints_are_of_the_data_that_lineage_names(registry: Registr
     with pytest.raises(InvalidArgument, match=r"lineage\.data_digest"):
         await versions.create(VersionSpec("starter", "/m"), "", ["a"])
     await versions.create(VersionSpec("starter", "/m", Lineage(data_digest="sha256:d")), "", ["a", "b"])
-    assert await registry.stores.versions.training_fingerprints(["sha256:d"]) == {"a", "b"}
+    assert await registry.stores.versions.fingerprints(["sha256:d"]) == {"a", "b"}
 
 
 async def test_a_source_that_may_not_be_read_is_refused_at_once(registry: Registry) -> None:

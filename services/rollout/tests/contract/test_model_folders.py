@@ -229,6 +229,13 @@ class TestDisk:
         with pytest.raises(DataLoss, match="cut short"):
             await on_disk(work).fetch(str(folder))
 
+    async def test_weights_that_are_no_numbers_are_refused_by_name(self, work: Path, tmp_path: Path) -> None:
+        folder = write_model(tmp_path / "diverged")
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-4] + b"\x00\x00\xc0\x7f")
+        with pytest.raises(DataLoss, match=r"tensor w in model\.safetensors has a value that is NaN or infinite"):
+            await on_disk(work).fetch(str(folder))
+
     @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
     async def test_says_what_a_folder_lacks(self, work: Path, tmp_path: Path, missing: str) -> None:
         folder = write_model(tmp_path / "partial")

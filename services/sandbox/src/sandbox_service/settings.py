@@ -40,7 +40,7 @@ class Settings(ServiceSettings):
     """What a program may answer to one call, encoded, and an eighth of what its answers may be together; more is
     OUTPUT_LIMIT."""
     max_source_bytes: int = 1 << 20
-    """The longest source, test text or standard input of a program."""
+    """The longest source, test code or literal of a call test; standard input and expected output may have 16 MiB."""
     idle_extra: timedelta = timedelta(seconds=1)
     """A program may sleep and wait for its CPU limit and this much more, in all."""
     wall_factor: float = Field(default=30.0, ge=1)

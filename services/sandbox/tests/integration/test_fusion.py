@@ -223,6 +223,12 @@ def test_code_contests() -> None:
     assert [test.passed for test in every.tests] == [True, False, True, True, True]
 
 
+def test_a_case_may_expect_more_than_the_output_limit() -> None:
+    row = CODE_CONTESTS | {"test": [{"input": {"stdin": "x\n" * 700_000}, "output": {"stdout": "x\n" * 700_000}}]}
+    echo = "```python\nimport sys\nsys.stdout.write(sys.stdin.read())\n```"
+    assert submit(row, echo, "code_contests", language="python").accepted
+
+
 def test_live_code_bench() -> None:
     stdio = {"input_output": json.dumps({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})}
     assert submit({"id": 1, "labels": {}, "content": "", "test": stdio}, SUM, "live_code_bench_v1").accepted

@@ -210,7 +210,7 @@ def read(program: Program, said: list[Any], tests: list[Any], output: bytes, end
         testers = b"".join(_frame(one, sent.tests_nonce) for one in tests)
         blobs = [frames, output, output, testers]
         head = {"blobs": [len(blob) for blob in blobs], "end": end, "status": status, "cpu": 0.1, "wall": 0.1}
-        head |= {"max_rss": 1 << 20, "cut": False, "files": []}
+        head |= {"max_rss": 1 << 20, "cut": False, "killed": False, "files": []}
         reports.append(protocol.report(sent, head, b"".join(blobs), ("scripted",), Level.L1))
     return reports
 

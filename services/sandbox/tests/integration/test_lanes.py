@@ -13,9 +13,9 @@ import pytest
 
 from ratchet_testing.processes import children, computing
 from sandbox_service.adapters.lanes.pool import LanePool
-from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.jobs import CallJob, CheckJob
-from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program
+from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -38,20 +38,67 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
 
 
 async def test_a_program_whose_lanes_are_lost_each_time_gets_a_verdict(sandbox: Sandbox) -> None:
-    running = asyncio.create_task(sandbox.execute(program("import time\ndef f(x):\n    time.sleep(1)\n    return 2")))
+    running = asyncio.create_task(sandbox.execute(program("import time\ndef f(x):\n    time.sleep(1.2)\n    return 2")))
     lost = 0
     while not running.done():
         with contextlib.suppress(psutil.NoSuchProcess):
             # not while a lane starts, whose processes come and go: that would be no loss of the program's
-            if lost < 2 and any(time.time() - job.create_time() > 0.3 for job in _programs()):
+            if lost < 3 and any(time.time() - job.create_time() > 0.3 for job in _programs()):
                 lost += 1
                 for process in children():
                     process.kill()
         await asyncio.sleep(0.05)
     execution = await running
     assert (execution.verdict, execution.results[0].passed) == (Verdict.RUNTIME_ERROR, False)
-    assert "took down the lane that it ran in, twice" in execution.detail
+    assert "took down the lane that it ran in, each time" in execution.detail
     assert (await sandbox.execute(program("f = lambda x: 2"))).verdict is Verdict.PASSED
+
+
+SLEEPS = "import time\ndef f(x):\n    time.sleep(0.3)\n    return 2"
+SENT = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]
+
+
+async def _killed(running: "asyncio.Task[Execution]", number: signal.Signals, times: int, which: slice) -> Execution:
+    """Its processes, from outside, once each run of it is under way."""
+    seen: set[int] = set()
+    while not running.done():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            new = {job.pid for job in _programs() if time.time() - job.create_time() > 0.15} - seen
+            if new and times:
+                seen |= new
+                times -= 1
+                for pid in sorted(new)[which]:
+                    os.kill(pid, number)
+        await asyncio.sleep(0.02)
+    return await running
+
+
+@pytest.mark.parametrize("number", SENT)
+async def test_a_program_that_somebody_kills_is_judged_again(number: signal.Signals, sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.execute(program(SLEEPS)))
+    assert (await _killed(running, number, 2, slice(None))).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("which", [slice(1), slice(1, 2)], ids=["the program", "its tests"])
+async def test_a_check_test_whose_process_somebody_kills_is_judged_again(which: slice, sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.execute(program(SLEEPS, CheckTest("x = 1\nassert f(1) == 1 + x"))))
+    assert (await _killed(running, signal.SIGKILL, 1, which)).verdict is Verdict.PASSED
+
+
+async def test_a_script_that_may_start_processes_and_is_killed_is_judged_again(sandbox: Sandbox) -> None:
+    if not sandbox.capabilities.processes:
+        pytest.skip("processes cannot be held here")
+    script = Program("p", "import time\ntime.sleep(0.3)\nprint(1)", "", (StdioTest("", "1"),), limits=LIMITS)
+    running = asyncio.create_task(sandbox.execute(replace(script, processes=True)))
+    assert (await _killed(running, signal.SIGKILL, 1, slice(None))).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os.abort()"])
+@pytest.mark.parametrize("test", [CallTest((1,), 2), CheckTest("x = 1\nassert f(1) == 1 + x")])
+async def test_a_program_that_ends_itself_has_a_verdict(end: str, test: CallTest | CheckTest, sandbox: Sandbox) -> None:
+    execution = await sandbox.execute(program(f"import os\ndef f(x):\n    {end}\n    return 2", test))
+    assert execution.verdict is Verdict.RUNTIME_ERROR
+    assert "was killed by SIG" in execution.detail
 
 
 KILLER = """

@@ -41,6 +41,19 @@ async def test_output_within_its_limit_is_whole(sandbox: Sandbox) -> None:
     assert not execution.output_cut
 
 
+async def test_a_script_may_print_what_is_expected_whatever_its_limit(sandbox: Sandbox) -> None:
+    numbers = "".join(f"{i}\n" for i in range(40_000))
+    test = StdioTest("x" * (2 << 20), numbers)
+    right = "import sys\nassert len(input()) == 2 << 20\nfor i in range(40_000): print(i, end=' \\r\\n')\n"
+    execution = await run(sandbox, right, test)
+    assert execution.verdict is Verdict.PASSED, execution
+    assert (len(execution.stdout), execution.output_cut) == (64 << 10, True)
+    wrong = await run(sandbox, right.replace("print(i,", "print(i ^ (i == 39_999),"), test)
+    assert wrong.verdict is Verdict.FAILED
+    endless = await run(sandbox, "while True: print('x' * 1000)", test)
+    assert endless.verdict is Verdict.OUTPUT_LIMIT
+
+
 async def test_of_a_script_stdout_is_judged_and_stderr_is_not(sandbox: Sandbox) -> None:
     loud = "import sys\nprint('d' * 200_000, file=sys.{})\nprint(2)\n"
     execution = await run(sandbox, loud.format("stderr"), StdioTest("", "2"))

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -158,6 +159,11 @@ def _broken(report: Report) -> Outcome:
     raise ZeroDivisionError("a bug")
 
 
+def _slow(report: Report) -> Outcome:
+    time.sleep(0.5)
+    return Outcome(Verdict.PASSED)
+
+
 def _right(report: Report) -> Outcome:
     return Outcome(Verdict.PASSED)
 
@@ -170,6 +176,17 @@ async def test_what_takes_too_much_to_judge_ends_alone() -> None:
         )
         assert [type(end) for end in ends[::2]] == [Overrun, Overrun, RuntimeError]
         assert ends[1::2] == [(REPORT, Outcome(Verdict.PASSED))] * 3
+
+
+async def test_a_piece_of_work_that_is_killed_is_done_again() -> None:
+    async with AsideProcess() as aside:
+        assert await aside(judged_whole, REPORT, _right) == (REPORT, Outcome(Verdict.PASSED))
+        doing = asyncio.create_task(aside(judged_whole, REPORT, _slow))
+        assert aside._process is not None
+        while not (working := psutil.Process(aside._process.pid).children()):
+            await asyncio.sleep(0.02)
+        working[0].kill()
+        assert await doing == (REPORT, Outcome(Verdict.PASSED))
 
 
 async def test_long_test_code_holds_up_nobody() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_service.adapters.lanes.cgroups import Home, NoCgroup, find
+from sandbox_service.adapters.lanes.cgroups import Home, Kills, NoCgroup, find
 
 
 class Machine:
@@ -69,7 +69,7 @@ def test_a_delegated_subtree(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
     group.settle(500)
     group.limit_memory(1 << 20)
     assert (lane / "memory.max").read_text() == str((1 << 20) + 1000 + 500 + (64 << 20))
-    assert group.oom_kills() == 2
+    assert group.kills() == Kills(2, at_limit=3)
 
 
 def test_the_limit_is_written_only_where_it_changes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,8 @@ def test_version_1_with_an_account_of_cpu_time(machine: Machine, monkeypatch: py
 
     def with_files(path: Path) -> None:
         mkdir(path)
-        (path / "memory.oom_control").write_text("oom_kill 0\n")
+        (path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+        (path / "memory.failcnt").write_text("0\n")
         if path.parent == cpu:
             (path / "cpuacct.usage").write_text("1000000000\n")
 
@@ -167,6 +168,7 @@ def test_version_1_with_an_account_of_cpu_time(machine: Machine, monkeypatch: py
         patch.setattr(Path, "mkdir", with_files)
         group = home.make()
     assert os.read(group.cpu_usage, 20) == b"1000000000\n"
+    assert group.kills() == Kills(1, at_limit=0)
     group.enter(4711)
     assert (cpu / home.own()[0] / "cgroup.procs").read_text() == "4711"
 

@@ -82,7 +82,7 @@ def test_sees_whether_check_is_called(code: str, calls: bool) -> None:
         "__import__('os')",
         "f'{1}'",
         "{[]: 1}",
-        "9" * 5_000,
+        "9" * 5_000 + "x",
         "[i for i in ()]",
         "'\\ud8'",
         "\\",

@@ -36,10 +36,17 @@ def test_rows_of_a_folder(tmp_path: Path) -> None:
     assert folder.row("mine", "x/2") == {"task_id": "x/2"}
     (tmp_path / "mine.jsonl").write_text('{"id": 2}\n' + " " * 99)
     assert folder.row("mine", 2) == {"id": 2}
+    (tmp_path / "long.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 7, "test": %s}\r\n' % (b"9" * 5000))
+    assert folder.row("long", 7)["test"] == 10**5000 - 1
+    for name, content in (("deep", b"[" * 99_999), ("latin", b'{"id": "\xe9"}')):
+        (tmp_path / f"{name}.jsonl").write_bytes(content)
+        with pytest.raises(InvalidArgument, match=r"line 1: is (nested|not UTF-8)"):
+            folder.row(name, 7)
+        (tmp_path / f"{name}.jsonl").unlink()
     (tmp_path / "broken.jsonl").write_text('{"id": 1}\n[]\n')
     faults: list[tuple[RowFolder, str, type[RatchetError], str]] = [
         (folder, "mine", NotFound, "no row"),
-        (folder, "other", NotFound, "holds no other.jsonl: it holds broken, mine"),
+        (folder, "other", NotFound, "holds no other.jsonl: it holds broken, long, mine"),
         (folder, "../mine", NotFound, "holds no"),
         (folder, "broken", InvalidArgument, "line 2"),
         (RowFolder(None), "mine", FailedPrecondition, "RATCHET_SANDBOX_DATASETS_DIR"),

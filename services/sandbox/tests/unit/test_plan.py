@@ -39,6 +39,11 @@ def test_calls_in_a_row_share_a_job() -> None:
     assert [type(job) for job in jobs] == [CallJob, CheckJob, CheckJob, ScriptJob, CallJob]
 
 
+def test_the_output_limit_is_no_less_than_what_is_expected_takes() -> None:
+    (step,) = plan(Program("p", "", "", (StdioTest("", "é" * 1000),)))
+    assert [step.job(Limits(output_bytes=most)).limits.output_bytes for most in (100, 9000)] == [4000, 9000]
+
+
 def test_of_a_held_out_test_only_whether_it_passed_is_told() -> None:
     secret = (CallTest(("SECRET",), "SECRET", held_out=True),)
     program = Program("p", "source", "f", (CallTest((1,), 2), *secret, CheckTest("SECRET", held_out=True)))

@@ -22,7 +22,15 @@ from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import Limits
 
 ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0, 8192)
-HEAD: dict[str, object] = {"end": "exited", "cut": False, "status": 0, "cpu": 0.1, "wall": 0.2, "max_rss": 1}
+HEAD: dict[str, object] = {
+    "end": "exited",
+    "cut": False,
+    "status": 0,
+    "cpu": 0.1,
+    "wall": 0.2,
+    "max_rss": 1,
+    "killed": False,
+}
 
 
 def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:

@@ -42,6 +42,15 @@ async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> N
             await sets.look_up(ProblemSetRef(str(tmp_path / "bad.jsonl")))
 
 
+async def test_decimals_without_a_tolerance_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text(
+        json.dumps({"id": "d", "prompt": "Divide.", "tests": [{"stdin": "1 3", "expected_stdout": "0.333"}]})
+    )
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
+    (notice,) = (await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))).notices
+    assert notice.startswith("tests expect decimals on standard output, and only the same digits pass: d. ")
+
+
 async def test_a_file_is_examined(tmp_path: Path) -> None:
     wrong = PROBLEM | {"id": "p/2", "tests": [{"check": "assert 1 +"}]}
     elsewhere = PROBLEM | {"id": "p/3", "references": ["def g(x): return x + 1"]}

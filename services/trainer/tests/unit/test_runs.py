@@ -76,6 +76,19 @@ async def test_references_are_run_where_tests_judge(
     assert notice.message == "references of 28 of its 29 problems were run: the others are taken as they are"
 
 
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [({}, ["problems", "validation_problems"]), ({"algorithm": "sft"}, ["validation_problems"])],
+)
+async def test_what_is_no_fault_of_problems_is_noticed(
+    changes: dict[str, Any], fields: list[str], trainer: Any, make_spec: Any
+) -> None:
+    trainer.ports.problems.notices = ("tests expect decimals",)
+    for validate_only in (True, False):
+        run = await trainer.runs.create("r1", make_spec(**changes), Faults(), validate_only=validate_only)
+        assert [one.message for one in run.notices] == [f"{field}: tests expect decimals" for field in fields]
+
+
 async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: Any, make_spec: Any) -> None:
     """The base has 7 MB, and a run holds it eight times. The job wants to spare as much as is asked for here."""
     trainer.folders.free = SPARE_BYTES + 50_000_000

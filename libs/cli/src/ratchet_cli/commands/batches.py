@@ -82,7 +82,7 @@ def _verdict(item: program_pb2.ExecutionItem) -> str:
 
 def _programs(file: Path) -> list[program_pb2.Program]:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{file} can't be read: {error}") from error
     programs = []
@@ -90,7 +90,7 @@ def _programs(file: Path) -> list[program_pb2.Program]:
         if line.strip():
             try:
                 programs.append(json_format.Parse(line, program_pb2.Program()))
-            except json_format.ParseError as error:
+            except (json_format.ParseError, OverflowError) as error:
                 raise CommandError(f"{file}, line {number}: {error}") from error
     return programs
 

@@ -22,7 +22,7 @@ from ratchet_environments.preflight import Preflight, preflight_all
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
-from ratchet_problems import jsonl
+from ratchet_problems import jsonl, notices
 
 app = typer.Typer(help="What can be measured.", no_args_is_help=True)
 
@@ -79,6 +79,7 @@ def verify(
         raise CommandError(f"{error.message}.") from error
     unsound = {one.problem.id: one.fault for one in found if one.fault}
     shared = {one.problem.id: _reasons(one) for one in found if one.shared and not one.fault}
+    noticed = notices(loaded.problems)
     if out:
         jsonl.write([one.problem for one in found if not one.fault], out)
     if as_json:
@@ -90,10 +91,13 @@ def verify(
                 "problems": len(found),
                 "unsound": unsound,
                 "shared": shared,
+                "notices": noticed,
             }
         )
     else:
         _show(loaded, found, unsound, shared)
+        for notice in noticed:
+            say(f"{notice}.")
     if unsound:
         raise typer.Exit(1)
 

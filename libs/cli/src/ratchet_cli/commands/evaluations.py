@@ -10,7 +10,7 @@ from ratchet_cli.commands import importing, options, runtimes, schedule, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stderr
 from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.names import model_name
 from ratchet_client import Client
@@ -83,6 +83,8 @@ def evaluate(
 
         def measure(request_id: str = "") -> None:
             evaluation = client.evaluations.create(spec, request_id)
+            for notice in evaluation.notices:
+                stderr.print(f"{notice}.", markup=False, soft_wrap=True)
             if imported:
                 imported.add_to(client, evaluation.id, quiet=as_json)
             if detach:

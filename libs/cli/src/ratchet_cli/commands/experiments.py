@@ -57,6 +57,7 @@ def plan(
     metric: MetricOption = "quality",
     unit: UnitOption = "user",
     variants: Annotated[int, typer.Option(help="How many, the first one included.", min=2)] = 2,
+    guardrails: Annotated[int, typer.Option(help="How many: each more takes more units.", min=0)] = 0,
     traffic: TrafficOption = 1.0,
     alpha: Annotated[float, typer.Option(help="The chance of a false alarm.")] = 0.05,
     power: Annotated[float, typer.Option(help="The chance that a true effect is shown.")] = 0.8,
@@ -77,6 +78,7 @@ def plan(
         alpha=alpha,
         power=power,
         weights=[1.0] * variants,
+        guardrails=guardrails,
         traffic=traffic,
         deviation=deviation or None,
         units_per_day=units_per_day or None,
@@ -93,6 +95,8 @@ def plan(
             (f"{unit}s a day", f"{found.units_per_day:.4g}"),
             ("fixed horizon", f"{found.fixed_units} {unit}s, {found.fixed_days:.1f} days"),
             ("looked at any time", f"{found.sequential_units} {unit}s at most, {found.sequential_days:.1f} days"),
+            ("create with", f"--fixed --min-units {-(-found.fixed_units // variants)}"),
+            ("or with", f"--planned-units {found.sequential_units}"),
         )
     )
 
@@ -114,6 +118,7 @@ def create(
     fixed: Annotated[bool, typer.Option("--fixed", help="Look once, at --min-units, in place of at any time.")] = False,
     min_days: Annotated[float, typer.Option(help="It is not concluded before.")] = 0.0,
     min_units: Annotated[int, typer.Option(help="Of each variant; it is not concluded before.")] = 0,
+    planned_units: Annotated[int, typer.Option(help="Of all variants, as `plan` says: its intervals fit them.")] = 0,
     prompt_price: PromptPrice = 0.0,
     completion_price: CompletionPrice = 0.0,
     prompts: Annotated[
@@ -140,6 +145,7 @@ def create(
                 analysis=pb.ExperimentSpec.ANALYSIS_FIXED if fixed else pb.ExperimentSpec.ANALYSIS_SEQUENTIAL,
                 alpha=alpha,
                 min_units=min_units,
+                planned_units=planned_units,
                 description=description,
                 price=_price(prompt_price, completion_price),
             )

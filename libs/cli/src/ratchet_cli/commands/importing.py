@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import say
 from ratchet_client import Client, sample_files
+from ratchet_client.errors import RatchetClientError
 from ratchet_client.sample_files import FileSample, SampleFileError
 
 SAMPLES_AT_ONCE = 2_000
@@ -44,14 +46,25 @@ class FileOfSamples:
         return _read(self.path)
 
     def add_to(self, client: Client, evaluation_id: str, *, quiet: bool = False) -> None:
-        """In parts that a request holds."""
+        """In parts that a request holds. Where one is refused, or the user interrupts, the evaluation is deleted."""
         count, done = Count(f"sending {self.path.name}", "samples"), 0
-        with following(count, quiet=quiet) as changed:
+        with _deleted_unless_whole(client, evaluation_id), following(count, quiet=quiet) as changed:
             for part in _parts(self.read()):
                 client.evaluations.add_samples(evaluation_id, part)
                 done += len(part)
                 count.update(done, self.count)
                 changed()
+
+
+@contextmanager
+def _deleted_unless_whole(client: Client, evaluation_id: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        for step in (client.evaluations.cancel, client.evaluations.delete):
+            with suppress(RatchetClientError):  # what cannot be reached now ends by itself
+                step(evaluation_id)
+        raise
 
 
 def show_agreement(client: Client, evaluation: pb.Evaluation, file: FileOfSamples) -> None:

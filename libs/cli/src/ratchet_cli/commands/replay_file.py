@@ -1,6 +1,5 @@
 """A file of prompts for an experiment offline."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from ratchet.common.v1 import chat_pb2, generation_pb2, problem_pb2
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_kit import json_text
 
 FORM = (
     '{"prompt": "..."} or {"messages": [{"role": "user", "content": "..."}]}, '
@@ -18,14 +18,14 @@ FORM = (
 def replay_prompts(file: Path) -> Sequence[pb.ReplayPrompt]:
     """Of a line each. Raises CommandError, which names the line, for what is none."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = file.read_bytes().split(b"\n")  # no others: a text may hold U+2028
+    except OSError as error:
         raise CommandError(f"--prompts {file}: {error}", code=2) from error
     found = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                found.append(_prompt(json.loads(line)))
+                found.append(_prompt(json_text.read(line)))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise CommandError(f"--prompts {file}, line {number}: write {FORM}.", code=2) from error
     if not found:

@@ -47,6 +47,12 @@ def study(
         raise typer.Exit(1)
 
 
+UNKNOWN = (
+    "Whether it beats the default cannot be known: another training seed gives another score, and how far apart seeds "
+    "lie takes two or more that both have (seeds: 3)."
+)
+
+
 class Study:
     """One study, from its file to its report."""
 
@@ -116,14 +122,13 @@ class Study:
         default, best = results.summaries
         if default.pass_at_1 is None or best.pass_at_1 is None:
             return f"{best.name} was the best on validation; with a score missing, nothing can be compared."
-        over, difference = f"paired by seed over {best.runs} seeds", best.difference
-        if difference is None:
-            over, difference = "paired by problem, of one seed each", self._by_problem(cells)
         said = f"{best.name} scores {best.pass_at_1:.3f} on the held-out problems, the default {default.pass_at_1:.3f}"
-        if difference is None:
-            return f"{said}; the two cannot be compared."
-        word = "It beats the default." if difference.low > 0 else "That is no proof that it beats the default."
-        return f"{said}: {_signed(difference)}, {over}. {word}"
+        if best.difference is None:
+            of_one = self._by_problem(cells)
+            gap = f": {_signed(of_one)} over these problems, of one training seed" if of_one else ""
+            return f"{said}{gap}. {UNKNOWN}"
+        word = "It beats the default." if best.difference.low > 0 else "That is no proof that it beats the default."
+        return f"{said}: {_signed(best.difference)}, paired by seed over {best.runs} seeds. {word}"
 
     def _by_problem(self, cells: list[Cell]) -> Estimate | None:
         measured = [cell.evaluation for cell in cells if cell.evaluation and not cell.fault]

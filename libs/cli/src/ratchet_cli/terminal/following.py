@@ -4,16 +4,19 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import Protocol
 
 from rich.console import RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client.errors import RatchetClientError
+from ratchet_kit.times import time_left
 
 SECONDS_BETWEEN_LINES = 30.0
 LINES = 20
@@ -86,18 +89,33 @@ class Count:
     def __init__(self, title: str, noun: str) -> None:
         self._title = title
         self._noun = noun
-        self._start = time.monotonic()
-        self._pace = Pace()
-        self._done = 0
-        self._total = 0
+        self._waits_for = ""
+        self._is_said = True
+        self._done = self._total = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._start, self._pace = time.monotonic(), Pace()
+        self._first: tuple[float, int] | None = None
+        """When the first were done, and how many."""
+
+    def wait(self, reason: str) -> None:
+        """Nothing is counted until the next update."""
+        if reason != self._waits_for:
+            self._waits_for, self._is_said = reason, False
 
     def update(self, done: int, total: int, noun: str = "") -> None:
         """`noun`: what is counted from now on, where that is something else than before."""
-        if noun and noun != self._noun:
-            self._noun, self._start, self._pace = noun, time.monotonic(), Pace()
+        if self._waits_for or (noun and noun != self._noun):
+            self._waits_for, self._noun = "", noun or self._noun
+            self._begin()
+        if done and self._first is None:
+            self._first = time.monotonic(), done
         self._done, self._total = done, total
 
     def panel(self) -> RenderableType:
+        if self._waits_for:
+            return Text(f"{self._title}: waits for {self._waits_for}")
         done, total = self._done, self._total
         bar = ProgressBar(total=total or None, completed=done, width=20, pulse=not total)
         row = Table.grid(padding=(0, 1))
@@ -105,16 +123,21 @@ class Count:
         return row
 
     def news(self) -> list[str]:
+        if self._waits_for:
+            is_said, self._is_said = self._is_said, True
+            return [] if is_said else [f"{self._title}: waits for {self._waits_for}"]
         done, total = self._done, self._total
         if not self._pace.is_due(done, total):
             return []
         return [f"{self._title}: {done} of {total} {self._noun}{self._time_left(done, total)}"]
 
     def _time_left(self, done: int, total: int) -> str:
-        elapsed = time.monotonic() - self._start
-        if not 0 < done < total:
-            return f", {duration(elapsed)}"
-        return f", about {duration(elapsed / done * (total - done))} left"
+        now = time.monotonic()
+        left = None
+        if self._first and done < total:  # what comes before the first one says nothing of the pace
+            time_of_first, before = self._first
+            left = time_left(done - before, total - before, timedelta(seconds=now - time_of_first))
+        return f", {duration(now - self._start)}" if left is None else f", about {duration(left.total_seconds())} left"
 
 
 class Waiting:

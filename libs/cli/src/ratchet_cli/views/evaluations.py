@@ -8,6 +8,7 @@ from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import print_table, say, state_name
 from ratchet_client import Client
 
+REFERENCES = "references, which are tried before the samples"
 SHOWN = 20
 """Problems that are named, of those that were left out for one reason."""
 
@@ -26,8 +27,10 @@ def follow(
     goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
     with following(count, quiet=quiet, goes_on=goes_on, log=log) as changed:
         for evaluation in client.evaluations.watch(evaluation_id):
-            if evaluation.references_done < evaluation.references_total:
-                count.update(evaluation.references_done, evaluation.references_total, "references")
+            if evaluation.waits_for:
+                count.wait(evaluation.waits_for)
+            elif evaluation.references_done < evaluation.references_total:
+                count.update(evaluation.references_done, evaluation.references_total, REFERENCES)
             else:
                 count.update(evaluation.samples_done, evaluation.samples_total, "samples")
             changed()
@@ -57,6 +60,10 @@ def show_result(evaluation: pb.Evaluation) -> None:
         print_table(("", "", "value", "95 % interval"), rows)
     counts = _counts(evaluation.verdicts)
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
+    for notice in evaluation.notices:
+        say(f"{notice}.")
+    if evaluation.waits_for:
+        say(f"It waits for {evaluation.waits_for}.")
     for one in evaluation.benchmarks:
         if one.failures:
             say(f"{one.problems.name}: {_counts(one.failures).lower()}")

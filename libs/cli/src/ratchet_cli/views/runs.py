@@ -26,7 +26,7 @@ PHASES = {
     pb.Run.PHASE_SAVING: "writing a checkpoint",
     pb.Run.PHASE_REGISTERING: "registering the best checkpoint",
 }
-RECENT_STEPS = 10
+RECENT_STEPS, LEAST_STEPS = 10, 3
 """The estimate of the time left is from so many."""
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
 
@@ -135,12 +135,13 @@ def tokens(run: pb.Run) -> str:
 
 
 def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
-    """By the times of the last steps, so with validation and checkpoints; None before anything is known."""
+    """By the times of the last steps, so with validation and checkpoints; None before the third of an attempt, whose
+    first ones load and compile."""
     recent = [step for step in steps if step.attempt == steps[-1].attempt][-RECENT_STEPS:]
-    if len(recent) > 1:
-        spent = recent[-1].create_time.ToDatetime() - recent[0].create_time.ToDatetime()
-        return spent.total_seconds() / (recent[-1].number - recent[0].number)
-    return recent[0].metrics.get("time_step_s") if recent else None
+    if len(recent) < LEAST_STEPS:
+        return None
+    spent = recent[-1].create_time.ToDatetime() - recent[0].create_time.ToDatetime()
+    return spent.total_seconds() / (recent[-1].number - recent[0].number)
 
 
 def _phase_seconds(run: pb.Run) -> float:

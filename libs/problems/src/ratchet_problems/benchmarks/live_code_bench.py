@@ -2,12 +2,12 @@
 
 import base64
 import io
-import json
 import pickle
 import re
 import zlib
 from typing import Any
 
+from ratchet_kit import json_text
 from ratchet_problems.benchmarks.completions import extract
 from ratchet_problems.benchmarks.python_tests import STARS, imports
 from ratchet_problems.benchmarks.row import Row
@@ -38,9 +38,9 @@ def live_code_bench(row: Row, completion: str, options: Options) -> Work:
         source += f"\n\ndef {name}(*arguments):\n    return Solution().{name}(*arguments)\n"
     source += _AS_A_LIST.format(name)
     try:
-        calls = [[json.loads(line) for line in given.split("\n")] for given in inputs]
-        wanted = [json.loads(want) for want in outputs]
-        tests = tuple(CallTest(repr(args), repr(want)) for args, want in zip(calls, wanted, strict=True))
+        calls = [[json_text.read(line) for line in given.split("\n")] for given in inputs]
+        wanted = [json_text.read(want) for want in outputs]
+        tests = tuple(CallTest.of(args, want) for args, want in zip(calls, wanted, strict=True))
     except (ValueError, RecursionError):
         raise test.fault("inputs", "arguments, a line each, and outputs must be JSON") from None
     return Work(source, code, tests, f"{name}_as_a_list")
@@ -72,7 +72,7 @@ def _unpacked(row: Row) -> Row:
         packed = zlib.decompressobj()
         data = packed.decompress(base64.b64decode(row.text("test"), validate=True), _MOST_UNPACKED)
         value = _PlainUnpickler(io.BytesIO(data)).load()
-        value = json.loads(value) if isinstance(value, str) else value
+        value = json_text.read(value) if isinstance(value, str) else value
     except (ValueError, zlib.error, pickle.UnpicklingError, EOFError, RecursionError, *_BAD_PICKLE) as error:
         raise row.fault("test", f"is neither JSON nor a packed test: {type(error).__name__}") from None
     if packed.unconsumed_tail or not isinstance(value, dict):

@@ -1,10 +1,10 @@
 """One row of a benchmark's table, read with the field named in every fault."""
 
 import contextlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from ratchet_kit import json_text
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
 
@@ -30,8 +30,8 @@ class Row:
     def json_or_text(self, name: str) -> Any:
         value = self._data.get(name)
         if isinstance(value, str):
-            with contextlib.suppress(ValueError, RecursionError):
-                return json.loads(value)
+            with contextlib.suppress(json_text.NotJson):
+                return json_text.read(value)
         return value
 
     def below(self, name: str, data: Mapping[str, Any]) -> "Row":
@@ -41,9 +41,9 @@ class Row:
         value = self._data.get(name)
         if isinstance(value, str):
             try:
-                return json.loads(value)
-            except (ValueError, RecursionError):
-                raise self.fault(name, "is a text that holds no JSON") from None
+                return json_text.read(value)
+            except json_text.NotJson as error:
+                raise self.fault(name, f"is a text that holds no JSON: it {error}") from None
         return value
 
     def row(self, name: str) -> "Row":

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from eval_service.adapters.rows import name_of
-from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.measurement import Measurement, measurement_of
 from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
@@ -21,6 +21,7 @@ class MemoryEvaluationStore:
         self._problems: dict[str, dict[ProblemKey, Facts]] = defaultdict(dict)
         self._samples: dict[str, dict[SampleKey, Sample]] = defaultdict(dict)
         self._sound: dict[str, Sound] = {}
+        self._deleted: dict[str, tuple[Measurement, Sequence[Facts]]] = {}
         self._without_texts: set[str] = set()
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
@@ -44,22 +45,25 @@ class MemoryEvaluationStore:
         self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
     ) -> Sequence[Evaluation]:
         def fits(one: Evaluation) -> bool:
-            named = not only.model or name_of(one.spec.model) == only.model
+            named = not only.model or one.spec.model_name == only.model
             return named and (not only.problems or only.problems in one.spec.names)
 
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
         return [self._evaluations[id] for id in ids if fits(self._evaluations[id])][:limit]
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+    async def under_way(self) -> Sequence[Evaluation]:
         evaluations = [self._evaluations[id] for id in sorted(self._evaluations)]
-        return [one for one in evaluations if not one.state.ended and one.hold.is_free(now)]
+        return [one for one in evaluations if not one.state.ended]
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         self._evaluations[id] = change(await self.get(id))
         return self._evaluations[id]
 
     async def delete(self, id: str) -> None:
-        self._evaluations.pop(id, None)
+        present = self._evaluations.pop(id, None)
+        measured = measurement_of(present) if present else None
+        if measured:
+            self._deleted[id] = (measured.kept(), self._seen(id))
         self._samples.pop(id, None)
         self._problems.pop(id, None)
         self._made.remove({id})
@@ -87,6 +91,29 @@ class MemoryEvaluationStore:
 
     async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
         return {id: list(self._problems[id].values()) for id in ids}
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        asked = {one.fingerprint: one.tests for one in self._problems[id].values() if not one.excluded}
+        live = {
+            one.id: (measured if one.id not in self._without_texts else measured.kept(), self._open(one))
+            for one in self._evaluations.values()
+            if (measured := measurement_of(one))
+        }
+        found = []
+        for measured, facts in (live | self._deleted).values():
+            prints, tests = {one.fingerprint for one in facts}, {one.tests for one in facts} - {""}
+            number = sum(known in prints or kept in tests for known, kept in asked.items())
+            found += [replace(measured, problems=number)] if number else []
+        return found
+
+    def _open(self, evaluation: Evaluation) -> Sequence[Facts]:
+        if evaluation.state in (State.RUNNING, State.SUCCEEDED):
+            return [one for one in self._problems[evaluation.id].values() if not one.excluded]
+        return self._seen(evaluation.id)
+
+    def _seen(self, id: str) -> Sequence[Facts]:
+        judged = {sample.key.problem for sample in self._samples[id].values() if sample.judgement}
+        return [one for key, one in self._problems[id].items() if key in judged and not one.excluded]
 
     async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
         return {digest: self._sound[digest] for digest in digests if digest in self._sound}

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from eval_service.domain.evaluation import ResolvedModel
 from eval_service.domain.ports import Answer, LoadedPolicy
-from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
 from ratchet_policies import (
@@ -20,6 +20,7 @@ from ratchet_policies import (
     Purpose,
     Sampling,
     ensure_ready,
+    require_whole,
     unload,
 )
 
@@ -96,9 +97,8 @@ class _EnginePolicy:
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling, Priority.LOW)
+        require_whole(generation.completions)
         [completion] = generation.completions
-        if completion.finish_reason is FinishReason.ABORTED:
-            raise Unavailable("the engine gave up in the middle of a completion")
         truncated = completion.finish_reason is FinishReason.LENGTH
         return Answer(completion.text, len(completion.token_ids), truncated)
 

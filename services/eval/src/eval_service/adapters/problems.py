@@ -13,7 +13,7 @@ from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import Problem
+from ratchet_problems import Problem, notices
 from ratchet_problems.extraction import source_for
 
 FILES = (".jsonl", ".json", ".parquet")
@@ -26,12 +26,12 @@ class LibraryProblems:
         self._executor = executor
         self._preparing = asyncio.Lock()
 
-    async def check(self, ref: ProblemSetRef) -> None:
+    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
         if ref.name.endswith(FILES):
-            await self.load(ref)
-        else:
-            with _unusable():
-                ratchet_benchmarks.require(ref.name)
+            return notices((await self.load(ref)).problems)
+        with _unusable():
+            ratchet_benchmarks.require(ref.name)
+        return ()
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         with _unusable():

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from eval_service.domain.evaluation import Evaluation, Pace, References, ResolvedModel, State
+from eval_service.domain.evaluation import Added, Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
@@ -22,12 +22,12 @@ _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", B
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
-    spec, pace = evaluation.spec, evaluation.pace
+    spec, pace, added = evaluation.spec, evaluation.pace, evaluation.added
     return {
         "id": evaluation.id,
         "spec": _spec_to_json(spec),
         "model": asdict(evaluation.model) if evaluation.model else None,
-        "model_name": name_of(spec.model),
+        "model_name": spec.model_name,
         "set_names": f"|{'|'.join(spec.names)}|",
         "state": str(evaluation.state),
         "failure": asdict(evaluation.failure) if evaluation.failure else None,
@@ -36,6 +36,9 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         "create_time": evaluation.create_time,
         "start_time": evaluation.start_time,
         "end_time": evaluation.end_time,
+        "notices": list(evaluation.notices),
+        "added_samples": added.samples,
+        "added_time": added.time,
         "references_tried": evaluation.references.tried,
         "references_total": evaluation.references.total,
         "pace_time": pace.time if pace else None,
@@ -55,19 +58,12 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         score=_score(row.score) if row.score else None,
         start_time=row.start_time,
         end_time=row.end_time,
+        notices=tuple(row.notices),
+        added=Added(row.added_samples, row.added_time),
         references=References(row.references_tried, row.references_total),
         pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
         hold=hold_of(row),
     )
-
-
-def name_of(model: AnyModel | None) -> str:
-    """The registry's name of the model; empty where it has none."""
-    match model:
-        case VersionRef(name, _) | AliasRef(name, _) | BareModel(name):
-            return name
-        case _:
-            return ""
 
 
 # Problems and samples
@@ -76,12 +72,18 @@ def name_of(model: AnyModel | None) -> str:
 def facts_row(evaluation_id: str, facts: Facts) -> dict[str, Any]:
     key = {"evaluation_id": evaluation_id} | asdict(facts.key)
     texts = {"family": facts.family, "fingerprint": facts.fingerprint, "excluded": storable(facts.excluded)}
+    texts |= {"tests": facts.tests}
     return key | texts | {"slices": list(facts.slices)}
 
 
 def to_facts(row: Row[Any]) -> Facts:
     return Facts(
-        ProblemKey(row.benchmark, row.problem_id), row.family, row.fingerprint, tuple(row.slices), row.excluded
+        ProblemKey(row.benchmark, row.problem_id),
+        row.family,
+        row.fingerprint,
+        tuple(row.slices),
+        row.excluded,
+        row.tests,
     )
 
 

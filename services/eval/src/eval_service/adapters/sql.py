@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, delete, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from eval_service.adapters.measurements import keep_measurement, measurements_of
 from eval_service.adapters.rows import (
     evaluation_row,
     facts_row,
@@ -19,13 +20,14 @@ from eval_service.adapters.rows import (
 )
 from eval_service.adapters.tables import evaluations, problems, samples, sound_problems
 from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.parallel import parts
 from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database, insert_all_if_absent, is_free
+from ratchet_kit.sql import Database, insert_all_if_absent
 from ratchet_kit.text import storable
 
 _IN_A_QUERY = 500
@@ -66,10 +68,11 @@ class SqlEvaluationStore:
             query = query.where(evaluations.c.set_names.contains(f"|{only.problems}|", autoescape=True))
         return await self._database.readable(query, to_evaluation, limit)
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+    async def under_way(self) -> Sequence[Evaluation]:
         under_way = evaluations.c.state.in_([str(state) for state in State if not state.ended])
-        query = select(evaluations).where(under_way, is_free(evaluations, now)).order_by(evaluations.c.id)
-        return await self._database.readable(query, to_evaluation)
+        return await self._database.readable(
+            select(evaluations).where(under_way).order_by(evaluations.c.id), to_evaluation
+        )
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         async with self._database.writing() as connection:
@@ -84,7 +87,11 @@ class SqlEvaluationStore:
     async def delete(self, id: str) -> None:
         async with self._database.writing() as connection:
             # Who adds something to it meanwhile waits, and finds it gone.
-            await connection.execute(select(evaluations.c.id).where(evaluations.c.id == id).with_for_update())
+            row = (
+                await connection.execute(select(evaluations).where(evaluations.c.id == id).with_for_update())
+            ).first()
+            if row is not None:
+                await keep_measurement(connection, to_evaluation(row))
             for table in (samples, problems):
                 await connection.execute(delete(table).where(table.c.evaluation_id == id))
             await connection.execute(delete(evaluations).where(evaluations.c.id == id))
@@ -147,6 +154,9 @@ class SqlEvaluationStore:
         ]
         async with self._database.writing() as connection:
             await insert_all_if_absent(connection, sound_problems, rows)
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        return await measurements_of(self._database, id)
 
     # Samples
 

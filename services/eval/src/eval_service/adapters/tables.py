@@ -22,6 +22,10 @@ evaluations = Table(
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    Column("notices", JSON, nullable=False, server_default="[]"),
+    # Of those that the caller adds, and when the last ones came.
+    Column("added_samples", Integer, nullable=False, server_default="0"),
+    Column("added_time", UtcDateTime),
     Column("references_tried", Integer, nullable=False, server_default="0"),
     Column("references_total", Integer, nullable=False, server_default="0"),
     Column("pace_time", UtcDateTime),
@@ -39,9 +43,30 @@ problems = Table(
     Column("benchmark", String(500), primary_key=True),
     Column("problem_id", Text, primary_key=True),
     Column("family", Text, nullable=False),
-    Column("fingerprint", String(64), nullable=False),
+    Column("fingerprint", String(64), nullable=False, index=True),
     Column("slices", JSON, nullable=False),
     Column("excluded", Text, nullable=False),
+    # A fingerprint of the tests; empty where it was stored before there was one.
+    Column("tests", String(64), nullable=False, server_default="", index=True),
+)
+
+# What deleted evaluations measured: deleting one does not make what was looked at unseen.
+deleted_evaluations = Table(
+    "eval_deleted_evaluations",
+    metadata,
+    Column("evaluation_id", String(64), primary_key=True),
+    Column("model_name", String(200), nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("start_time", UtcDateTime, nullable=False),
+    Column("setup", String(64), nullable=False),
+)
+
+deleted_problems = Table(
+    "eval_deleted_problems",
+    metadata,
+    Column("evaluation_id", ForeignKey(deleted_evaluations.c.evaluation_id), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True, index=True),
+    Column("tests", String(64), primary_key=True, index=True),
 )
 
 # A row is written when the sample was drawn or added, and once more when it was judged: this is where a resumed

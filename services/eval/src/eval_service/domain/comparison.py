@@ -36,6 +36,8 @@ class Question:
     confidence: float = CONFIDENCE
     training: Collection[str] = ()
     """Fingerprints of what the candidate was trained on."""
+    selection: Collection[str] = ()
+    """Fingerprints of what it was chosen by."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -55,6 +57,8 @@ class SetComparison:
     """Of the candidate's samples."""
     trained_on: int
     """Problems that the candidate was trained on."""
+    selected_on: int
+    """Problems by which it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +105,24 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
     """Raises FailedPrecondition unless both succeeded, on the same problems, and sampled in the same way."""
     check_finished(baseline)
     check_finished(candidate)
-    theirs, ours = baseline.spec, candidate.spec
-    for what, before, after in (
-        ("problems", theirs.digests, ours.digests),
-        ("weights", _weights(theirs), _weights(ours)),
-        ("prompting", theirs.prompting, ours.prompting),
-        ("environment", theirs.environment, ours.environment),
-        ("temperature", theirs.temperature, ours.temperature),
-        ("max_tokens", theirs.max_tokens, ours.max_tokens),
-    ):
-        if before != after:
+    theirs, ours = setup_of(baseline.spec), setup_of(candidate.spec)
+    for what, before in theirs.items():
+        if before != ours[what]:
             raise FailedPrecondition(
-                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {after}"
+                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {ours[what]}"
             )
+
+
+def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
+    """What two evaluations must have in common for a comparison, by name."""
+    return {
+        "problems": spec.digests,
+        "weights": _weights(spec),
+        "prompting": spec.prompting,
+        "environment": spec.environment,
+        "temperature": spec.temperature,
+        "max_tokens": spec.max_tokens,
+    }
 
 
 def compare(
@@ -128,12 +137,11 @@ def compare(
 
     Raises FailedPrecondition where they have no problem of a set in common.
     """
-    training = frozenset(question.training)
-    pairs = [_Pairs(name, facts, baseline, candidate, training) for name in spec.names]
+    pairs = [_Pairs(name, facts, baseline, candidate, question) for name in spec.names]
     comparisons = [one.comparison(question.confidence) for one in pairs]
     adjusted = holm([one.p_value for one in comparisons])
     sets = tuple(
-        SetComparison(one.name, comparison, p_value, one.unsolved, one.tampered_share, one.trained_on)
+        SetComparison(one.name, comparison, p_value, one.unsolved, one.tampered_share, one.trained_on, one.selected_on)
         for one, comparison, p_value in zip(pairs, comparisons, adjusted, strict=True)
     )
     weights = _weights(spec)
@@ -162,7 +170,7 @@ class _Pairs:
         facts: Sequence[Facts],
         baseline: Mapping[ProblemKey, Tally],
         candidate: Mapping[ProblemKey, Tally],
-        training: frozenset[str],
+        question: Question,
     ) -> None:
         keys = sorted(key for key in baseline.keys() & candidate.keys() if key.benchmark == name)
         if not keys:
@@ -179,7 +187,10 @@ class _Pairs:
         samples = sum(tally.samples for tally in self._after)
         self.tampered_share = sum(tally.tampered for tally in self._after) / samples
         prints = {one.key: one.fingerprint for one in facts}
-        self.trained_on = sum(prints.get(key, "") in training for key in keys)
+        self.trained_on, self.selected_on = (
+            sum(prints.get(key, "") in known for key in keys)
+            for known in (frozenset(question.training), frozenset(question.selection))
+        )
 
     def comparison(self, confidence: float) -> Comparison:
         return Comparison(

@@ -8,8 +8,12 @@ from enum import StrEnum
 
 from eval_service.domain.score import Score
 from eval_service.domain.spec import EvaluationSpec, Form
-from ratchet_kit.errors import FailedPrecondition, Failure
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Failure
+from ratchet_kit.times import time_left
 from ratchet_kit.work import FREE, Hold
+
+_NAMED = 3
+"""As many others a sentence names."""
 
 
 class State(StrEnum):
@@ -55,6 +59,15 @@ class References:
 
 
 @dataclass(frozen=True, slots=True)
+class Added:
+    """How far it is with the samples that its caller adds."""
+
+    samples: int = 0
+    time: datetime | None = None
+    """When the last ones came."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     id: str
     spec: EvaluationSpec
@@ -69,6 +82,9 @@ class Evaluation:
     """Set once it has succeeded."""
     start_time: datetime | None = None
     end_time: datetime | None = None
+    notices: tuple[str, ...] = ()
+    """What its caller should know, found when it was created."""
+    added: Added = Added()
     references: References = References()
     pace: Pace | None = None
     hold: Hold = FREE
@@ -79,8 +95,11 @@ class Evaluation:
         return self.hold.attempts
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
-        """Gives it to a worker. Raises FailedPrecondition when it has ended, Aborted when a living worker has it."""
+        """Gives it to a worker. Raises FailedPrecondition when it has ended or waits for samples, Aborted when a living
+        worker has it."""
         self._must_be_under_way("worked on")
+        if self.awaits_samples:
+            raise FailedPrecondition(f"{self._name} waits for its samples")
         hold = self.hold.claim(self._name, owner, now, lease)
         return replace(self, state=State.RUNNING, start_time=self.start_time or now, hold=hold)
 
@@ -146,6 +165,50 @@ class Evaluation:
         self._must_be_under_way("cancelled")
         return self._end(State.CANCELLED, now)
 
+    @property
+    def awaits_samples(self) -> bool:
+        """Its caller has not added all samples yet: no worker has it meanwhile."""
+        return self.added.samples < self.spec.imported_samples
+
+    def is_ready(self, now: datetime) -> bool:
+        """A worker may claim it."""
+        return not self.state.ended and not self.awaits_samples and self.hold.is_free(now)
+
+    def add(self, samples: int, now: datetime) -> "Evaluation":
+        """`samples`: as many are here now. Raises FailedPrecondition when it has ended."""
+        self._must_be_under_way("added to")
+        return replace(self, added=Added(max(samples, self.added.samples), now))
+
+    def abandon(self, patience: timedelta, now: datetime) -> "Evaluation":
+        """Fails it where its caller has added nothing for as long; else it stays as it is."""
+        if self.state.ended or not self.awaits_samples or now - (self.added.time or self.create_time) < patience:
+            return self
+        reason = DeadlineExceeded(
+            f"{self.added.samples} of {self.spec.imported_samples} samples were added, and none for "
+            f"{patience.total_seconds():.0f} s"
+        )
+        return replace(self, failure=Failure.of(reason))._end(State.FAILED, now)
+
+    def waits_for(self, under_way: Sequence["Evaluation"], now: datetime) -> str:
+        """Why nobody works on it, and behind what; empty where somebody does, or it has ended. `under_way`: all that
+        have not ended."""
+        if self.awaits_samples and not self.state.ended:
+            return f"its samples: {self.added.samples} of {self.spec.imported_samples} were added"
+        if not self.is_ready(now):
+            return ""
+        others = [one for one in under_way if one.id != self.id]
+        running = [one for one in others if not one.hold.is_free(now)]
+        before = [one for one in others if one.is_ready(now) and one._queued_at < self._queued_at]
+        measured = ", ".join(f"{one.id} of {', '.join(one.spec.names)}" for one in running[:_NAMED])
+        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+        busy = f"busy with {measured}{more}" if running else "none has taken it yet"
+        ahead = f"; {len(before)} more {'waits' if len(before) == 1 else 'wait'} before it" if before else ""
+        return f"a worker: {busy}{ahead}"
+
+    @property
+    def _queued_at(self) -> tuple[datetime, str]:
+        return self.added.time or self.create_time, self.id
+
     def check_takes_samples(self) -> None:
         """Raises FailedPrecondition unless samples may be added to it."""
         if not self.spec.imported_samples:
@@ -175,9 +238,11 @@ class Evaluation:
 
     def expected_end_time(self, judged: int, total: int, now: datetime) -> datetime | None:
         """None while there is nothing to go by."""
-        if self.state is not State.RUNNING or self.pace is None or judged <= self.pace.samples:
+        if self.state is not State.RUNNING or self.pace is None:
             return None
-        return now + (now - self.pace.time) / (judged - self.pace.samples) * max(0, total - judged)
+        before = self.pace.samples
+        left = time_left(judged - before, total - before, now - self.pace.time)
+        return None if left is None else now + left
 
     def seed_of(self, problem_id: str, index: int, turn: int = 0) -> int:
         """The seed of one sample, 32 bits: the same when the evaluation is resumed, or made again. `turn`: of a later

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from eval_service.domain.comparison import (
     plan,
 )
 from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.ports import (
     EvaluationFilter,
     EvaluationStore,
@@ -27,7 +28,7 @@ from eval_service.domain.ports import (
 )
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets, check_known, samples_of
+from eval_service.domain.sets import Imported, Sets, samples_of
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition, RatchetError
@@ -51,6 +52,8 @@ class Report:
     """0 until the problems were counted."""
     expected_end_time: datetime | None = None
     """At the pace since its worker began."""
+    waits_for: str = ""
+    """Why no worker has it, and behind what."""
 
 
 class Evaluations:
@@ -79,13 +82,16 @@ class Evaluations:
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)
+        notices: list[str] = []
         for entry in spec.suite:
-            await self._problems.check(entry.problems)
+            notices += [f"{entry.problems.name}: {one}" for one in await self._problems.check(entry.problems)]
         model = await self._models.resolve(spec.model) if spec.model else None
+        wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
         if validate_only:
-            return _report(Evaluation("", spec, model, self._clock.now()), (), (), self._clock.now())
-        evaluation = await self._store.create(Evaluation(new_id("eval"), spec, model, self._clock.now()), request)
-        await work.enqueue(self._queue, evaluation.id)
+            return _report(wanted, (), (), self._clock.now(), ())
+        evaluation = await self._store.create(replace(wanted, id=new_id("eval")), request)
+        if not evaluation.awaits_samples:
+            await work.enqueue(self._queue, evaluation.id)
         source = model.source if model else "imported samples"
         log.info("evaluation.created", evaluation_id=evaluation.id, problems=",".join(spec.names), source=source)
         return await self._report(evaluation)
@@ -104,8 +110,9 @@ class Evaluations:
         return Page(await self._readable_reports(page.items), page.next_page_token)
 
     async def add(self, id: str, imported: Sequence[Imported]) -> Report:
-        """Adds samples that were made elsewhere. Raises NotFound, InvalidArgument for a problem that is not there,
-        FailedPrecondition for an evaluation that generates, that has ended, or that said there are fewer."""
+        """Adds samples that were made elsewhere; once all are here, they are judged. Raises NotFound, InvalidArgument
+        for a problem that is not there, FailedPrecondition for an evaluation that generates, that has ended, or that
+        said there are fewer."""
         evaluation = await self._store.get(id)
         evaluation.check_takes_samples()
         samples = samples_of(evaluation.spec, imported)
@@ -114,14 +121,13 @@ class Evaluations:
         if len(there | {sample.key for sample in samples}) > evaluation.spec.imported_samples:
             raise FailedPrecondition(f"evaluation {id} said that {evaluation.spec.imported_samples} samples would come")
         await self._store.add_samples(id, samples)
-        return await self._report(evaluation)
+        here = sum(count.samples for count in (await self._store.counts([id]))[id])
+        changed = await self._store.change(id, lambda present: present.add(here, self._clock.now()))
+        if evaluation.awaits_samples and not changed.awaits_samples:
+            await work.enqueue(self._queue, id)
+        return await self._report(changed)
 
     async def _check_problems(self, evaluation: Evaluation, keys: Sequence[SampleKey]) -> None:
-        """Samples come in many calls, and a set takes seconds to load: once the worker has, its problems are stored."""
-        facts = (await self._store.problems([evaluation.id]))[evaluation.id]
-        if facts:
-            check_known(keys, [one.key for one in facts])
-            return
         sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
         ready = [one for one in sets if one]
         if len(ready) == len(sets):  # else the worker does so, once it has prepared them
@@ -146,7 +152,10 @@ class Evaluations:
         return work.watch(
             lambda: self.get(id),
             lambda report: report.evaluation.state.ended,
-            key=lambda report: (report.evaluation.state, report.evaluation.policy_id, report.score),
+            key=lambda report: (
+                *(report.evaluation.state, report.evaluation.policy_id, report.evaluation.references),
+                *(report.score, report.waits_for),
+            ),
             interval=self._watch_interval,
         )
 
@@ -169,6 +178,11 @@ class Evaluations:
         before, after = (tallies(facts[id], counts[id]) for id in ids)
         # The permutations take a moment of processor time.
         return await asyncio.to_thread(compare, baseline.spec, facts[baseline_id], before, after, question)
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        """Of its own problems, by all evaluations. Raises NotFound."""
+        await self._store.get(id)
+        return await self._store.measurements(id)
 
     async def plan(self, baseline_id: str, wanted: Plan) -> Planned:
         """Raises NotFound, FailedPrecondition when it has not succeeded."""
@@ -200,16 +214,25 @@ class Evaluations:
         facts = await self._store.problems(counted) if counted else {}
         counts = await self._store.counts(counted) if counted else {}
         now = self._clock.now()
+        is_ready = any(one.is_ready(now) for one in evaluations)
+        under_way = await self._store.under_way() if is_ready else ()
 
         def reports() -> list[Report]:
-            return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+            return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now, under_way) for one in evaluations]
 
         # The scores of thousands of problems take a while.
         return await asyncio.to_thread(reports) if counted else reports()
 
 
-def _report(evaluation: Evaluation, facts: Sequence[Facts], counts: Sequence[Count], now: datetime) -> Report:
+def _report(
+    evaluation: Evaluation,
+    facts: Sequence[Facts],
+    counts: Sequence[Count],
+    now: datetime,
+    under_way: Sequence[Evaluation],
+) -> Report:
     spec = evaluation.spec
     found = evaluation.score or score(spec, facts, counts, ended=evaluation.state.ended)
     total = spec.imported_samples or found.problems_total * spec.samples_per_problem
-    return Report(evaluation, found, total, evaluation.expected_end_time(found.samples, total, now))
+    ends, waits_for = evaluation.expected_end_time(found.samples, total, now), evaluation.waits_for(under_way, now)
+    return Report(evaluation, found, total, ends, waits_for)

@@ -1,4 +1,4 @@
-"""Measures: draws what is missing of an evaluation's samples, or waits for those that are added, and judges them."""
+"""Measures: draws what is missing of an evaluation's samples, where they were not added, and judges them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from eval_service.domain.score import Count, Facts, Score, check_complete, score
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Environment, EnvironmentSpec
-from ratchet_kit.errors import DeadlineExceeded, InvalidArgument
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
@@ -25,8 +25,6 @@ log = get_logger(__name__)
 
 PAGE = 500
 """Samples that are read together."""
-LOOK_SECONDS = 0.2
-"""Between two looks for samples that were added."""
 
 
 class Measurer:
@@ -195,8 +193,11 @@ class Measurer:
     ) -> Mapping[ProblemKey, str]:
         """The problems whose reference does not pass here, or whose tests can judge no program. A problem's reference
         is tried before its first sample is judged, which is judged in the same kind."""
-        patience = environment.patience
-        there, tried, faults, refused = 0, set[ProblemKey](), dict[ProblemKey, str](), dict[ProblemKey, str]()
+        keys = {count.key for count in await self._counts(evaluation)}
+        sets.check(SampleKey(key.benchmark, key.problem_id, 0) for key in keys)
+        faults = await self._unsound(evaluation, owner, sets, sorted(keys), environment)
+        await self._begin(evaluation, owner)
+        refused: dict[ProblemKey, str] = {}
 
         async def judge(sample: Sample) -> None:
             if sample.key.problem in refused:
@@ -206,32 +207,14 @@ class Measurer:
             except InvalidArgument as error:
                 refused[sample.key.problem] = error.message
 
-        async def slow_first(keys: set[ProblemKey]) -> AsyncIterator[Sample]:
+        async def slow_first() -> AsyncIterator[Sample]:
             slow = keys.intersection(sets.slow)
             for some in filter(None, (slow, keys - slow)):
                 async for sample in self._unjudged(evaluation, some):
                     yield sample
 
-        while True:
-            counts = await self._counts(evaluation)
-            sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
-            new = {count.key for count in counts} - tried
-            if new:
-                faults |= await self._unsound(evaluation, owner, sets, sorted(new), environment)
-                await self._begin(evaluation, owner)  # what follows goes at another pace
-            tried |= new
-            before, there = there, sum(count.samples for count in counts)
-            await each(slow_first(tried), judge, self._judging)
-            if there >= evaluation.spec.imported_samples:
-                return faults | refused
-            if there > before:
-                patience.made()
-            elif patience.idle() >= self._deadlines.without_progress:
-                raise DeadlineExceeded(
-                    f"of {evaluation.spec.imported_samples} samples {there} were added, and no more for"
-                    f" {patience.idle().total_seconds():.0f} s"
-                )
-            await self._sleep(LOOK_SECONDS)
+        await each(slow_first(), judge, self._judging)
+        return faults | refused
 
     async def _leave_out_unsolved(self, evaluation: Evaluation, sets: Sets, faults: Mapping[ProblemKey, str]) -> None:
         """Problems without a sample are left out. One that a sample solved can be, whatever its reference does."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
@@ -71,8 +72,8 @@ class EvaluationStore(Protocol):
         """Newest first; `after` is the last id already seen."""
         ...
 
-    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
-        """Those that have not ended and that no living worker holds, oldest first."""
+    async def under_way(self) -> Sequence[Evaluation]:
+        """Those that have not ended, oldest first."""
         ...
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
@@ -102,6 +103,11 @@ class EvaluationStore(Protocol):
 
     async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
         """By evaluation; in no order."""
+        ...
+
+    async def measurements(self, id: str) -> Sequence[Measurement]:
+        """Of every evaluation that measured problems of this one, itself and deleted ones included; in no order. Of one
+        that failed or was cancelled, only the problems with a judged sample count."""
         ...
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
@@ -193,8 +199,9 @@ class ProblemSet(Protocol):
 
 
 class ProblemSource(Protocol):
-    async def check(self, ref: ProblemSetRef) -> None:
-        """Raises InvalidArgument when there is no such set. Quick: what takes long is left to `load`."""
+    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
+        """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
+        is left to `load`."""
         ...
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:

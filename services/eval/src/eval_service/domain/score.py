@@ -29,6 +29,8 @@ class Facts:
     """The parts of the set that it is of: "difficulty 3", "tag graphs", "strict grading"."""
     excluded: str = ""
     """Why it is not measured; empty: it is."""
+    tests: str = ""
+    """Fingerprint of its tests: the same problem, reworded, has them too."""
 
 
 @dataclass(frozen=True, slots=True)

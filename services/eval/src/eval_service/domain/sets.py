@@ -12,7 +12,7 @@ from ratchet_environments import Task
 from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
-from ratchet_problems import Message, Problem, fingerprint
+from ratchet_problems import Message, Problem, fingerprint, tests_fingerprint
 
 SLOW = timedelta(seconds=1)
 """Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
@@ -75,6 +75,7 @@ class Sets:
                 problem.structure,
                 fingerprint(problem),
                 (f"difficulty {problem.difficulty}", *(f"tag {tag}" for tag in problem.tags)),
+                tests=tests_fingerprint(problem),
             )
             for key, problem in self._problems.items()
         ]
@@ -91,17 +92,12 @@ class Sets:
 
     def check(self, keys: Iterable[SampleKey]) -> None:
         """Raises InvalidArgument for samples of a problem that is not there."""
-        check_known(keys, self._problems.keys())
-
-
-def check_known(keys: Iterable[SampleKey], problems: Collection[ProblemKey]) -> None:
-    """Raises InvalidArgument for samples of none of the problems."""
-    unknown = sorted({key.problem for key in keys}.difference(problems))
-    if unknown:
-        named = ", ".join(f"{key.problem_id!r} of {key.benchmark}" for key in unknown[:_NAMED])
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
-        raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
+        unknown = sorted({key.problem for key in keys}.difference(self._problems))
+        if unknown:
+            named = ", ".join(f"{key.problem_id!r} of {key.benchmark}" for key in unknown[:_NAMED])
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
+            raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
 
 
 def samples_of(spec: EvaluationSpec, imported: Sequence[Imported]) -> list[Sample]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import AnyModel
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, VersionRef
 
 MAX_SAMPLES_PER_PROBLEM = 1024
 MAX_TOKENS = 131_072
@@ -119,6 +119,15 @@ class EvaluationSpec:
             if entry.problems.name and entry.problems.name in self.names[:index]:
                 spec.add(f"{field}.name", f"must not repeat {entry.problems.name}")
             spec.bounds(f"suite[{index}].weight", entry.weight, above=0)
+
+    @property
+    def model_name(self) -> str:
+        """The registry's name of the model, whatever the version; empty where it has none."""
+        match self.model:
+            case VersionRef(name, _) | AliasRef(name, _) | BareModel(name):
+                return name
+            case _:
+                return ""
 
     @property
     def names(self) -> tuple[str, ...]:

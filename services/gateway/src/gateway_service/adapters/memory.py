@@ -18,15 +18,21 @@ from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from gateway_service.domain.webhooks.event import event_of_release
-from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:
-    def __init__(self, webhooks: MemoryWebhookStore | None = None) -> None:
-        """`webhooks`: they are told of what ends."""
+    def __init__(
+        self,
+        webhooks: MemoryWebhookStore | None = None,
+        experiments: memory_experiments.MemoryExperimentStore | None = None,
+    ) -> None:
+        """`webhooks`: they are told of what ends. `experiments`: what starts, starts beside none of these."""
         self._webhooks = webhooks or MemoryWebhookStore()
+        self._experiments = experiments or memory_experiments.MemoryExperimentStore()
+        self._experiments.releases = self
         self._releases: dict[str, Release] = {}
         self._made: Made[str] = Made("release")
 
@@ -34,8 +40,7 @@ class MemoryReleaseStore:
         existing = await self.find(request)
         if existing is not None:
             return existing
-        if await self.active(release.model):
-            raise FailedPrecondition(f"a release of model {release.model} is under way")
+        (await self._experiments.under_way(release.model)).check_release()
         self._releases[release.id] = release
         self._made.add(request, release.id)
         return release
@@ -165,6 +170,11 @@ class MemoryCompletionLog:
 
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         return memory_experiments.counts(self._by(until), experiment_id)
+
+    async def experiment_reached(
+        self, experiment_id: str, quantity: Quantity | None, units: int
+    ) -> Mapping[str, datetime]:
+        return memory_experiments.reached(self.records.values(), experiment_id, quantity, units)
 
     async def experiment_moments(
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None

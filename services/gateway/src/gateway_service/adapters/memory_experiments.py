@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import combinations
 
 from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.under_way import UnderWay
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
@@ -23,6 +26,7 @@ _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
     Measure.FEEDBACK: lambda record: None if record.problem else record.score,
     Measure.TESTS: lambda record: record.score if record.problem else None,
     Measure.ERROR_RATE: lambda record: None if record.left else float(bool(record.error)),
+    Measure.LEFT: lambda record: float(record.left),
     Measure.LATENCY: lambda record: None if record.error or record.left else record.latency.total_seconds(),
     Measure.LATENCY_P95: lambda record: None if record.error or record.left else record.latency.total_seconds(),
     Measure.TOKENS: lambda record: None if record.error or record.left else float(record.completion_tokens),
@@ -36,6 +40,12 @@ class MemoryExperimentStore:
         self._experiments: dict[str, Experiment] = {}
         self._made: Made[str] = Made("experiment")
         self._prompts: dict[str, Sequence[ReplayPrompt]] = {}
+        self.releases: ReleaseStore | None = None
+        """What starts, starts beside none of these."""
+
+    async def under_way(self, model: str) -> UnderWay:
+        release = await self.releases.active(model) if self.releases else None
+        return UnderWay(release, [one for one in await self.active() if one.model == model])
 
     async def create(
         self, experiment: Experiment, request: Request, prompts: Sequence[ReplayPrompt] = ()
@@ -69,6 +79,10 @@ class MemoryExperimentStore:
         found = [one for one in newest_first if not model or one.model == model]
         return [one for one in found if after is None or one.id < after][:limit]
 
+    async def start(self, experiment: Experiment) -> Experiment:
+        (await self.under_way(experiment.model)).check_experiment(experiment)
+        return await self.save(experiment)
+
     async def save(self, experiment: Experiment) -> Experiment:
         self._check(experiment)
         saved = replace(experiment, revision=experiment.revision + 1)
@@ -100,6 +114,15 @@ def counts(records: Records, experiment_id: str) -> Mapping[str, UnitCount]:
         if record.experiment_id == experiment_id:
             units.setdefault(record.variant, []).append(record.unit)
     return {variant: UnitCount(len(set(of_variant)), len(of_variant)) for variant, of_variant in units.items()}
+
+
+def reached(records: Records, experiment_id: str, quantity: Quantity | None, units: int) -> Mapping[str, datetime]:
+    first: dict[str, dict[str, datetime]] = {}
+    for record in records:
+        if record.experiment_id == experiment_id and (quantity is None or _value(record, quantity) is not None):
+            of_variant = first.setdefault(record.variant, {})
+            of_variant[record.unit] = min(record.start_time, of_variant.get(record.unit, record.start_time))
+    return {variant: sorted(times.values())[units - 1] for variant, times in first.items() if len(times) >= units}
 
 
 def moments(

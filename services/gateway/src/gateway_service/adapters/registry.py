@@ -1,14 +1,16 @@
-"""ModelRegistry: the registry service, through gRPC."""
+"""The registry service, through gRPC: as the domain's ModelRegistry, and as users reach it at /api/v1."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from gateway_service.domain.releases.under_way import Uses
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.times import timestamp_from_proto
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ PAGE = 500
 
 
 class GrpcModelRegistry:
-    """A version that is ready is immutable, so each is fetched once."""
+    """A version that is ready is immutable: while the registry is away, one that was fetched before is as it was."""
 
     def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
         self._stub = stub
@@ -40,10 +42,16 @@ class GrpcModelRegistry:
             return _model((await self._stub.GetModel(pb.GetModelRequest(name=name))).model)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
-        if ref not in self._versions:
-            request = pb.GetVersionRequest(model=ref.model, number=ref.number)
+        request = pb.GetVersionRequest(model=ref.model, number=ref.number)
+        try:
             with rpc_errors():
                 self._versions[ref] = _version((await self._stub.GetVersion(request)).version)
+        except TRANSIENT:
+            if ref not in self._versions:
+                raise
+        except NotFound:
+            self._versions.pop(ref, None)
+            raise
         return self._versions[ref]
 
     async def gate(self, gate_id: str) -> GateResult:
@@ -53,8 +61,8 @@ class GrpcModelRegistry:
             id=gate.id,
             candidate=refs.version_from_proto(gate.candidate),
             champion=refs.version_from_proto(gate.champion),
-            passed=gate.state == pb.Gate.STATE_PASSED,
-            reason=gate.reason or gate.failure.message or "it is not decided yet",
+            passed=gate.state == pb.Gate.STATE_PASSED and not gate.stale,
+            reason=gate.stale or gate.reason or gate.failure.message or "it is not decided yet",
         )
 
     async def promote(self, ref: VersionRef, replaced: VersionRef, gate_id: str, reason: str) -> None:
@@ -68,6 +76,34 @@ class GrpcModelRegistry:
         )
         with rpc_errors():
             await self._stub.SetAlias(request)
+
+    async def take_back(self, ref: VersionRef, returning: VersionRef, reason: str) -> None:
+        request = pb.SetAliasRequest(
+            model=ref.model,
+            alias=CHAMPION,
+            number=returning.number,
+            expected_number=ref.number,
+            reason=reason,
+            takes_back=True,
+        )
+        with rpc_errors():
+            await self._stub.SetAlias(request)
+
+
+class GuardedRegistry:
+    """The registry's stub, for users: a version is deleted where no release and no experiment uses it."""
+
+    def __init__(self, stub: Any, uses: Uses) -> None:
+        self._stub = stub
+        self._uses = uses
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._stub, method)
+
+    async def DeleteVersion(self, request: pb.DeleteVersionRequest) -> pb.DeleteVersionResponse:
+        await self._uses.check_deletable(VersionRef(request.model, request.number))
+        reply: pb.DeleteVersionResponse = await self._stub.DeleteVersion(request)
+        return reply
 
 
 def _model(message: pb.Model) -> RegisteredModel:

@@ -65,6 +65,7 @@ def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
         alpha=message.alpha if message.HasField("alpha") else 0.05,
         min_duration=duration_from_proto(message.min_duration),
         min_units=message.min_units,
+        planned_units=message.planned_units,
         description=message.description,
         price=_price(message),
         replay=_replay(message.replay) if message.HasField("replay") else None,
@@ -95,6 +96,7 @@ def plan_request_from_proto(message: pb.PlanExperimentRequest) -> PlanRequest:
         effect=message.effect,
         unit=_unit(message.unit, "unit"),
         weights=tuple(message.weights) or (1.0, 1.0),
+        guardrails=message.guardrails,
         **given,
     )
 
@@ -148,6 +150,7 @@ def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
         alpha=spec.alpha,
         min_duration=duration_to_proto(spec.min_duration),
         min_units=spec.min_units,
+        planned_units=spec.planned_units,
         description=spec.description,
         price=pb.TokenPrice(prompt_per_million=spec.price.prompt, completion_per_million=spec.price.completion)
         if spec.price
@@ -170,6 +173,7 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
                     )
                     for one in variant.values
                 ],
+                later_units=variant.later_units,
             )
             for variant in report.variants
         ],
@@ -177,6 +181,7 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
         sample_ratio_p_value=report.sample_ratio_p_value,
         mature=report.mature,
         conclusion=report.conclusion,
+        horizon_time=timestamp_to_proto(report.horizon_time) if report.horizon_time else None,
     )
 
 

@@ -62,3 +62,8 @@ class ModelRegistry(Protocol):
         Raises FailedPrecondition when the gate does not allow it, Aborted when the champion is another by now.
         """
         ...
+
+    async def take_back(self, ref: VersionRef, returning: VersionRef, reason: str) -> None:
+        """Makes `returning`, an earlier champion, the champion again in place of `ref`, which proved worse: it comes
+        again only by a new gate. Raises as `promote`."""
+        ...

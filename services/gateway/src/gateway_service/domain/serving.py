@@ -1,14 +1,21 @@
 """Keeps the versions that answer requests loaded in the rollout service."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from gateway_service.domain.ports import ModelRegistry
-from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.errors import (
+    DataLoss,
+    FailedPrecondition,
+    InvalidArgument,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+)
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import OUTSIDE
@@ -23,14 +30,12 @@ from ratchet_policies import (
     Prompt,
     Sampling,
     ensure_ready,
+    require_whole,
     unload,
     with_recovery,
 )
 
 log = get_logger(__name__)
-
-GONE: tuple[type[RatchetError], ...] = (*LOST, Unavailable)
-"""What the engine raises for a version that it no longer has, or whose process died."""
 
 LOST_AGAIN = timedelta(minutes=10)
 """A version that is lost twice within it is at fault itself."""
@@ -46,6 +51,10 @@ class ServingEngine(PolicyEngine, Protocol):
 
 class NotLoaded(Unavailable):
     """The version is being loaded, or what loads it is away: no fault of the version."""
+
+
+class Unservable(DataLoss):
+    """The version's weights are gone or damaged, or no engine takes them: its fault, and never the caller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +129,72 @@ class Serving:
     async def generate(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> Generation:
-        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first.
+        """Raises NotLoaded, Unservable, NotFound for a version that there is not, FailedPrecondition for one whose
+        artifact is not there yet, InvalidArgument for a request that does not fit the model, Unavailable where the
+        engine is gone, and BrokenOff where it gave up on one of the completions.
 
-        One that is not there again in time is NotLoaded, or when it was lost before not long ago, raises what it was
-        lost with: an engine that dies at each request is not for ever being loaded.
+        A version that was lost is loaded again first. One that is not there again in time is NotLoaded, or when it was
+        lost before not long ago, raises what it was lost with: an engine that dies at each request is not for ever
+        being loaded.
         """
-        await self.ensure(ref, wait)
+        await self._ensure_servable(ref, wait)
         lost: RatchetError | None = None
 
         async def generate() -> Generation:
-            return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
+            policy_id = await self._ensure_servable(ref, wait)
+            with _of_engine(ref):
+                return await self._engine.generate(str(ref), policy_id, prompt, sampling)
 
         async def forget(error: RatchetError) -> None:
             nonlocal lost
             lost = error if self._lose(ref) else None
 
         try:
-            return await with_recovery(generate, forget, GONE)
+            made = await with_recovery(generate, forget, (Unavailable,))
         except NotLoaded:
             if lost is not None:
                 raise lost from None
             raise
+        require_whole(made.completions)
+        return made
 
     async def stream(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> AsyncGenerator[Delta]:
-        """Like generate. Only a version that is lost before its first piece is loaded again."""
-        policy_id = await self.ensure(ref, wait)
+        """Like generate, but for BrokenOff: who reads the pieces sees how they end. Only a version that is lost before
+        its first piece is loaded again."""
+        policy_id = await self._ensure_servable(ref, wait)
         started = False
         try:
-            async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
-                async for delta in deltas:
-                    started = True
-                    yield delta
+            with _of_engine(ref):
+                async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+                    async for delta in deltas:
+                        started = True
+                        yield delta
             return
-        except GONE as error:
+        except Unavailable as error:
             log.warning("version.lost", version=str(ref), reason=error.message)
             lost = error if self._lose(ref) else None
             if started:
                 raise
         try:
-            policy_id = await self.ensure(ref, wait)
+            policy_id = await self._ensure_servable(ref, wait)
         except NotLoaded:
             if lost is not None:
                 raise lost from None
             raise
-        async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
-            async for delta in deltas:
-                yield delta
+        with _of_engine(ref):
+            async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+                async for delta in deltas:
+                    yield delta
+
+    async def _ensure_servable(self, ref: VersionRef, wait: timedelta | None) -> str:
+        """`ensure`, for a request: a version that the registry knows and no engine takes is Unservable."""
+        try:
+            return await self.ensure(ref, wait)
+        except (InvalidArgument, FailedPrecondition, DataLoss) as error:
+            await self._registry.version(ref)  # raises where there is none, or none yet
+            raise Unservable(f"{ref} cannot be served: {error.message}") from error
 
     def _forget(self, ref: VersionRef) -> None:
         self._ready.pop(ref, None)
@@ -241,3 +268,12 @@ class Serving:
         self._ready[ref] = replace(spec, policy_id=policy.policy_id)
         self._used[ref] = self._clock.now()
         return policy.policy_id
+
+
+@contextmanager
+def _of_engine(ref: VersionRef) -> Iterator[None]:
+    """What an engine says of a version that it no longer has, or not with these weights, is not about the request."""
+    try:
+        yield
+    except LOST as error:
+        raise Unavailable(f"the engine of {ref} is gone: {error.message}") from error

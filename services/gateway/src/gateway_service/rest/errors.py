@@ -11,10 +11,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from gateway_service.auth import behind_the_door, for_strangers
 from ratchet_kit import errors
 from ratchet_kit.grpc_errors import INTERNAL_TEXT, code_of
 from ratchet_kit.logs import get_logger
-from ratchet_kit.text import clip, without_machines
+from ratchet_kit.text import clip
 
 log = get_logger(__name__)
 
@@ -78,10 +79,7 @@ def meaning_of(error: errors.RatchetError) -> Meaning:
 def message_of(error: errors.RatchetError) -> str:
     if isinstance(error, errors.Internal):
         return INTERNAL_TEXT
-    text = error.message
-    if isinstance(error, errors.Unavailable | errors.DeadlineExceeded):
-        text = without_machines(text)
-    return clip(text, MOST_BYTES)
+    return clip(for_strangers(error).message, MOST_BYTES)
 
 
 def error_body(error: errors.RatchetError) -> dict[str, Any]:
@@ -155,7 +153,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(errors.RatchetError)
     async def ratchet_error(request: Request, error: errors.RatchetError) -> JSONResponse:
-        return to_response(request, error)
+        return to_response(request, behind_the_door(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway_service.auth import behind_the_door
 from gateway_service.domain.keys.key import Scope as KeyScope
 from gateway_service.rest import errors
 from ratchet_kit.errors import Internal, RatchetError
@@ -48,7 +49,7 @@ class Express:
             request.state.key.require(track.needs)
             return await track.endpoint(request)
         except RatchetError as error:
-            return errors.to_response(request, error)
+            return errors.to_response(request, behind_the_door(error))
         except HTTPException as error:
             return errors.http_response(request, error)
         except ClientDisconnect:

@@ -15,10 +15,9 @@ FINISH_REASONS = {
     FinishReason.UNFINISHED: None,
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
-    FinishReason.ABORTED: "length",
     FinishReason.TOOL_CALLS: "tool_calls",
 }
-"""OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
+"""ABORTED is none: the completer raises for it."""
 LEAST_LOGPROB = -9999.0
 """For a token that has no probability: JSON has no infinity."""
 

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
-from gateway_service.auth import http_auth, scope_of
+from gateway_service.auth import behind_the_door, http_auth, scope_of
 from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
 from ratchet_kit.errors import RatchetError
@@ -128,4 +128,4 @@ async def _events(replies: AsyncGenerator[Message]) -> AsyncGenerator[str]:
         async for reply in replies:
             yield sse.event(messages.to_dict(reply))
     except RatchetError as error:
-        yield sse.event(error_body(error), "error")
+        yield sse.event(error_body(behind_the_door(error)), "error")

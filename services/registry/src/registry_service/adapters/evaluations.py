@@ -1,6 +1,6 @@
 """EvaluationSource on eval-service."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import grpc
 
@@ -8,7 +8,9 @@ from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.statistics import comparison_from_proto
-from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
+from ratchet_kit.times import timestamp_from_proto
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, Origin, SetComparison
+from registry_service.domain.tries import Look
 
 
 class GrpcEvaluationSource:
@@ -28,14 +30,29 @@ class GrpcEvaluationSource:
             id, evaluation.policy_id, tuple(MeasuredSet(one.name, one.digest) for one in sets), evaluation.settings_id
         )
 
-    async def compare(
-        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
-    ) -> Comparisons:
+    async def looks(self, id: str) -> Sequence[Look]:
+        with rpc_errors():
+            reply = await self._stub.ListMeasurements(eval_pb2.ListMeasurementsRequest(evaluation_id=id))
+        return [
+            Look(
+                one.evaluation_id,
+                one.model,
+                one.policy_id,
+                timestamp_from_proto(one.start_time),
+                one.setup,
+                one.draw,
+                one.problems,
+            )
+            for one in reply.measurements
+        ]
+
+    async def compare(self, baseline_id: str, candidate_id: str, confidence: float, origin: Origin) -> Comparisons:
         request = eval_pb2.CompareEvaluationsRequest(
             baseline_id=baseline_id,
             candidate_id=candidate_id,
             confidence=confidence,
-            training_fingerprints=training_fingerprints,
+            training_fingerprints=origin.training.fingerprints,
+            selection_fingerprints=origin.selection.fingerprints,
         )
         with rpc_errors():
             reply = await self._stub.CompareEvaluations(request)
@@ -49,4 +66,5 @@ def _set(message: eval_pb2.BenchmarkComparison) -> SetComparison:
         unsolved=tuple(message.unsolved),
         tampered_share=message.tampered_share,
         trained_on=message.trained_on,
+        selected_on=message.selected_on,
     )

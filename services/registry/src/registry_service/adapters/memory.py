@@ -84,11 +84,9 @@ class MemoryModelStore:
         self._tables.history.append(RecordedChange(len(self._tables.history) + 1, change))
         return moved
 
-    async def past_numbers(self, model: str, alias: str) -> frozenset[int]:
-        changes = [entry.change for entry in self._tables.history]
-        return frozenset(change.to_number for change in changes if (change.model, change.alias) == (model, alias))
-
-    async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
+    async def history(
+        self, model: str, alias: str | None, limit: int | None, after: int | None
+    ) -> Sequence[RecordedChange]:
         self._tables.model(model)
         return [
             entry
@@ -160,10 +158,10 @@ class MemoryVersionStore:
         versions = self._tables.versions.values()
         return [version for version in versions if not version.state.is_final and version.hold.is_free(now)]
 
-    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
+    async def add_problems(self, digest: str, fingerprints: Collection[str]) -> None:
         self._tables.training_sets.setdefault(digest, frozenset(fingerprints))
 
-    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+    async def fingerprints(self, digests: Collection[str]) -> frozenset[str]:
         return frozenset[str]().union(*(self._tables.training_sets.get(digest, ()) for digest in digests))
 
     async def begin_upload(self, upload: str, now: datetime) -> None:
@@ -213,11 +211,6 @@ class MemoryGateStore:
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         self._tables.gates[id] = changed = change(await self.get(id))
         return changed
-
-    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
-        model = (await self.get(id)).champion.model
-        gates = [gate for gate in self._tables.gates.values() if gate.champion.model == model]
-        return await self.change(id, lambda gate: gate.note_try(owner, digests, gates))
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         return [gate for gate in self._tables.gates.values() if not gate.state.is_final and gate.hold.is_free(now)]

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ratchet_kit.errors import Aborted, FailedPrecondition
+from ratchet_kit.errors import Aborted, FailedPrecondition, InvalidArgument
 from ratchet_kit.faults import check_reason
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import CHAMPION, AliasRef, VersionRef, check_alias_name
@@ -32,20 +32,24 @@ class Aliases:
         reason: str = "",
         gate_id: str = "",
         actor: str = "",
+        takes_back: bool = False,
     ) -> Model:
         """Points the alias at the version. Pointing it where it points already changes nothing, not even its history.
 
         `expected` is the number that the caller believes it to be at, 0 for none; None takes any. `actor` is the API
-        key that asks for it. Raises InvalidArgument, NotFound for a missing model, version or gate,
-        FailedPrecondition when the version is not READY or may not become champion, Aborted when the alias is not at
-        `expected` or others kept moving it.
+        key that asks for it. `takes_back`: see AliasChange.
+
+        Raises InvalidArgument, NotFound for a missing model, version or gate, FailedPrecondition when the version is not
+        READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
         """
         check_alias_name(ref.alias)
         check_reason(reason)
+        if takes_back and ref.alias != CHAMPION:
+            raise InvalidArgument(f"takes_back is for the alias {CHAMPION}: {ref.alias} was never in production")
         (await self._stores.versions.get(VersionRef(ref.model, number))).check_ready()
         for attempt in range(_ATTEMPTS):
             try:
-                return await self._set(ref, number, expected, reason, gate_id, actor)
+                return await self._set(ref, number, expected, reason, gate_id, actor, takes_back)
             except Aborted:
                 # Somebody moved it first: judge again, against the version that is there now.
                 if expected is not None or attempt == _ATTEMPTS - 1:
@@ -53,7 +57,14 @@ class Aliases:
         raise AssertionError("unreachable")
 
     async def _set(
-        self, ref: AliasRef, number: int, expected: int | None, reason: str, gate_id: str, actor: str
+        self,
+        ref: AliasRef,
+        number: int,
+        expected: int | None,
+        reason: str,
+        gate_id: str,
+        actor: str,
+        takes_back: bool,
     ) -> Model:
         model = await self._stores.models.get(ref.model)
         before = model.aliases.get(ref.alias, 0)
@@ -63,11 +74,13 @@ class Aliases:
             raise Aborted(f"alias {ref} is at {before or 'no version'}, not at {expected or 'none'}: read it again")
         gate = await self._stores.gates.get(gate_id) if gate_id else None
         if ref.alias == CHAMPION:
-            earlier = await self._stores.models.past_numbers(ref.model, CHAMPION)
-            check_promotion(model, number, earlier, gate)
-            if number not in earlier:
+            history = await self._stores.models.history(ref.model, CHAMPION, None, None)
+            changes = [entry.change for entry in history]
+            check_promotion(model, number, changes, gate)
+            if number not in {change.to_number for change in changes}:
                 await self._check_policy(VersionRef(ref.model, number))
-        change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, self._clock.now(), actor)
+        now = self._clock.now()
+        change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, now, actor, takes_back)
         changed = await self._stores.models.move_alias(change)
         log.info("alias.moved", alias=str(ref), before=before, now=number, gate=gate_id, by=actor)
         return changed

@@ -1,26 +1,29 @@
 """The work on gates: the evidence is fetched, looked at, and decided on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 
 from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.evidence import (
-    Comparisons,
-    TrainingData,
+    Evidence,
+    Known,
+    Origin,
     check_judgeable,
     check_measured,
-    check_untrained,
-    confidence_of,
+    check_unknown,
 )
 from registry_service.domain.gate import Gate
 from registry_service.domain.ports import EvaluationSource, Stores
-from registry_service.domain.version import Version
+from registry_service.domain.reigns import Reigns
+from registry_service.domain.tries import count_tries, share_of
+from registry_service.domain.version import Lineage, Version
 
 log = get_logger(__name__)
 
@@ -39,7 +42,7 @@ class Decisions(HeldWork[Gate]):
 
     async def do(self, claim: Gate) -> None:
         try:
-            comparisons = await self._compare(claim)
+            evidence = await self._evidence(claim)
         except Aborted:
             raise
         except TRANSIENT as error:
@@ -49,38 +52,56 @@ class Decisions(HeldWork[Gate]):
             log.warning("gate.failed", reason=error.message)
             return
         decided = await self._stores.gates.change(
-            claim.id, lambda gate: gate.decide(self.owner, comparisons, self.clock.now())
+            claim.id, lambda gate: gate.decide(self.owner, evidence, self.clock.now())
         )
         log.info("gate.decided", state=decided.state, reason=decided.reason)
 
-    async def _compare(self, gate: Gate) -> Comparisons:
+    async def _evidence(self, gate: Gate) -> Evidence:
         spec = gate.spec
         candidate, champion = [await self._stores.versions.get(ref) for ref in (spec.candidate, gate.champion)]
         measured = await self._evaluations.get(spec.candidate_evaluation_id)
         baseline = await self._evaluations.get(spec.champion_evaluation_id)
         check_measured(candidate, measured, champion, baseline)
         judged = spec.rules.judged(measured)
-        training = await self._training(candidate)
-        check_untrained(candidate.ref, judged, training)
-        digests = [one.digest for one in spec.rules.gained_on(measured)]
-        gate = await self._stores.gates.note_try(gate.id, self.owner, digests)
-        comparisons = await self._evaluations.compare(
-            baseline.id, measured.id, confidence_of(gate.tries), training.fingerprints
+        origin = await self._origin(candidate)
+        check_unknown(candidate.ref, judged, origin)
+        reigns = await self._reigns(champion.ref.model)
+        tries = count_tries(
+            champion.ref.model,
+            measured.id,
+            baseline.id,
+            champion.policy_id,
+            partial(reigns.counted_since, champion.ref.number),
+            await self._evaluations.looks(measured.id),
         )
+        confidence = tries.confidence(share_of(len(measured.sets), target=bool(spec.rules.target)))
+        comparisons = await self._evaluations.compare(baseline.id, measured.id, confidence, origin)
         check_judgeable(candidate.ref, comparisons, judged)
-        return comparisons
+        return Evidence(comparisons, tries.now, origin.caveat)
 
-    async def _training(self, candidate: Version) -> TrainingData:
+    async def _reigns(self, model: str) -> Reigns:
+        history = await self._stores.models.history(model, CHAMPION, None, None)
+        changes = [entry.change for entry in reversed(history)]
+        versions = [await self._stores.versions.get(VersionRef(model, one)) for one in {it.to_number for it in changes}]
+        gates = [await self._stores.gates.get(id) for id in {change.gate_id for change in changes} - {""}]
+        conceded = {gate.id for gate in gates if gate.spec.min_difference < 0}
+        return Reigns(changes, {version.ref.number: version.policy_id for version in versions}, conceded)
+
+    async def _origin(self, candidate: Version) -> Origin:
         """Of the candidate, of what it was trained from, and so on, as far back as the registry knows."""
-        digests: set[str] = set()
-        seen: set[VersionRef] = set()
+        chain: dict[VersionRef, Lineage] = {}
         version: Version | None = candidate
-        while version is not None and version.ref not in seen:
-            seen.add(version.ref)
-            lineage = version.spec.lineage
-            digests |= {lineage.data_digest} - {""}
+        while version is not None and version.ref not in chain:
+            chain[version.ref] = lineage = version.spec.lineage
             version = await self._find(lineage.base) if isinstance(lineage.base, VersionRef) else None
-        return TrainingData(frozenset(digests), await self._stores.versions.training_fingerprints(digests))
+        trained = await self._known(lineage.data_digest for lineage in chain.values())
+        selected = await self._known(lineage.selection_digest or "" for lineage in chain.values())
+        unknown = [ref for ref, lineage in chain.items() if lineage.run_id and lineage.selection_digest is None]
+        return Origin(trained, selected, tuple(unknown))
+
+    async def _known(self, digests: Iterable[str]) -> Known:
+        found = frozenset(digests) - {""}
+        return Known(found, await self._stores.versions.fingerprints(found))
 
     async def _find(self, ref: VersionRef) -> Version | None:
         try:

@@ -10,8 +10,6 @@ from registry_service.domain.version import Version
 
 LEAST_PROBLEMS = 10
 """Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
-CONFIDENCE = 0.95
-"""Of the first gate of a model on a set of problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,8 @@ class SetComparison:
     """Of the candidate's samples."""
     trained_on: int = 0
     """Problems that the candidate was trained on."""
+    selected_on: int = 0
+    """Problems by which it was chosen among its run's checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,17 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData:
-    """What a version learned from, and the versions that it was made of, as far as lineage says."""
+class Evidence:
+    comparisons: Comparisons
+    tries: int
+    """How many comparisons could have been made instead, this one included."""
+    caveat: str = ""
+    """What is not known, as a sentence with a space in front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Problems that cannot judge a version."""
 
     digests: frozenset[str] = frozenset()
     """Of the sets of problems."""
@@ -72,16 +81,26 @@ class TrainingData:
     """Of the problems, where they are known: see ratchet_problems.fingerprint."""
 
 
-def confidence_of(tries: int) -> float:
-    """The confidence of the intervals of a model's `tries`-th gate on the same problems.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a version, and the versions that it was made of, come from, as far as lineage says."""
 
-    Tried often enough, any version passes by luck. The first gate is decided at 95 %. All later ones together get as
-    much error again, however many come: 0.05 / (j (j - 1)) for the j-th, which sums to 0.05. Half of each is on the
-    side of a gain, so over all tries something that is no better passes with a probability of 5 % at most: errors add
-    up at worst (Bonferroni), here in unequal parts, as clinical trials spend theirs on their looks (Lan and DeMets
-    1983, "Discrete Sequential Boundaries for Clinical Trials").
-    """
-    return CONFIDENCE if tries <= 1 else 1 - (1 - CONFIDENCE) / (tries * (tries - 1))
+    training: Known = Known()
+    """What they learned from."""
+    selection: Known = Known()
+    """By what they were chosen among the checkpoints of their runs."""
+    unknown: tuple[VersionRef, ...] = ()
+    """Those of a run whose choice was not kept."""
+
+    @property
+    def caveat(self) -> str:
+        """What a decision has to say of it."""
+        if not self.unknown:
+            return ""
+        return (
+            f" By which problems {', '.join(map(str, self.unknown))} was chosen among the checkpoints of its run is "
+            "not known: it was registered before that was kept."
+        )
 
 
 def check_measured(candidate: Version, measured: Evaluation, champion: Version, baseline: Evaluation) -> None:
@@ -105,26 +124,39 @@ def check_measured(candidate: Version, measured: Evaluation, champion: Version, 
         )
 
 
-def check_untrained(candidate: VersionRef, judged: Iterable[MeasuredSet], training: TrainingData) -> None:
-    """Raises FailedPrecondition where the candidate was trained on one of the sets."""
+def check_unknown(candidate: VersionRef, judged: Iterable[MeasuredSet], origin: Origin) -> None:
+    """Raises FailedPrecondition where the candidate was trained on one of the sets, or chosen by it."""
     for one in judged:
-        if one.digest in training.digests:
+        if one.digest in origin.training.digests:
             raise FailedPrecondition(
                 f"{candidate} was trained on {one.name}: what it learned by heart says nothing of what it can; "
                 f"measure it on problems that training never saw"
             )
+        if one.digest in origin.selection.digests:
+            raise FailedPrecondition(
+                f"{candidate} is the best of its run's checkpoints on {one.name}, so its score there is too high; "
+                f"measure it on problems by which it was not chosen"
+            )
 
 
 def check_judgeable(candidate: VersionRef, comparisons: Comparisons, judged: Sequence[MeasuredSet]) -> None:
-    """Raises FailedPrecondition where a set that is judged by is too small, or shares problems with training."""
+    """Raises FailedPrecondition where a set that is judged by is too small, or shares problems with what the candidate
+    was trained on or chosen by."""
     names = {one.name for one in judged}
     for one in comparisons.sets:
-        if one.name in names and one.trained_on:
+        if one.name not in names:
+            continue
+        of_all = f"of the {one.comparison.problems} problems of {one.name}"
+        if one.trained_on:
             raise FailedPrecondition(
-                f"{candidate} was trained on {one.trained_on} of the {one.comparison.problems} problems of {one.name}; "
-                f"measure it on problems that training never saw"
+                f"{candidate} was trained on {one.trained_on} {of_all}; measure it on problems that training never saw"
             )
-        if one.name in names and one.comparison.clusters < LEAST_PROBLEMS:
+        if one.selected_on:
+            raise FailedPrecondition(
+                f"{candidate} was chosen among its run's checkpoints by {one.selected_on} {of_all}, so its score there "
+                f"is too high; measure it on problems by which it was not chosen"
+            )
+        if one.comparison.clusters < LEAST_PROBLEMS:
             raise FailedPrecondition(
                 f"{one.name} has {one.comparison.clusters} independent problems: a gate needs {LEAST_PROBLEMS} or more"
             )

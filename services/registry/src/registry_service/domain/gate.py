@@ -7,7 +7,6 @@
 A decided gate never changes; a new decision is a new gate.
 """
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,8 +16,8 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
 from ratchet_kit.work import FREE, Hold
-from registry_service.domain.evidence import Comparisons
-from registry_service.domain.rules import LARGEST_CONCESSION, GateRules, GuardResult, judge
+from registry_service.domain.evidence import Evidence
+from registry_service.domain.rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
 
 
 class State(StrEnum):
@@ -69,10 +68,8 @@ class Gate:
     """The decision in plain words."""
     guards: tuple[GuardResult, ...] = ()
     """Of a decided gate, in the rules' order."""
-    digests: tuple[str, ...] = ()
-    """Of the problems on which the gain must show; set once they are known."""
     tries: int = 0
-    """How many gates of this model there were on any of these problems, this one included; 0 while it is not known."""
+    """How many comparisons could have been gated on these problems, this one included; 0 while it is not known."""
     failure: Failure | None = None
     end_time: datetime | None = None
     hold: Hold = FREE
@@ -95,31 +92,19 @@ class Gate:
         self._must_be_pending()
         return replace(self, hold=self.hold.release(f"gate {self.id}", owner, attempted=attempted))
 
-    def note_try(self, owner: str, digests: Collection[str], gates: Iterable["Gate"]) -> "Gate":
-        """On which problems the gain must show, and which try on any of them it is, among all `gates` of the model.
-
-        A number that it has it keeps. A gate that could not be decided was no try.
-        """
-        self._must_be_pending()
-        self.hold.check(f"gate {self.id}", owner)
-        if self.tries:
-            return self
-        others = [gate for gate in gates if gate.id != self.id and gate.state is not State.FAILED]
-        before = sum(not set(digests).isdisjoint(gate.digests) for gate in others)
-        return replace(self, digests=tuple(digests), tries=before + 1)
-
-    def decide(self, owner: str, comparisons: Comparisons, now: datetime) -> "Gate":
+    def decide(self, owner: str, evidence: Evidence, now: datetime) -> "Gate":
         """PASSED or REFUSED, with the reason."""
         self._must_be_pending()
         self.hold.check(f"gate {self.id}", owner)
-        versions = f"{self.spec.candidate} minus {self.champion}"
-        judgement = judge(versions, self.spec.min_difference, self.spec.rules, comparisons, self.tries)
+        question = Question(str(self.spec.candidate), str(self.champion), self.spec.min_difference, evidence.tries)
+        judgement = judge(question, self.spec.rules, evidence.comparisons)
         return replace(
             self,
             state=State.PASSED if judgement.passed else State.REFUSED,
-            comparison=comparisons.of(self.spec.rules.target),
-            reason=judgement.reason,
+            comparison=evidence.comparisons.of(self.spec.rules.target),
+            reason=judgement.reason + evidence.caveat,
             guards=judgement.guards,
+            tries=evidence.tries,
             end_time=now,
             hold=FREE,
         )

@@ -8,11 +8,12 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
-from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.gate import Gate, GateSpec, State
 from registry_service.domain.ports import GateStore, ModelStore, Stores, VersionStore
+from registry_service.domain.promotion import why_stale
 
 log = get_logger(__name__)
 
@@ -56,6 +57,13 @@ class Gates:
     async def get(self, id: str) -> Gate:
         """Raises NotFound."""
         return await self._store.get(id)
+
+    async def why_stale(self, gate: Gate) -> str:
+        """Why a gate that passed opens no way any more; empty where it does."""
+        if gate.state is not State.PASSED:
+            return ""
+        history = await self._models.history(gate.champion.model, CHAMPION, None, None)
+        return why_stale(gate, [entry.change for entry in history])
 
     async def page(self, model: str, page_size: int, page_token: str) -> Page[Gate]:
         """Newest first. Raises NotFound when there is no such model."""

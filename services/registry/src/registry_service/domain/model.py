@@ -48,6 +48,8 @@ class AliasChange:
     create_time: datetime
     actor: str = ""
     """The id of the API key that asked for it; empty when none is known."""
+    takes_back: bool = False
+    """Of the champion: the version before proved worse in production, and needs a new gate to come again."""
 
 
 @dataclass(frozen=True, slots=True)

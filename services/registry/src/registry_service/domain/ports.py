@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import RewardRef, VersionRef
-from registry_service.domain.evidence import Comparisons, Evaluation
+from registry_service.domain.evidence import Comparisons, Evaluation, Origin
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
+from registry_service.domain.tries import Look
 from registry_service.domain.version import Artifact, Version, VersionSpec
 
 
@@ -44,12 +45,11 @@ class ModelStore(Protocol):
         """
         ...
 
-    async def past_numbers(self, model: str, alias: str) -> frozenset[int]:
-        """Of every version that the alias ever pointed at."""
-        ...
-
-    async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
-        """Changes of one alias, or of all (None). Raises NotFound when there is no such model."""
+    async def history(
+        self, model: str, alias: str | None, limit: int | None, after: int | None
+    ) -> Sequence[RecordedChange]:
+        """Changes of one alias, or of all (None); `limit` None: every one. Raises NotFound when there is no such
+        model."""
         ...
 
 
@@ -91,12 +91,12 @@ class VersionStore(Protocol):
         """PENDING versions that no living worker holds, oldest first."""
         ...
 
-    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
-        """Keeps the fingerprints of the problems of a training set; what is known of it already stays."""
+    async def add_problems(self, digest: str, fingerprints: Collection[str]) -> None:
+        """Keeps the fingerprints of a set of problems; what is known of it already stays."""
         ...
 
-    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
-        """Of all problems of the training sets, as far as they are known."""
+    async def fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+        """Of all problems of the sets, as far as they are known."""
         ...
 
     async def begin_upload(self, upload: str, now: datetime) -> None:
@@ -137,11 +137,6 @@ class GateStore(Protocol):
 
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         """Stores what `change` makes of it, and raises what that raises. Raises NotFound."""
-        ...
-
-    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
-        """Notes on which problems the gain must show, and which gate of its model on any of them this is: no two get
-        the same number. One that has a number keeps it. Raises NotFound, and what `Gate.note_try` raises."""
         ...
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
@@ -229,10 +224,12 @@ class EvaluationSource(Protocol):
         """Raises NotFound, FailedPrecondition when the evaluation has not succeeded, Unavailable."""
         ...
 
-    async def compare(
-        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
-    ) -> Comparisons:
-        """With intervals of that confidence; `training_fingerprints` is what the candidate was trained on.
+    async def looks(self, id: str) -> Sequence[Look]:
+        """Every evaluation that measured problems of this one, itself included. Raises NotFound, Unavailable."""
+        ...
+
+    async def compare(self, baseline_id: str, candidate_id: str, confidence: float, origin: Origin) -> Comparisons:
+        """With intervals of that confidence, and what the candidate knows of the problems.
 
         Raises NotFound, FailedPrecondition when the two cannot be compared, Unavailable.
         """

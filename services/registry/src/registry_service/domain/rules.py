@@ -76,18 +76,29 @@ class Judgement:
     guards: tuple[GuardResult, ...]
 
 
-def judge(versions: str, min_difference: float, rules: GateRules, comparisons: Comparisons, tries: int) -> Judgement:
-    """`versions` names the difference: "starter@2 minus starter@1"."""
-    target = comparisons.of(rules.target)
-    gained = target.difference.low > min_difference
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be judged, beside the rules."""
+
+    candidate: str
+    """"starter@2", as `champion`."""
+    champion: str
+    min_difference: float
+    tries: int
+    """How many comparisons could have been made instead, this one included."""
+
+
+def judge(question: Question, rules: GateRules, comparisons: Comparisons) -> Judgement:
+    target, asked = comparisons.of(rules.target), question.min_difference
+    gained = target.difference.low > asked
     guards = tuple(_guarded(guard, comparisons) for guard in rules.guards)
     where = (
         f"pass@1 on {rules.target}" if rules.target else "pass@1" if len(comparisons.sets) < 2 else "the whole score"
     )
     gain = (
-        f"{versions} is {target.difference.value:+.3f} in {where} over {target.problems} problems "
-        f"({_interval(target)}, p = {target.p_value:.2g}), and the lower end "
-        f"{'lies' if gained else 'does not lie'} above the {min_difference:+.3f} that was asked for"
+        f"{question.candidate} has {target.candidate.value:.3f} and {question.champion} {target.baseline.value:.3f} in "
+        f"{where} over {target.problems} problems: a difference of {_shown(target)}, p = {target.p_value:.2g}, "
+        f"where {'it was asked to be' if gained else 'all of the interval must be'} above {asked:+.3f}"
     )
     losses = [
         _loss(guard, result.comparison) for guard, result in zip(rules.guards, guards, strict=True) if not result.passed
@@ -95,9 +106,27 @@ def judge(versions: str, min_difference: float, rules: GateRules, comparisons: C
     faults = ([] if gained else [gain]) + losses + _failures(rules, comparisons)
     kept = [f"on {guard.problems} it is {_shown(guard.comparison)}" for guard in guards]
     said = f"Refused: {'; '.join(faults)}." if faults else f"Passed: {'; '.join([gain, *kept])}."
-    if tries > 1:
-        said += f" It is gate {tries} of this model on these problems, so the intervals are wider than the first one's."
-    return Judgement(not faults, said, guards)
+    return Judgement(not faults, said + _tries(question, target) + _next(question, target, gained, not faults), guards)
+
+
+def _tries(question: Question, target: Comparison) -> str:
+    if question.tries < 2:
+        return ""
+    return (
+        f" {question.tries - 1} other comparisons with {question.champion} could have been gated on these problems: "
+        f"among so many one looks better by luck, so this one is decided at {100 * target.confidence:.4g} %."
+    )
+
+
+def _next(question: Question, target: Comparison, gained: bool, passed: bool) -> str:
+    if passed:
+        return f" {question.candidate} may be released or promoted with this gate."
+    if gained or not target.detectable_difference:
+        return f" {question.champion} stays."
+    return (
+        f" {question.champion} stays. Such a comparison shows a true difference of {target.detectable_difference:.3f} "
+        "four times in five; more problems or samples show a smaller one."
+    )
 
 
 def _guarded(guard: Guard, comparisons: Comparisons) -> GuardResult:

@@ -38,6 +38,8 @@ class Lineage:
     config_digest: str = ""
     code_version: str = ""
     step: int = 0
+    selection_digest: str | None = None
+    """Of the problems by which it was chosen among its run's checkpoints; empty: none were. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,31 +34,40 @@ class Versions:
         self._uploads = uploads
         self._clock = clock
 
-    async def create(self, spec: VersionSpec, request_id: str, training_fingerprints: Collection[str] = ()) -> Version:
+    async def create(
+        self,
+        spec: VersionSpec,
+        request_id: str,
+        training_fingerprints: Collection[str] = (),
+        selection_fingerprints: Collection[str] = (),
+    ) -> Version:
         """Gives the version its number and leaves its copy to a worker.
 
-        `training_fingerprints` is of the problems of `lineage.data_digest`. Raises InvalidArgument, AlreadyExists when
-        the request id was used for another version.
+        The fingerprints are of the problems of `lineage.data_digest` and `lineage.selection_digest`. Raises
+        InvalidArgument, AlreadyExists when the request id was used for another version.
         """
         faults = Faults()
         faults.read("model", check_model_name, spec.model)
         if faults.required("source_uri", spec.source_uri):
             faults.read("source_uri", self._uploads.check, spec.source_uri)
-        for name in ("run_id", "data_digest", "config_digest", "code_version"):
-            faults.length(f"lineage.{name}", getattr(spec.lineage, name), MAX_TEXT)
+        for name in ("run_id", "data_digest", "config_digest", "code_version", "selection_digest"):
+            faults.length(f"lineage.{name}", getattr(spec.lineage, name) or "", MAX_TEXT)
         faults.length("labels", spec.labels, MAX_LABELS)
         for name, value in list(spec.labels.items())[:MAX_LABELS]:
             faults.length("labels", f"{name}{value}", MAX_TEXT)
-        digest = spec.lineage.data_digest
-        if training_fingerprints:
-            faults.required("lineage.data_digest", digest)
+        sets = {"data_digest": training_fingerprints, "selection_digest": selection_fingerprints}
+        known = {name: fingerprints for name, fingerprints in sets.items() if fingerprints}
+        for name in known:
+            faults.required(f"lineage.{name}", getattr(spec.lineage, name))
         faults.raise_if_any("the version cannot be made")
         lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
+        if lineage["selection_digest"] is None:  # the request is what it was before there was one
+            del lineage["selection_digest"]
         request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))
 
         async def create() -> Version:
-            if training_fingerprints:
-                await self._store.add_training_set(digest, training_fingerprints)
+            for name, fingerprints in known.items():
+                await self._store.add_problems(getattr(spec.lineage, name), fingerprints)
             version = await self._store.create(spec, self._clock.now(), request)
             await work.enqueue(self._queue, version.id)
             log.info("version.created", version=version.id, source=spec.source_uri)

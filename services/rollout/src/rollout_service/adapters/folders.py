@@ -47,11 +47,11 @@ class DiskModelFolders:
         folder = self._folder(source)
         if folder.local is not None:
             await asyncio.to_thread(_look, source, folder)
-            return await asyncio.to_thread(_described, source, folder.local)
+            return await asyncio.to_thread(_sound, source, folder.local)
         target = self._new_folder("fetched-")
         try:
             await asyncio.to_thread(folder.download, target)
-            return await asyncio.to_thread(_described, source, target)
+            return await asyncio.to_thread(_sound, source, target)
         except (NotFound, InvalidArgument) as error:
             shutil.rmtree(target, ignore_errors=True)
             raise _bad_source(source, error.message) from error
@@ -268,6 +268,13 @@ def _copy_config(base: Path, folder: Path) -> None:
     for file in base.iterdir():
         if file.is_file() and not file.name.endswith((".safetensors", ".safetensors.index.json", ".bin", ".gguf")):
             shutil.copyfile(file, folder / file.name)
+
+
+def _sound(source: str, folder: Path) -> ModelFolder:
+    """Raises InvalidArgument, and DataLoss for weights that are not whole, or no numbers."""
+    described = _described(source, folder)
+    policy_id.check_finite(folder)
+    return described
 
 
 def _described(source: str, folder: Path) -> ModelFolder:

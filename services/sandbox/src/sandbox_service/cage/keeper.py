@@ -7,6 +7,7 @@ forked by nobody: what it needs is loaded when the zygote is there. Ends when th
 import contextlib
 import os
 import select
+import signal
 from _socket import socket, socketpair
 from typing import Any
 
@@ -22,6 +23,8 @@ from zygote import Zygote
 
 _FIRST_LOOK = 0.005  # seconds
 _COMPILED_BY = 0.05
+# What ends processes that did nothing for it: the kernel for memory, an operator, whatever stops a service.
+_SENT = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT}
 
 
 class Keeper:
@@ -63,7 +66,8 @@ class Keeper:
             channel = socketpair()
             pipes += (self._tests,)
         for pipe in pipes:
-            pipe.open()
+            # a little more than the limit, so that reaching it can be seen
+            pipe.open(head["output"] + 4096 if pipe in (self._output, self._error) else 0)
         children: list[Child] = []
         self._move_to(head["core"])
         # what comes with the lane is not the program's: a third of it is counted as such, as three processes have it
@@ -90,6 +94,8 @@ class Keeper:
             if not channel or len(children) > 1:
                 end = self._watch(children, head, budget, pipes)
         finally:
+            # what is closed below while it still runs ends by our own hand
+            ended = children if not channel or self._result.closed_by_all() else children[1:]
             for child in reversed(children):
                 child.close()
             left = self._hold_scratch() if head["fetch"] else -1
@@ -107,7 +113,8 @@ class Keeper:
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
         for _ in range(1 + (channel is not None) - (len(children) > 1)):
             wire.skip_to(self._connection, head["mark"])
-        self._answer(head, children, end, cpu, budget.elapsed, left)
+        killed = end == "exited" and any(child.status in _SENT for child in ended)
+        self._answer(head, children, end, killed, cpu, budget.elapsed, left)
         for pipe in pipes:
             pipe.close()
         if not self._own_root:
@@ -205,9 +212,9 @@ class Keeper:
         return "result" if self._result.used == self._result.size else ""
 
     def _answer(
-        self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float, left: int
+        self, head: dict[str, Any], children: list[Child], end: str, killed: bool, cpu: float, wall: float, left: int
     ) -> None:
-        """`left`: a descriptor of the program's folder, or -1."""
+        """`killed`: by a signal that may be from outside. `left`: a descriptor of the program's folder, or -1."""
         streams = (self._output, self._error)
         blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
@@ -216,6 +223,7 @@ class Keeper:
         fields = {
             "end": end,
             "status": children[0].status,
+            "killed": killed,
             "cpu": cpu,
             "wall": wall,
             "max_rss": max_rss,

@@ -10,6 +10,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.faults import Faults
 from ratchet_kit.times import duration_from_proto
 from ratchet_kit.work import Priority
+from ratchet_problems import MOST_TEXT_BYTES
 from ratchet_problems.convert import complete
 from ratchet_problems.extraction import source_for
 from ratchet_problems.problem import is_entry_point
@@ -103,8 +104,7 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
 def _program(message: pb.Program, path: str, reading: Reading) -> Program:
     for field, text in (("source", message.source), ("entry_point", message.entry_point)):
         reading.fits(f"{path}.{field}", text)
-    if len(message.stdin) * 4 > MAX_FILE_BYTES and len(message.stdin.encode()) > MAX_FILE_BYTES:
-        reading.faults.add(f"{path}.stdin", f"is longer than {MAX_FILE_BYTES} bytes")
+    reading.fits(f"{path}.stdin", message.stdin, MOST_TEXT_BYTES)
     if len(message.tests) > MAX_TESTS:
         reading.faults.add(f"{path}.tests", f"has {len(message.tests)}, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")

@@ -21,7 +21,7 @@ _PRIORITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the service takes: the largest limits, the longest text in bytes."""
+    """What the service takes: the largest limits, the longest source, test code or literal in bytes."""
 
     limits: Limits
     text_bytes: int
@@ -61,11 +61,13 @@ class Reading:
             self.faults.add(field, str(error))
             return stand_in
 
-    def fits(self, field: str, text: str) -> bool:
+    def fits(self, field: str, text: str, most: int = 0) -> bool:
+        """`most`: bytes, other than those of the bounds."""
+        most = most or self.bounds.text_bytes
         # a UTF-8 character has at most 4 bytes: most texts needn't be encoded to be measured
-        if len(text) * 4 <= self.bounds.text_bytes or len(text.encode()) <= self.bounds.text_bytes:
+        if len(text) * 4 <= most or len(text.encode()) <= most:
             return True
-        self.faults.add(field, f"is longer than {self.bounds.text_bytes} bytes")
+        self.faults.add(field, f"is longer than {most} bytes")
         return False
 
 

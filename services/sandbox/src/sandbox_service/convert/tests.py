@@ -7,6 +7,7 @@ from collections import Counter
 
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
+from ratchet_problems import MOST_TEXT_BYTES
 from sandbox_service.cage import codec
 from sandbox_service.convert.reading import Reading
 from sandbox_service.domain.grading import clip
@@ -24,8 +25,8 @@ def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, read
     if kind == "call":
         return _call_test(message.call, held_out, f"{path}.call", reading)
     if kind == "stdio":
-        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
-        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
+        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin, MOST_TEXT_BYTES)
+        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout, MOST_TEXT_BYTES)
         tolerance = message.stdio.tolerance if message.stdio.HasField("tolerance") else None
         reading.faults.bounds(f"{path}.stdio.tolerance", tolerance or 0.0, at_least=0.0)
         return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out, tolerance)
@@ -60,7 +61,7 @@ def literal(text: str) -> object:
     if not text.strip():
         raise ValueError("is no Python literal: it is empty")
     try:
-        tree = _WithNames().visit(syntax.parse_expression(text))
+        tree = syntax.parse_value(text)
         _refuse_one_hash(tree)
         value: object = ast.literal_eval(tree)  # noqa: TID251 (a tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -80,13 +81,6 @@ def _refuse_one_hash(tree: ast.AST) -> None:
             hashes = Counter(hash(ast.literal_eval(key)) for key in keys if key is not None)  # noqa: TID251 (a tree)
             if max(hashes.values()) > _MOST_OF_ONE_HASH:
                 raise ValueError(f"it holds more than {_MOST_OF_ONE_HASH} keys of one hash")
-
-
-class _WithNames(ast.NodeTransformer):
-    """repr writes inf and nan, which are names and no literals."""
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
 def _check_test(

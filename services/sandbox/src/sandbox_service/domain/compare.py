@@ -7,7 +7,9 @@ import cmath
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sandbox_service.domain import forms
 from sandbox_service.domain.forms import Form, Number
@@ -17,6 +19,8 @@ _MOST_STEPS = 2_000_000
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DECIMAL = re.compile(r"(?=.*[.eE])" + _NUMBER.pattern)
 _LONGEST_NUMBER = 400
+_LONG_TEXT = 1 << 20
+_TOKEN = re.compile(r"\S+")
 _PLAIN = {int, str, bool, type(None)}
 
 
@@ -95,10 +99,17 @@ def _elements(form: Form) -> tuple[str, list[Form]] | None:
 def tokens_match(got: str, expected: str, tolerance: float | None = None) -> bool:
     """Printed text: the same whitespace-separated tokens in the same order. With a `tolerance` a number may stand for
     an expected decimal that is so near, absolute or relative; whole numbers and words are compared as text."""
-    mine, theirs = got.split(), expected.split()
-    if mine == theirs or tolerance is None or len(mine) != len(theirs):
-        return mine == theirs
-    return all(a == b or _near(a, b, tolerance) for a, b in zip(mine, theirs, strict=True))
+    if got == expected:
+        return True
+    return all(
+        mine == theirs or (tolerance is not None and _near(mine, theirs, tolerance))
+        for mine, theirs in zip_longest(_tokens(got), _tokens(expected), fillvalue="")
+    )
+
+
+def _tokens(text: str) -> Iterable[str]:
+    """Those of a long text one by one: a list of them takes many times its memory."""
+    return text.split() if len(text) <= _LONG_TEXT else (found[0] for found in _TOKEN.finditer(text))
 
 
 def _near(got: str, expected: str, tolerance: float) -> bool:

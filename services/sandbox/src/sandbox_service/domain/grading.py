@@ -67,15 +67,17 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
     )
     seen = reports[outcomes.index(decisive)]
     shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
+    most = program.limits.output_bytes
+    stdout, stderr = shown.stdout[:most], shown.stderr[:most]
     no_process = seen.stage is Stage.STARTED and seen.compile_time > timedelta()
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
         results=tuple(result for outcome in outcomes for result in outcome.results),
         tests_total=len(program.tests),
-        stdout=shown.stdout,
-        stderr=shown.stderr,
-        output_cut=shown.output_cut,
+        stdout=stdout,
+        stderr=stderr,
+        output_cut=shown.output_cut or (len(stdout), len(stderr)) < (len(shown.stdout), len(shown.stderr)),
         cpu_time=sum((report.cpu_time for report in visible), timedelta()),
         wall_time=sum((report.wall_time for report in visible), timedelta()),
         layers=seen.layers,
@@ -219,7 +221,7 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.RESULT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
     if report.end is End.LANE:
-        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, each time: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)

@@ -116,7 +116,7 @@ class End(StrEnum):
     WALL = "wall"
     OUTPUT = "output"
     RESULT = "result"  # more bytes of answers than the cage takes
-    LANE = "lane"  # its lane ended with it, and so did another, while others ran well
+    LANE = "lane"  # its lane ended with it each time, while others ran well
 
 
 class Stage(StrEnum):
@@ -209,6 +209,8 @@ class Report:
     files: tuple[File, ...] = ()
     compile_output: str = ""
     compile_time: timedelta = timedelta()
+    killed: bool = False
+    """Its process, or its tests', was ended by a signal that may have come from outside."""
     unread: "Callable[[], Report] | None" = None
     """Reads the rest: of much that a program said, only what the cage itself says is here."""
 

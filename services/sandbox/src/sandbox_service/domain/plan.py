@@ -9,7 +9,7 @@ from sandbox_service.domain import asserted, signs
 from sandbox_service.domain.execution import TestResult, Verdict
 from sandbox_service.domain.grading import Outcome, judge_calls, judge_check, judge_run, judge_stdio
 from sandbox_service.domain.jobs import CallJob, CheckJob, CommandJob, Job, Report, ScriptJob, Setting, Stage
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test, output_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> S
 def _single_step(program: Program, test: Test) -> Step:
     if isinstance(test, StdioTest):
         return Step(
-            lambda limits: _script(program, test.stdin, limits),
+            lambda limits: _script(program, test.stdin, _with_room(limits, test.expected_stdout)),
             partial(judge_stdio, test),
             test.held_out,
             size=len(test.expected_stdout),
@@ -148,6 +148,10 @@ def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | Command
     if program.language == "python":
         return ScriptJob(program.source, stdin, limits, _setting(program))
     return CommandJob(program.source, program.language, stdin, limits, _setting(program))
+
+
+def _with_room(limits: Limits, expected: str) -> Limits:
+    return replace(limits, output_bytes=max(limits.output_bytes, output_for(expected)))
 
 
 def _setting(program: Program) -> Setting:

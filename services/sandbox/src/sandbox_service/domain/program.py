@@ -10,7 +10,8 @@ class Limits:
     """What one program may use in all, its tests together.
 
     cpu_time counts CPU seconds of all its threads and processes, not the clock. memory_bytes is private writable
-    memory. output_bytes is what's kept of stdout, and of stderr: only stdout that is judged may not go beyond it.
+    memory. output_bytes is what's kept of stdout, and of stderr: only stdout that is judged may not go beyond it, nor
+    beyond `output_for` what is expected.
     idle_time is how long it may sleep and wait; unset, the executor says.
     """
 
@@ -18,6 +19,11 @@ class Limits:
     memory_bytes: int = 512 << 20
     output_bytes: int = 64 << 10
     idle_time: timedelta | None = None
+
+
+def output_for(expected: str) -> int:
+    """Bytes that a program may print where that is expected, whatever its limit: twice as many, for blanks."""
+    return 2 * len(expected.encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """The rows of data sets that lie in a folder: `<dataset>.jsonl`, a row a line, each with an `id` (or `task_id`)."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 
 _NAME = re.compile(r"[\w][\w.-]{0,100}")
@@ -45,14 +45,15 @@ class RowFolder:
 
 def _parse(file: Path) -> dict[str, dict[str, Any]]:
     rows = {}
-    for number, line in enumerate(file.read_text().split("\n"), 1):
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except ValueError as error:
+            row = json_text.read(line)
+        except json_text.NotJson as error:
             raise InvalidArgument(f"{file.name}, line {number}: {error}") from None
         if not isinstance(row, dict) or not {"id", "task_id"} & row.keys():
             raise InvalidArgument(f"{file.name}, line {number}: an object with an id (or task_id) is needed")
-        rows[str(row.get("id", row.get("task_id")))] = row
+        id = row.get("id", row.get("task_id"))
+        rows[id if isinstance(id, str) else syntax.write(id)] = row
     return rows

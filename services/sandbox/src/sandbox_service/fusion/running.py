@@ -16,6 +16,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
 from ratchet_kit.times import duration_to_proto
 from sandbox_service import convert
+from sandbox_service.domain.program import output_for
 from sandbox_service.domain.runtimes import foreign_imports
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion.shapes import CommandRunResult, CommandRunStatus, RunCodeRequest, RunCodeResponse, RunStatus
@@ -83,14 +84,16 @@ class Runner:
             cpu_time=duration_to_proto(cpu), memory_bytes=memory * MIB, output_bytes=most.output_bytes
         )
 
-    async def run(self, message: pb.Program, patience: timedelta) -> pb.Execution:
-        """Where a platform fault or a full queue can be waited out, it is.
+    async def run(self, message: pb.Program, patience: timedelta, expected: str = "") -> pb.Execution:
+        """Where a platform fault or a full queue can be waited out, it is. `expected`: what it is to print, if known.
 
         Raises InvalidArgument; Unimplemented; Unavailable or ResourceExhausted when `patience` is over.
         """
         program = await self._unpack(message.ByteSize(), convert.program_from_proto, message, self._bounds)
         # a timeout there counts sleep as well as work
-        program = replace(program, limits=replace(program.limits, idle_time=program.limits.cpu_time))
+        output = max(program.limits.output_bytes, output_for(expected))
+        limits = replace(program.limits, idle_time=program.limits.cpu_time, output_bytes=output)
+        program = replace(program, limits=limits)
         async with self._held():
             try:
                 async with asyncio.timeout(patience.total_seconds()) as bound:

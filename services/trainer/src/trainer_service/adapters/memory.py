@@ -267,6 +267,7 @@ class MemoryProblems:
         self.digests = dict(digests)
         self.size = size
         self.trials: dict[str, Trial] = {}
+        self.notices: tuple[str, ...] = ()
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name not in self.digests:
@@ -274,7 +275,8 @@ class MemoryProblems:
         size = min(ref.limit or self.size, self.size)
         prints = tuple(f"{ref.name}/{index}" for index in range(size))
         kinds = tuple(Kind(1 + index % 5) for index in range(size))
-        return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints, kinds=kinds)
+        ref = replace(ref, digest=self.digests[ref.name])
+        return FoundSet(ref, size, fingerprints=prints, notices=self.notices, kinds=kinds)
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return replace(await self.look_up(ref), form="chat")

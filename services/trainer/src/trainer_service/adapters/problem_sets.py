@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import data_digest, examine, fingerprint
+from ratchet_problems import data_digest, examine, fingerprint, notices
 from ratchet_problems import pairs as pair_files
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.curriculum import Kind
@@ -68,6 +68,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         forgeable,
         prints,
         faults,
+        notices(examined),
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),

@@ -47,8 +47,10 @@ class GrpcModelRegistry:
                 config_digest=lineage.config_digest,
                 code_version=lineage.code_version,
                 step=lineage.step,
+                selection_digest=lineage.selection_digest,
             ),
             training_fingerprints=lineage.training_fingerprints,
+            selection_fingerprints=lineage.selection_fingerprints,
         )
         with _errors():
             version = (await self._stub.CreateVersion(request)).version

@@ -205,6 +205,10 @@ class Lineage:
     step: int
     training_fingerprints: tuple[str, ...] = ()
     """Of the problems that it learned from, for no gate to judge by; empty where they cannot be read any more."""
+    selection_digest: str = ""
+    """Of the problems by which it was chosen among its run's checkpoints; empty: none were."""
+    selection_fingerprints: tuple[str, ...] = ()
+    """As `training_fingerprints`."""
 
 
 class VersionState(StrEnum):
@@ -324,6 +328,8 @@ class FoundSet:
     """Of its problems: see ratchet_problems.fingerprint."""
     faults: tuple[str, ...] = ()
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
+    notices: tuple[str, ...] = ()
+    """What is no fault, and may fail right programs."""
     without_reference: str = ""
     """The id of one that has none, where there is one."""
     without_tests: str = ""

@@ -101,9 +101,7 @@ class References:
 
     async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
         """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""
-        of_tests = any(one.passing_only or ratchet_rewards.kind(one).needs_tests for one in spec.reward.components)
-        is_judged = of_tests and not (spec.environment and spec.environment.plugin)
-        sets = (found.problems, found.validation_problems)
+        sets, is_judged = (found.problems, found.validation_problems), _tests_judge(spec)
         return [await self._problems.trial(one.ref) if one and is_judged else Trial() for one in sets]
 
     async def _environment(self, spec: RunSpec, faults: Faults) -> str:
@@ -177,3 +175,17 @@ class References:
         except InvalidArgument as error:  # a plug-in's
             faults.add("validation_problems.name", f"cannot be read: {error.message}")
             return None
+
+
+def notices(spec: RunSpec, found: Found) -> list[str]:
+    """What is no fault of the problems, and should be known where their tests judge."""
+    sets = {
+        "problems": found.problems if _tests_judge(spec) else None,
+        "validation_problems": found.validation_problems,
+    }
+    return [f"{field}: {notice}" for field, one in sets.items() if one for notice in one.notices]
+
+
+def _tests_judge(spec: RunSpec) -> bool:
+    of_tests = any(one.passing_only or ratchet_rewards.kind(one).needs_tests for one in spec.reward.components)
+    return of_tests and not (spec.environment and spec.environment.plugin)

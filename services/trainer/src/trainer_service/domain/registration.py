@@ -37,8 +37,8 @@ class Registration:
         self._clock = clock
         self._code_version = code_version
         self._again = again
-        self._known: tuple[ProblemSetRef, tuple[str, ...]] | None = None
-        """The set that was read last, and what was learned from it: a version is asked for every second."""
+        self._known: dict[ProblemSetRef, tuple[str, ...]] = {}
+        """The fingerprints of the last run's sets: a version is asked for every second."""
 
     async def version(self, run: Run) -> RegisteredVersion:
         """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
@@ -76,6 +76,10 @@ class Registration:
         if best is None:
             raise FailedPrecondition("the job reported no checkpoint: there is nothing to register")
         assert spec.base is not None
+        chosen_by = spec.validation_problems if best.validation_score is not None else None
+        learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
+        selected = await self._fingerprints(chosen_by) if chosen_by else ()
+        self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by)}
         return Lineage(
             base=spec.base,
             run_id=run.id,
@@ -83,21 +87,21 @@ class Registration:
             config_digest=config_digest(spec),
             code_version=self._code_version,
             step=best.step,
-            training_fingerprints=await self._learned(spec),
+            training_fingerprints=learned,
+            selection_digest=chosen_by.digest if chosen_by else "",
+            selection_fingerprints=selected,
         )
 
-    async def _learned(self, spec: RunSpec) -> tuple[str, ...]:
-        problems = spec.learned
-        if self._known and self._known[0] == problems:
-            return self._known[1]
+    async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:
+        if problems in self._known:
+            return self._known[problems]
         try:
-            found = await (self._problems.pairs if spec.pairs else self._problems.look_up)(problems)
+            found = await (self._problems.pairs if is_pairs else self._problems.look_up)(problems)
         except (NotFound, InvalidArgument) as error:
             log.warning("problems.gone", problems=problems.name, reason=error.message)
             return ()
-        learned = found.fingerprints if found.ref.digest == problems.digest else ()
-        self._known = (problems, learned)
-        return learned
+        self._known[problems] = found.fingerprints if found.ref.digest == problems.digest else ()
+        return self._known[problems]
 
 
 def _request_id(run: Run, number: int) -> str:

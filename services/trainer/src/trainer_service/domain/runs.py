@@ -29,7 +29,7 @@ from trainer_service.domain.ports import (
     RunFiles,
     RunStore,
 )
-from trainer_service.domain.references import References
+from trainer_service.domain.references import References, notices
 from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.scheduler import Scheduler
@@ -115,6 +115,8 @@ class Runs:
         faults.raise_if_any("the run cannot be made")
         trackers = [logger for logger in completed.loggers if logger in self._limits.trackers]
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, forecast, trackers)
+        for notice in notices(completed, found):
+            run = run.noticed(notice, self._clock.now())
         if validate_only:
             return replace(run, id=RunId(""))
         size, tried = sum(one.size for one in trials), sum(one.tried for one in trials)

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet_environments import Environment, Episode, Task
-from ratchet_kit.errors import Unavailable
-from ratchet_policies import Completion, FinishReason, Sampling
+from ratchet_policies import BrokenOff, Completion, FinishReason, Sampling
 from trainer_service.job.prompting import Prompting, Put
 from trainer_service.job.rewarding import Graded
 from trainer_service.job.seeds import turn_seed
@@ -59,8 +58,8 @@ class Player:
         """`first`: the first answer to what was put; `complete` draws the later ones by `sampling`, each with a seed of
         its own.
 
-        Raises Unavailable where the engine broke an answer off, or the platform could not judge one; InvalidArgument
-        where the problem's tests can judge no program; else what `complete` raises.
+        Raises BrokenOff where the engine did not answer to the end, Unavailable where the platform could not judge an
+        answer, InvalidArgument where the problem's tests can judge no program; else what `complete` raises.
         """
         tokens: list[int] = []
         log_probs: list[float] = []
@@ -70,7 +69,7 @@ class Player:
         while True:
             if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
                 many = len(completion.token_ids)
-                raise Unavailable(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
+                raise BrokenOff(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
             tokens += completion.token_ids
             log_probs += completion.log_probs
             mask += [1] * len(completion.token_ids)

@@ -455,6 +455,8 @@ class Evaluation(_message.Message):
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
     REFERENCES_DONE_FIELD_NUMBER: _builtins.int
     REFERENCES_TOTAL_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -470,6 +472,10 @@ class Evaluation(_message.Message):
     references_done: _builtins.int
     """Before samples are judged, the references of their problems are tried: so many of so many have been."""
     references_total: _builtins.int
+    waits_for: _builtins.str
+    """Why no worker has it, and behind what: "its samples: 0 of 164 were added", "a worker: busy with eval_1 of humaneval".
+    Empty while one has it, and once it has ended.
+    """
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
         """With the defaults that were taken."""
@@ -498,6 +504,10 @@ class Evaluation(_message.Message):
     def expected_end_time(self) -> _timestamp_pb2.Timestamp:
         """While RUNNING, once there is something to go by: when it will end at this pace."""
 
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is no fault of the spec, and should be known, a sentence each: as that tests expect decimals without a tolerance."""
+
     def __init__(
         self,
         *,
@@ -521,10 +531,12 @@ class Evaluation(_message.Message):
         settings_id: _builtins.str = ...,
         references_done: _builtins.int = ...,
         references_total: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1006,6 +1018,7 @@ class CompareEvaluationsRequest(_message.Message):
     CANDIDATE_ID_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
+    SELECTION_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     baseline_id: _builtins.str
     candidate_id: _builtins.str
     confidence: _builtins.float
@@ -1014,6 +1027,10 @@ class CompareEvaluationsRequest(_message.Message):
     def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), where they are known."""
 
+    @_builtins.property
+    def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The same of the problems by which the candidate was chosen among its run's checkpoints."""
+
     def __init__(
         self,
         *,
@@ -1021,10 +1038,11 @@ class CompareEvaluationsRequest(_message.Message):
         candidate_id: _builtins.str = ...,
         confidence: _builtins.float | None = ...,
         training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
+        selection_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "selection_fingerprints", b"selection_fingerprints", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1070,6 +1088,7 @@ class BenchmarkComparison(_message.Message):
     UNSOLVED_FIELD_NUMBER: _builtins.int
     TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
     TRAINED_ON_FIELD_NUMBER: _builtins.int
+    SELECTED_ON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the set."""
     adjusted_p_value: _builtins.float
@@ -1078,6 +1097,8 @@ class BenchmarkComparison(_message.Message):
     """Of the candidate's samples, how large a share was TAMPERED."""
     trained_on: _builtins.int
     """Problems of the set whose fingerprint is among training_fingerprints."""
+    selected_on: _builtins.int
+    """The same of selection_fingerprints."""
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison: ...
     @_builtins.property
@@ -1093,10 +1114,11 @@ class BenchmarkComparison(_message.Message):
         unsolved: _abc.Iterable[_builtins.str] | None = ...,
         tampered_share: _builtins.float = ...,
         trained_on: _builtins.int = ...,
+        selected_on: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "selected_on", b"selected_on", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1170,3 +1192,86 @@ class PlanComparisonResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanComparisonResponse: _TypeAlias = PlanComparisonResponse  # noqa: Y015
+
+@_typing.final
+class ListMeasurementsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMeasurementsRequest: _TypeAlias = ListMeasurementsRequest  # noqa: Y015
+
+@_typing.final
+class ListMeasurementsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEASUREMENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def measurements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Measurement]: ...
+    def __init__(
+        self,
+        *,
+        measurements: _abc.Iterable[Global___Measurement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measurements", b"measurements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMeasurementsResponse: _TypeAlias = ListMeasurementsResponse  # noqa: Y015
+
+@_typing.final
+class Measurement(_message.Message):
+    """What an evaluation saw. Imported samples are nobody's, and not among them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    SETUP_FIELD_NUMBER: _builtins.int
+    DRAW_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    model: _builtins.str
+    """The model's name in the registry; empty where it was measured by its path."""
+    policy_id: _builtins.str
+    setup: _builtins.str
+    """Evaluations of one setup can be compared."""
+    draw: _builtins.str
+    """Those of one draw have the very same samples."""
+    problems: _builtins.int
+    """How many of the problems in question it measured."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        setup: _builtins.str = ...,
+        draw: _builtins.str = ...,
+        problems: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draw", b"draw", "evaluation_id", b"evaluation_id", "model", b"model", "policy_id", b"policy_id", "problems", b"problems", "setup", b"setup", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Measurement: _TypeAlias = Measurement  # noqa: Y015

@@ -85,6 +85,11 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.FromString,
                 _registered_method=True)
+        self.ListMeasurements = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/ListMeasurements',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.FromString,
+                _registered_method=True)
 
 
 class EvalServiceServicer(object):
@@ -143,10 +148,10 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddSamples(self, request, context):
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-        than it said.
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,6 +167,14 @@ class EvalServiceServicer(object):
 
     def PlanComparison(self, request, context):
         """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMeasurements(self, request, context):
+        """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+        are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -219,6 +232,11 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     servicer.PlanComparison,
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.SerializeToString,
+            ),
+            'ListMeasurements': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMeasurements,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -492,6 +510,33 @@ class EvalService(object):
             '/ratchet.eval.v1.EvalService/PlanComparison',
             ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.SerializeToString,
             ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMeasurements(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/ListMeasurements',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.ListMeasurementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

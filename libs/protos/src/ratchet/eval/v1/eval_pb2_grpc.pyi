@@ -51,10 +51,10 @@ class EvalServiceStub:
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-    than it said.
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
     """
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -62,6 +62,10 @@ class EvalServiceStub:
     """
     PlanComparison: _grpc.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    ListMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]
+    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """
 
 @_typing.type_check_only
 class EvalServiceAsyncStub(EvalServiceStub):
@@ -86,10 +90,10 @@ class EvalServiceAsyncStub(EvalServiceStub):
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]  # type: ignore[assignment]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-    than it said.
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
     """
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -97,6 +101,10 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """
     PlanComparison: _aio.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]  # type: ignore[assignment]
     """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    ListMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListMeasurementsRequest, _eval_pb2.ListMeasurementsResponse]  # type: ignore[assignment]
+    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Measures versions on problem sets, and compares them."""
@@ -166,10 +174,10 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.AddSamplesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.AddSamplesResponse, _abc.Awaitable[_eval_pb2.AddSamplesResponse]]:
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
-        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
-        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
-        than it said.
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
+        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
+        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
+        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
         """
 
     @_abc_1.abstractmethod
@@ -189,5 +197,15 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.PlanComparisonResponse, _abc.Awaitable[_eval_pb2.PlanComparisonResponse]]:
         """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ListMeasurements(
+        self,
+        request: _eval_pb2.ListMeasurementsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.ListMeasurementsResponse, _abc.Awaitable[_eval_pb2.ListMeasurementsResponse]]:
+        """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
+        are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+        """
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

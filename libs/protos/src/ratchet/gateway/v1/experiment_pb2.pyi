@@ -73,17 +73,19 @@ class ExperimentMetric(_message.Message):
         MEASURE_TESTS: ExperimentMetric._Measure.ValueType  # 3
         """Mean of the scores by the tests of a problem, in the sandbox. More is better."""
         MEASURE_ERROR_RATE: ExperimentMetric._Measure.ValueType  # 4
-        """Requests that were not answered, over all. Less is better, here and below."""
+        """Requests that were not answered, over those whose callers waited for the end. Less is better, here and below."""
         MEASURE_LATENCY: ExperimentMetric._Measure.ValueType  # 5
         """Mean seconds from a request to the last token of its answer."""
         MEASURE_LATENCY_P95: ExperimentMetric._Measure.ValueType  # 6
-        """Its 95th percentile, over the latest 10,000 answers of each variant."""
+        """Its 95th percentile, over 10,000 answers of each variant that are drawn from all."""
         MEASURE_TOKENS: ExperimentMetric._Measure.ValueType  # 7
         """Mean tokens of an answer."""
         MEASURE_COST: ExperimentMetric._Measure.ValueType  # 8
         """Mean price of an answer and its prompt, by their tokens and `price`."""
         MEASURE_NAMED: ExperimentMetric._Measure.ValueType  # 9
         """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
+        MEASURE_LEFT: ExperimentMetric._Measure.ValueType  # 10
+        """Requests whose callers left before the end, over all. In every report of live traffic, whether named or not."""
 
     class Measure(_Measure, metaclass=_MeasureEnumTypeWrapper): ...
     MEASURE_UNSPECIFIED: ExperimentMetric.Measure.ValueType  # 0
@@ -94,17 +96,19 @@ class ExperimentMetric(_message.Message):
     MEASURE_TESTS: ExperimentMetric.Measure.ValueType  # 3
     """Mean of the scores by the tests of a problem, in the sandbox. More is better."""
     MEASURE_ERROR_RATE: ExperimentMetric.Measure.ValueType  # 4
-    """Requests that were not answered, over all. Less is better, here and below."""
+    """Requests that were not answered, over those whose callers waited for the end. Less is better, here and below."""
     MEASURE_LATENCY: ExperimentMetric.Measure.ValueType  # 5
     """Mean seconds from a request to the last token of its answer."""
     MEASURE_LATENCY_P95: ExperimentMetric.Measure.ValueType  # 6
-    """Its 95th percentile, over the latest 10,000 answers of each variant."""
+    """Its 95th percentile, over 10,000 answers of each variant that are drawn from all."""
     MEASURE_TOKENS: ExperimentMetric.Measure.ValueType  # 7
     """Mean tokens of an answer."""
     MEASURE_COST: ExperimentMetric.Measure.ValueType  # 8
     """Mean price of an answer and its prompt, by their tokens and `price`."""
     MEASURE_NAMED: ExperimentMetric.Measure.ValueType  # 9
     """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
+    MEASURE_LEFT: ExperimentMetric.Measure.ValueType  # 10
+    """Requests whose callers left before the end, over all. In every report of live traffic, whether named or not."""
 
     class _Direction:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -212,14 +216,20 @@ class ExperimentSpec(_message.Message):
         ANALYSIS_SEQUENTIAL: ExperimentSpec._Analysis.ValueType  # 1
         """Confidence sequences: may be looked at any time."""
         ANALYSIS_FIXED: ExperimentSpec._Analysis.ValueType  # 2
-        """Tests that hold when looked at once: no verdict before min_units."""
+        """Tests that hold when looked at once: at the horizon, when min_duration has passed and each variant has min_units
+        units; where the primary metric is one of feedback, units that have some. What comes later is not counted, neither
+        requests nor scores.
+        """
 
     class Analysis(_Analysis, metaclass=_AnalysisEnumTypeWrapper): ...
     ANALYSIS_UNSPECIFIED: ExperimentSpec.Analysis.ValueType  # 0
     ANALYSIS_SEQUENTIAL: ExperimentSpec.Analysis.ValueType  # 1
     """Confidence sequences: may be looked at any time."""
     ANALYSIS_FIXED: ExperimentSpec.Analysis.ValueType  # 2
-    """Tests that hold when looked at once: no verdict before min_units."""
+    """Tests that hold when looked at once: at the horizon, when min_duration has passed and each variant has min_units
+    units; where the primary metric is one of feedback, units that have some. What comes later is not counted, neither
+    requests nor scores.
+    """
 
     VARIANTS_FIELD_NUMBER: _builtins.int
     PRIMARY_FIELD_NUMBER: _builtins.int
@@ -233,6 +243,7 @@ class ExperimentSpec(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
     REPLAY_FIELD_NUMBER: _builtins.int
+    PLANNED_UNITS_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
     """What is assigned to a variant and stays with it. A request without one is not in the experiment. Absent means user."""
     traffic: _builtins.float
@@ -244,6 +255,8 @@ class ExperimentSpec(_message.Message):
     min_units: _builtins.int
     """... and before each variant has so many units."""
     description: _builtins.str
+    planned_units: _builtins.int
+    """Of all variants together: at so many a confidence sequence is narrowest, as PlanExperiment's sequential_units. 0: not planned."""
     @_builtins.property
     def variants(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentVariant]:
         """Two or more of one model. The others are compared with the first."""
@@ -279,10 +292,11 @@ class ExperimentSpec(_message.Message):
         description: _builtins.str = ...,
         price: Global___TokenPrice | None = ...,
         replay: Global___ExperimentReplay | None = ...,
+        planned_units: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "planned_units", b"planned_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -465,9 +479,12 @@ class VariantReport(_message.Message):
     UNITS_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
+    LATER_UNITS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     units: _builtins.int
     requests: _builtins.int
+    later_units: _builtins.int
+    """Of ANALYSIS_FIXED: units that came after the horizon. They are not counted."""
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricValue]: ...
     def __init__(
@@ -477,10 +494,11 @@ class VariantReport(_message.Message):
         units: _builtins.int = ...,
         requests: _builtins.int = ...,
         values: _abc.Iterable[Global___MetricValue] | None = ...,
+        later_units: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "requests", b"requests", "units", b"units", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["later_units", b"later_units", "name", b"name", "requests", b"requests", "units", b"units", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -496,6 +514,7 @@ class ExperimentReport(_message.Message):
     SAMPLE_RATIO_P_VALUE_FIELD_NUMBER: _builtins.int
     MATURE_FIELD_NUMBER: _builtins.int
     CONCLUSION_FIELD_NUMBER: _builtins.int
+    HORIZON_TIME_FIELD_NUMBER: _builtins.int
     sample_ratio_p_value: _builtins.float
     """Of the numbers of units for the weights. Below 0.001 assignment or recording is broken, and every verdict is
     undecided.
@@ -512,6 +531,10 @@ class ExperimentReport(_message.Message):
     def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricComparison]:
         """The primary metric of each variant first, then the guardrails."""
 
+    @_builtins.property
+    def horizon_time(self) -> _timestamp_pb2.Timestamp:
+        """Of ANALYSIS_FIXED: requests that came by then are counted. Absent before."""
+
     def __init__(
         self,
         *,
@@ -521,10 +544,11 @@ class ExperimentReport(_message.Message):
         sample_ratio_p_value: _builtins.float = ...,
         mature: _builtins.bool = ...,
         conclusion: _builtins.str = ...,
+        horizon_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "horizon_time", b"horizon_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparisons", b"comparisons", "conclusion", b"conclusion", "create_time", b"create_time", "mature", b"mature", "sample_ratio_p_value", b"sample_ratio_p_value", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparisons", b"comparisons", "conclusion", b"conclusion", "create_time", b"create_time", "horizon_time", b"horizon_time", "mature", b"mature", "sample_ratio_p_value", b"sample_ratio_p_value", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -662,6 +686,7 @@ class PlanExperimentRequest(_message.Message):
     DEVIATION_FIELD_NUMBER: _builtins.int
     UNITS_PER_DAY_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     unit: Global___ExperimentSpec.Unit.ValueType
     effect: _builtins.float
@@ -676,6 +701,10 @@ class PlanExperimentRequest(_message.Message):
     seven days shows them.
     """
     units_per_day: _builtins.float
+    guardrails: _builtins.int
+    """How many guardrails it will have: more comparisons need more units. MEASURE_LEFT, which every experiment has, is not
+    counted here.
+    """
     @_builtins.property
     def primary(self) -> Global___ExperimentMetric:
         """The metric's margin is not used."""
@@ -702,10 +731,11 @@ class PlanExperimentRequest(_message.Message):
         deviation: _builtins.float | None = ...,
         units_per_day: _builtins.float | None = ...,
         price: Global___TokenPrice | None = ...,
+        guardrails: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "units_per_day", b"units_per_day"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "model", b"model", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_deviation", b"_deviation", "_power", b"_power", "_traffic", b"_traffic", "_units_per_day", b"_units_per_day", "alpha", b"alpha", "deviation", b"deviation", "effect", b"effect", "guardrails", b"guardrails", "model", b"model", "power", b"power", "price", b"price", "primary", b"primary", "traffic", b"traffic", "unit", b"unit", "units_per_day", b"units_per_day", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015

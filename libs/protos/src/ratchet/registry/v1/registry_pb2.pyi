@@ -92,6 +92,7 @@ class Lineage(_message.Message):
     CONFIG_DIGEST_FIELD_NUMBER: _builtins.int
     CODE_VERSION_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    SELECTION_DIGEST_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     data_digest: _builtins.str
     """Digest of the problems it was trained on."""
@@ -99,6 +100,8 @@ class Lineage(_message.Message):
     code_version: _builtins.str
     step: _builtins.int
     """Training step of the checkpoint."""
+    selection_digest: _builtins.str
+    """Digest of the problems by which it was chosen among its run's checkpoints; empty: none were. Absent: not known."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     def __init__(
@@ -110,12 +113,15 @@ class Lineage(_message.Message):
         config_digest: _builtins.str = ...,
         code_version: _builtins.str = ...,
         step: _builtins.int = ...,
+        selection_digest: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "selection_digest", b"selection_digest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "selection_digest", b"selection_digest", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__selection_digest: _TypeAlias = _typing.Literal["selection_digest"]  # noqa: Y015
+    _WhichOneofArgType__selection_digest: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__selection_digest) -> _WhichOneofReturnType__selection_digest | None: ...
 
 Global___Lineage: _TypeAlias = Lineage  # noqa: Y015
 
@@ -242,6 +248,7 @@ class AliasChange(_message.Message):
     GATE_ID_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
+    TAKES_BACK_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
     from_number: _builtins.int
@@ -251,6 +258,8 @@ class AliasChange(_message.Message):
     gate_id: _builtins.str
     actor: _builtins.str
     """The id of the API key that moved it; of a promotion by a release, of the key that created the release."""
+    takes_back: _builtins.bool
+    """The version before was taken back from production."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -264,10 +273,11 @@ class AliasChange(_message.Message):
         gate_id: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
+        takes_back: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "takes_back", b"takes_back", "to_number", b"to_number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -315,6 +325,7 @@ class Gate(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     GUARDS_FIELD_NUMBER: _builtins.int
     TRIES_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Gate.State.ValueType
     candidate_evaluation_id: _builtins.str
@@ -324,7 +335,11 @@ class Gate(_message.Message):
     min_difference: _builtins.float
     """To pass, the lower end of the difference's interval must be above this."""
     tries: _builtins.int
-    """How many gates of this model were decided on these problems before, this one included: each costs confidence."""
+    """How many comparisons with this champion could have been gated on these problems, this one included: each evaluation of
+    another version is one, and each costs confidence. 0 until it is decided.
+    """
+    stale: _builtins.str
+    """Set by GetGate: why a gate that PASSED opens no way any more, since its candidate was taken back from production after."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -365,10 +380,11 @@ class Gate(_message.Message):
         rules: Global___GateRules | None = ...,
         guards: _abc.Iterable[Global___GuardResult] | None = ...,
         tries: _builtins.int = ...,
+        stale: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "champion", b"champion", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion", b"champion", "champion_evaluation_id", b"champion_evaluation_id", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "guards", b"guards", "id", b"id", "min_difference", b"min_difference", "reason", b"reason", "rules", b"rules", "state", b"state", "tries", b"tries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion", b"champion", "champion_evaluation_id", b"champion_evaluation_id", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "guards", b"guards", "id", b"id", "min_difference", b"min_difference", "reason", b"reason", "rules", b"rules", "stale", b"stale", "state", b"state", "tries", b"tries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -660,6 +676,7 @@ class CreateVersionRequest(_message.Message):
     LINEAGE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
+    SELECTION_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     source_uri: _builtins.str
@@ -674,6 +691,10 @@ class CreateVersionRequest(_message.Message):
         of them.
         """
 
+    @_builtins.property
+    def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The same of lineage.selection_digest."""
+
     def __init__(
         self,
         *,
@@ -683,10 +704,11 @@ class CreateVersionRequest(_message.Message):
         lineage: Global___Lineage | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
+        selection_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lineage", b"lineage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "selection_fingerprints", b"selection_fingerprints", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -896,6 +918,7 @@ class SetAliasRequest(_message.Message):
     EXPECTED_NUMBER_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
+    TAKES_BACK_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
     number: _builtins.int
@@ -904,6 +927,10 @@ class SetAliasRequest(_message.Message):
     """The version that the caller believes the alias points at now; 0: that there is no such alias. Absent: any."""
     reason: _builtins.str
     gate_id: _builtins.str
+    takes_back: _builtins.bool
+    """For "champion": the version that it points at now is taken back from production, and comes again only by a gate that
+    is made later. A release says so when it falls back.
+    """
     def __init__(
         self,
         *,
@@ -913,10 +940,11 @@ class SetAliasRequest(_message.Message):
         expected_number: _builtins.int | None = ...,
         reason: _builtins.str = ...,
         gate_id: _builtins.str = ...,
+        takes_back: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number", "expected_number", b"expected_number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number", "alias", b"alias", "expected_number", b"expected_number", "gate_id", b"gate_id", "model", b"model", "number", b"number", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number", "alias", b"alias", "expected_number", b"expected_number", "gate_id", b"gate_id", "model", b"model", "number", b"number", "reason", b"reason", "takes_back", b"takes_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expected_number: _TypeAlias = _typing.Literal["expected_number"]  # noqa: Y015
     _WhichOneofArgType__expected_number: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number"]  # noqa: Y015

@@ -213,7 +213,7 @@ class RegistryServiceServicer(object):
         """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
         alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
         without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-        need no gate.
+        that was not taken back need no gate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -64,7 +64,7 @@ class RegistryServiceStub:
     """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
     alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
     without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-    need no gate.
+    that was not taken back need no gate.
     """
     ListAliasHistory: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]
     """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
@@ -136,7 +136,7 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
     alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
     without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-    need no gate.
+    that was not taken back need no gate.
     """
     ListAliasHistory: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]  # type: ignore[assignment]
     """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
@@ -265,7 +265,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
         alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
         without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-        need no gate.
+        that was not taken back need no gate.
         """
 
     @_abc_1.abstractmethod

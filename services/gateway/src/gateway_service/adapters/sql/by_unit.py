@@ -24,6 +24,7 @@ _VALUES: Mapping[Measure, tuple[ColumnElement[Any], ColumnElement[bool]]] = {
     Measure.FEEDBACK: (_c.score, and_(_scored, _c.problem_id == "")),
     Measure.TESTS: (_c.score, and_(_scored, _c.problem_id != "")),
     Measure.ERROR_RATE: (case((_c.error != "", 1.0), else_=0.0), _c.has_left.is_(False)),
+    Measure.LEFT: (case((_c.has_left, 1.0), else_=0.0), true()),
     Measure.LATENCY: (_c.latency_s, _answered),
     Measure.LATENCY_P95: (_c.latency_s, _answered),
     Measure.TOKENS: (cast(_c.completion_tokens, Float), _answered),
@@ -38,6 +39,23 @@ async def counts(database: Database, experiment_id: str, until: datetime | None)
         .group_by(_c.variant)
     )
     return {row.variant: UnitCount(row.units, row.requests) for row in await database.rows(query)}
+
+
+async def reached(
+    database: Database, experiment_id: str, quantity: Quantity | None, units: int
+) -> Mapping[str, datetime]:
+    has_one = true() if quantity is None else _value(quantity)[1]
+    first = (
+        select(_c.variant, _c.unit, func.min(_c.start_time).label("time"))
+        .where(_of_experiment(experiment_id, None), has_one)
+        .group_by(_c.variant, _c.unit)
+        .subquery()
+        .c
+    )
+    place = func.row_number().over(partition_by=first.variant, order_by=first.time)
+    numbered = select(first.variant, first.time, place.label("place")).subquery().c
+    query = select(numbered.variant, numbered.time).where(numbered.place == units)
+    return {row.variant: row.time for row in await database.rows(query)}
 
 
 async def moments(

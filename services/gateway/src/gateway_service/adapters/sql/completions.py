@@ -106,6 +106,11 @@ class SqlCompletionLog:
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         return await by_unit.counts(self._database, experiment_id, until)
 
+    async def experiment_reached(
+        self, experiment_id: str, quantity: Quantity | None, units: int
+    ) -> Mapping[str, datetime]:
+        return await by_unit.reached(self._database, experiment_id, quantity, units)
+
     async def experiment_moments(
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:

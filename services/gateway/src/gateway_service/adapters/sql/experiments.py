@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql import webhooks
+from gateway_service.adapters.sql import under_way, webhooks
 from gateway_service.adapters.sql.tables import experiments, replay_prompts
+from gateway_service.adapters.sql.under_way import experiment_documents, to_experiment
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.webhooks.event import event_of_experiment
@@ -17,7 +19,6 @@ from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
-_documents = TypeAdapter(Experiment)
 _prompts = TypeAdapter(ReplayPrompt)
 
 
@@ -42,7 +43,7 @@ class SqlExperimentStore:
 
     async def find(self, request: Request) -> Experiment | None:
         row = await self._database.made_by(request, select(experiments), "experiment")
-        return None if row is None else _experiment(row)
+        return None if row is None else to_experiment(row)
 
     async def prompts(self, experiment_id: str, start: int, limit: int) -> Sequence[ReplayPrompt]:
         p = replay_prompts.c
@@ -54,11 +55,11 @@ class SqlExperimentStore:
         row = await self._database.first(select(experiments).where(experiments.c.id == experiment_id))
         if row is None:
             raise NotFound(f"experiment {experiment_id} does not exist")
-        return _experiment(row)
+        return to_experiment(row)
 
     async def active(self) -> Sequence[Experiment]:
         query = select(experiments).where(experiments.c.active).order_by(experiments.c.start_time, experiments.c.id)
-        return await self._database.readable(query, _experiment)
+        return await self._database.readable(query, to_experiment)
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
         query = select(experiments).order_by(experiments.c.id.desc()).limit(limit)
@@ -66,22 +67,16 @@ class SqlExperimentStore:
             query = query.where(experiments.c.model == model)
         if after is not None:
             query = query.where(experiments.c.id < after)
-        return [_experiment(row) for row in await self._database.rows(query)]
+        return [to_experiment(row) for row in await self._database.rows(query)]
+
+    async def start(self, experiment: Experiment) -> Experiment:
+        async with self._database.writing() as connection:
+            (await under_way.lock(connection, experiment.model)).check_experiment(experiment)
+            return await _save(connection, experiment)
 
     async def save(self, experiment: Experiment) -> Experiment:
-        saved = replace(experiment, revision=experiment.revision + 1)
-        e = experiments.c
-        change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
         async with self._database.writing() as connection:
-            result = await connection.execute(change.values(_row(saved)))
-            if result.rowcount != 1:
-                raise _changed(experiment)
-            if event := event_of_experiment(saved):
-                await webhooks.announce(connection, [event], event.create_time)
-            if saved.state in (State.CONCLUDED, State.STOPPED):
-                own = replay_prompts.c.experiment_id == experiment.id
-                await connection.execute(delete(replay_prompts).where(own))
-        return saved
+            return await _save(connection, experiment)
 
     async def delete(self, experiment: Experiment) -> None:
         e, own = experiments.c, replay_prompts.c.experiment_id == experiment.id
@@ -92,12 +87,23 @@ class SqlExperimentStore:
             await connection.execute(delete(replay_prompts).where(own))
 
 
+async def _save(connection: AsyncConnection, experiment: Experiment) -> Experiment:
+    saved = replace(experiment, revision=experiment.revision + 1)
+    e = experiments.c
+    change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
+    result = await connection.execute(change.values(_row(saved)))
+    if result.rowcount != 1:
+        raise _changed(experiment)
+    if event := event_of_experiment(saved):
+        await webhooks.announce(connection, [event], event.create_time)
+    if saved.state in (State.CONCLUDED, State.STOPPED):
+        own = replay_prompts.c.experiment_id == experiment.id
+        await connection.execute(delete(replay_prompts).where(own))
+    return saved
+
+
 def _changed(experiment: Experiment) -> Aborted:
     return Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
-
-
-def _experiment(row: Row[Any]) -> Experiment:
-    return _documents.validate_python(row.document)
 
 
 def _row(experiment: Experiment) -> dict[str, Any]:
@@ -107,5 +113,5 @@ def _row(experiment: Experiment) -> dict[str, Any]:
         "active": experiment.active,
         "start_time": experiment.start_time,
         "revision": experiment.revision,
-        "document": _documents.dump_python(experiment, mode="json"),
+        "document": experiment_documents.dump_python(experiment, mode="json"),
     }

@@ -180,7 +180,7 @@ function drawClosing(now, charts, host) {
   const all = [...now.past, now.report];
   for (const { variant, ...compared } of now.report.comparisons) {
     const isIt = (one) => metricName(one) === metricName(compared);
-    const metric = [now.spec.primary, ...now.spec.guardrails].find(isIt);
+    const metric = [now.spec.primary, ...now.spec.guardrails].find(isIt); // none: who left is compared unasked
     const name = `${variant} minus ${now.spec.variants[0].name}, ${metricName(compared)}`;
     const found = all
       .map((report) => [
@@ -193,7 +193,7 @@ function drawClosing(now, charts, host) {
       const chart = new Chart(name, {
         time: true,
         xlabel: "time",
-        lines: metric.margin ? [-metric.margin, 0, metric.margin] : [0],
+        lines: metric?.margin ? [-metric.margin, 0, metric.margin] : [0],
         height: 220,
       });
       charts.set(name, chart);

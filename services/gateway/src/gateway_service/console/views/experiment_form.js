@@ -16,6 +16,7 @@ export const MEASURES = [
   "LATENCY_P95",
   "TOKENS",
   "COST",
+  "LEFT",
   "NAMED",
 ].map((name) => [`MEASURE_${name}`, name === "NAMED" ? "one of your own, by name" : word(name, "")]);
 const DIRECTIONS = [

@@ -19,7 +19,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_policies import Delta, Generation
+from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, require_whole
 from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
@@ -70,7 +70,9 @@ class Completer:
             return await self._answer(request, fallback)
 
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[ResponseDelta]:
-        """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
+        """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back.
+
+        Whoever closes it after the end of every choice has the whole answer."""
         self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key, request.session)
         attempt = _Attempt(route, request, self._clock.now())
@@ -106,21 +108,29 @@ class Completer:
         with self._noting_who_leaves(attempt):
             async with aclosing(stream) as deltas:
                 async for delta in deltas:
+                    require_whole([delta.completion])
                     if engine_time is None:
                         engine_time = self._clock.now() - attempt.start_time
                     before = attempt.tokens
                     attempt.add(delta)
+                    if attempt.is_whole:
+                        attempt.end_time = self._clock.now()
                     self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
                     yield ResponseDelta(attempt.id, route.version, delta, route.arm_name, engine_time)
-        self._recorder.record(attempt.record(self._clock.now()))
+        if attempt.end_time is None:
+            raise BrokenOff("the engine's answer ended before its end")
+        self._recorder.record(attempt.record(attempt.end_time))
 
     @contextmanager
     def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
         try:
             yield
         except (asyncio.CancelledError, GeneratorExit):
-            left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
-            self._recorder.record(left)
+            if attempt.end_time is not None:  # with all of it
+                self._recorder.record(attempt.record(attempt.end_time))
+            else:
+                left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
+                self._recorder.record(left)
             raise
 
     @contextmanager
@@ -160,6 +170,14 @@ class _Attempt:
         self.completion_tokens = 0
         self.texts: dict[int, str] = {}
         self.calls: dict[int, tuple[ToolCall, ...]] = {}
+        self.end_time: datetime | None = None
+        """Of a stream's last piece."""
+        self._ended: set[int] = set()
+
+    @property
+    def is_whole(self) -> bool:
+        """Of a stream: whether every choice has ended."""
+        return len(self._ended) == self.request.sampling.n
 
     @property
     def tokens(self) -> int:
@@ -178,6 +196,8 @@ class _Attempt:
         self.prompt_tokens += delta.prompt_tokens
         self.completion_tokens += len(new.token_ids)
         self.texts[new.index] = self.texts.get(new.index, "") + new.text
+        if new.finish_reason is not FinishReason.UNFINISHED:
+            self._ended.add(new.index)
         if new.tool_calls:
             self.calls[new.index] = _joined(self.calls.get(new.index, ()), new.tool_calls)
 

@@ -27,7 +27,7 @@ class State(StrEnum):
 
 
 class Analysis(StrEnum):
-    """SEQUENTIAL: may be looked at any time. FIXED: decides nothing before `min_units`."""
+    """SEQUENTIAL: may be looked at any time. FIXED: decides once, by what is known when it has `min_units`."""
 
     SEQUENTIAL = "sequential"
     FIXED = "fixed"
@@ -67,6 +67,9 @@ class Metric:
         return self.direction is Direction.MORE_IS_BETTER
 
 
+LEFT, ERRORS = Metric(Measure.LEFT), Metric(Measure.ERROR_RATE)
+
+
 @dataclass(frozen=True, slots=True)
 class ExperimentSpec:
     """What the user requests."""
@@ -84,6 +87,8 @@ class ExperimentSpec:
     min_duration: timedelta = timedelta(0)
     min_units: int = 0
     """Of each variant, before it may be concluded."""
+    planned_units: int = 0
+    """Of all variants, at which a sequence is narrowest; 0: not planned."""
     description: str = ""
     price: TokenPrice | None = None
     """Of tokens, for the cost."""
@@ -96,7 +101,21 @@ class ExperimentSpec:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        return (self.primary, *self.guardrails)
+        """All that are compared: who left is a guardrail of every one on live traffic."""
+        named = (self.primary, *self.guardrails)
+        is_there = self.replay is not None or any(metric.measure is Measure.LEFT for metric in named)
+        return named if is_there else (*named, LEFT)
+
+    @property
+    def comparisons(self) -> int:
+        """Every other variant with the first one, in all metrics."""
+        return len(self.metrics) * (len(self.variants) - 1)
+
+    @property
+    def unanswered(self) -> tuple[Metric, ...]:
+        """Which shares of requests without an answer have to be alike before answers are compared."""
+        found = {metric.measure: metric for metric in self.metrics}
+        return tuple(found.get(one.measure, one) for one in (LEFT, ERRORS) if one is ERRORS or self.replay is None)
 
     def quantity(self, metric: Metric) -> Quantity:
         return Quantity(metric.measure, metric.name, self.price)
@@ -131,6 +150,10 @@ class ExperimentSpec:
         spec.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)
         spec.bounds("min_units", self.min_units, at_least=0, at_most=1 << 40)
+        spec.bounds("planned_units", self.planned_units, at_least=0, at_most=1 << 40)
+        is_sequence = self.analysis is Analysis.SEQUENTIAL and self.replay is None
+        rule = "must be unset: it is for analysis sequential on live traffic"
+        spec.unless(is_sequence or not self.planned_units, "planned_units", rule)
         spec.length("description", self.description, MAX_REASON)
         if self.replay is not None:
             self._check_replay(self.replay, spec)
@@ -148,8 +171,8 @@ class ExperimentSpec:
         spec.unless(not self.min_duration, "min_duration", "must be 0: it lasts until all prompts are answered")
         for index, metric in enumerate(self.metrics):
             field = f"guardrails[{index - 1}].measure" if index else "primary.measure"
-            by_people = metric.measure in (Measure.FEEDBACK, Measure.NAMED)
-            spec.unless(not by_people, field, "must be another: nobody gives feedback on replayed answers")
+            by_people = metric.measure in (Measure.FEEDBACK, Measure.NAMED, Measure.LEFT)
+            spec.unless(not by_people, field, "must be another: nobody waits for replayed answers, or gives feedback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +200,8 @@ class Experiment:
     events: tuple[ExperimentEvent, ...] = ()
     report: Report | None = None
     """As it was when the experiment was concluded."""
+    fixed: Report | None = None
+    """Of FIXED: what it shows from its horizon on."""
     past: tuple[Report, ...] = ()
     """What it showed at earlier moments, the first one first; kept when it is concluded."""
     actor: str = ""

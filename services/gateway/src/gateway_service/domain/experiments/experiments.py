@@ -1,14 +1,15 @@
 """What users do with experiments: plan, create, get, list, start, pause, stop, conclude, delete."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from gateway_service.domain.experiments.analysis import Evidence, analyse
-from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec
+from gateway_service.domain.experiments.analysis import Evidence, analyse, counted, with_later
+from gateway_service.domain.experiments.experiment import Analysis, Experiment, ExperimentSpec, State
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
-from gateway_service.domain.experiments.ports import ExperimentStore, ReleasesUnderWay
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.experiments.replay import Replay, ReplayPrompt, check_prompts
 from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.ports import ModelRegistry
@@ -19,13 +20,14 @@ from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import Aborted, FailedPrecondition
 from ratchet_kit.faults import Faults, check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
 
@@ -33,6 +35,7 @@ PAST = timedelta(days=14)
 """Before an experiment's start: what its units did then is taken out of what they do in it (CUPED)."""
 LEARNED = timedelta(days=7)
 """The traffic that a plan learns from."""
+HORIZONS_EVERY = timedelta(minutes=1)
 MAX_POINTS = 100
 KEPT_AT_ONCE = 100
 """Exchanges that are read at once."""
@@ -48,7 +51,6 @@ class Needs:
     traffic: CompletionLog
     recorder: Recorder
     registry: ModelRegistry
-    releases: ReleasesUnderWay
     known: KnownExperiments
     exchanges: ExchangeStore
 
@@ -61,7 +63,6 @@ class Experiments:
         self._traffic = needs.traffic
         self._recorder = needs.recorder
         self._registry = needs.registry
-        self._releases = needs.releases
         self._known = needs.known
         self._exchanges = needs.exchanges
         self._clock = clock
@@ -132,14 +133,17 @@ class Experiments:
         return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
 
     async def start(self, experiment_id: str, actor: str = "") -> Experiment:
-        """Also goes on after a pause. Raises NotFound, FailedPrecondition when it has ended, when the model has a
-        release under way, or when an older experiment takes all of its traffic; Aborted when it was changed at the same
-        moment."""
+        """Also goes on after a pause. Raises NotFound, also for a version that is gone, FailedPrecondition when it has
+        ended, when the model has a release under way, or when an older experiment takes all of its traffic; Aborted
+        when it was changed at the same moment."""
         experiment = await self._store.get(experiment_id)
         started = experiment.start(self._clock.now(), actor)
         if started is not experiment:
-            await self._check_room(started)
-        return await self._save(experiment, started)
+            for variant in experiment.spec.variants if experiment.state is State.DRAFT else ():
+                await self._registry.version(variant.version)
+            started = await self._store.start(started)
+            await self._known.refresh()
+        return await self._shown(started)
 
     async def pause(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
         """Raises InvalidArgument, NotFound, FailedPrecondition unless it was started, Aborted as `start`."""
@@ -162,10 +166,10 @@ class Experiments:
         shown = await self._shown(experiment)
         if shown.report is None:
             raise FailedPrecondition(f"experiment {experiment.id} was not started")
-        ended = experiment.conclude(self._clock.now(), shown.report, reason, early, actor)
-        if ended is not experiment:
+        ended = shown.conclude(self._clock.now(), shown.report, reason, early, actor)
+        if ended is not shown:
             ended = replace(ended, past=await self._past(shown, KEPT_POINTS))
-        return replace(await self._save(experiment, ended), past=())
+        return replace(await self._save(shown, ended), past=())
 
     async def delete(self, experiment_id: str) -> None:
         """Raises NotFound, FailedPrecondition while it is under way, Aborted as `start`."""
@@ -189,17 +193,6 @@ class Experiments:
             raise FailedPrecondition(f"no traffic of model {model} is kept: see the keys that keep theirs")
         return found
 
-    async def _check_room(self, experiment: Experiment) -> None:
-        if experiment.spec.replay is not None:
-            return
-        model = experiment.model
-        if await self._releases.active(model) is not None:
-            raise FailedPrecondition(f"model {model} has a release under way: it decides the traffic until it ends")
-        for other in await self._store.active():
-            is_other = other.model == model and other.id != experiment.id and other.spec.replay is None
-            if is_other and other.spec.traffic == 1:
-                raise FailedPrecondition(f"experiment {other.id} takes all traffic of model {model}")
-
     async def _save(self, before: Experiment, after: Experiment) -> Experiment:
         if after is not before:
             after = await self._store.save(after)
@@ -211,20 +204,60 @@ class Experiments:
         if not experiment.active:
             return experiment
         now = self._clock.now()
+        if experiment.spec.analysis is Analysis.FIXED:
+            experiment = await self._at_horizon(experiment, now)
+        if experiment.fixed is not None:
+            units = await self._traffic.experiment_units(experiment.id)
+            return replace(experiment, report=with_later(experiment.fixed, units, experiment.spec.unit))
         return replace(experiment, report=analyse(experiment, await self._evidence(experiment), now))
+
+    async def _at_horizon(self, experiment: Experiment, now: datetime) -> Experiment:
+        """With what it shows from its horizon on, once that is reached: by the requests until then, wherever it is
+        looked at, and by the scores that are known when it is first seen. That is stored: another look, when more
+        scores have come, would be a second one."""
+        spec = experiment.spec
+        if experiment.fixed is not None or experiment.start_time is None:
+            return experiment
+        times = await self._traffic.experiment_reached(experiment.id, counted(spec), spec.min_units)
+        horizon = max((*times.values(), experiment.start_time + spec.min_duration))
+        if now < horizon or any(variant.name not in times for variant in spec.variants):
+            return experiment
+        report = analyse(experiment, await self._evidence(experiment, horizon), now)
+        try:
+            return await self._store.save(replace(experiment, fixed=replace(report, horizon_time=horizon)))
+        except Aborted:
+            current = await self._store.get(experiment.id)
+            return current if current.fixed is not None else await self._at_horizon(current, now)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Fixed horizons are seen soon after they are reached, whoever looks or does not."""
+        await every(HORIZONS_EVERY, stop, self.look_for_horizons, name="look for horizons")
+
+    async def look_for_horizons(self) -> None:
+        for experiment in await self._store.active():
+            if experiment.spec.analysis is Analysis.FIXED:
+                with surviving("look for horizons", experiment_id=experiment.id):
+                    await self._at_horizon(experiment, self._clock.now())
 
     async def _past(self, experiment: Experiment, points: int) -> tuple[Report, ...]:
         """What it showed at moments that are spread evenly from its start to now, by the scores that are known now."""
         assert experiment.start_time is not None, "an experiment that was started has a start"
         apart = (self._clock.now() - experiment.start_time) / (points + 1)
         moments = [experiment.start_time + number * apart for number in range(1, points + 1)]
-        return tuple([analyse(experiment, await self._evidence(experiment, moment), moment) for moment in moments])
+        return tuple([await self._report_at(experiment, moment) for moment in moments])
+
+    async def _report_at(self, experiment: Experiment, moment: datetime) -> Report:
+        fixed = experiment.fixed
+        if fixed is not None and fixed.horizon_time is not None and fixed.horizon_time <= moment:
+            return replace(fixed, create_time=moment)
+        return analyse(experiment, await self._evidence(experiment, moment), moment)
 
     async def _evidence(self, experiment: Experiment, until: datetime | None = None) -> Evidence:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
         spec = experiment.spec
-        means = [metric for metric in spec.metrics if metric.measure is not Measure.LATENCY_P95]
+        compared = dict.fromkeys((*spec.metrics, *spec.unanswered))
+        means = [metric for metric in compared if metric.measure is not Measure.LATENCY_P95]
         first = spec.variants[0].name
         return Evidence(
             counts=await self._traffic.experiment_units(experiment.id, until),

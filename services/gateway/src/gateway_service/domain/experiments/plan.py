@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from gateway_service.domain.experiments.experiment import MAX_GUARDRAILS
 from gateway_service.domain.statistics import power
+from gateway_service.domain.statistics.moments import MIN_UNITS
 from gateway_service.domain.traffic.measure import Measure, Quantity, TokenPrice
 from gateway_service.domain.traffic.record import Unit
 from ratchet_kit.faults import Faults
@@ -28,6 +30,8 @@ class PlanRequest:
     """Of the whole model; None: as the model's traffic shows them."""
     name: str = ""
     """Of a NAMED measure."""
+    guardrails: int = 0
+    """That the experiment will have besides; who left is one more, unless it is the measure itself."""
     price: TokenPrice | None = None
     """Of tokens, for the cost."""
 
@@ -40,6 +44,7 @@ class PlanRequest:
         faults = Faults()
         faults.read("model", check_model_name, self.model)
         self.quantity.check(faults, "primary")
+        faults.bounds("guardrails", self.guardrails, at_least=0, at_most=MAX_GUARDRAILS)
         faults.bounds("effect", self.effect, above=0.0)
         faults.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
         faults.bounds("power", self.power, above=0.0, below=1.0)
@@ -66,13 +71,14 @@ class Plan:
 
 
 def plan(request: PlanRequest, deviation: float, units_per_day: float) -> Plan:
-    """For every variant against the first one, at a level that is corrected for their number (Bonferroni: the first
-    step of Holm's), with the smallest of the others."""
+    """For every variant against the first one, in all metrics, at a level that is corrected for their number
+    (Bonferroni: the first step of Holm's), with the smallest of the others."""
     first, others = request.weights[0], request.weights[1:]
-    alpha, ratio = request.alpha / len(others), min(others) / first
-    share = first / sum(request.weights)
-    of_fixed = power.fixed_units(request.effect, deviation, alpha, request.power, ratio)
-    of_sequence = power.sequential_units(request.effect, deviation, alpha, request.power, ratio)
+    metrics = 1 + request.guardrails + (request.measure is not Measure.LEFT)
+    alpha, ratio = request.alpha / (len(others) * metrics), min(others) / first
+    share, least = first / sum(request.weights), MIN_UNITS / min(1.0, ratio)
+    of_fixed = max(power.fixed_units(request.effect, deviation, alpha, request.power, ratio), least)
+    of_sequence = max(power.sequential_units(request.effect, deviation, alpha, request.power, ratio), least)
     daily = units_per_day * request.traffic
     fixed, sequence = math.ceil(of_fixed / share), math.ceil(of_sequence / share)
     return Plan(deviation, units_per_day, fixed, fixed / daily, sequence, sequence / daily)

@@ -1,4 +1,4 @@
-"""Where experiments are stored, and what else moves a model's traffic."""
+"""Where experiments are stored."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -41,6 +41,11 @@ class ExperimentStore(Protocol):
         empty."""
         ...
 
+    async def start(self, experiment: Experiment) -> Experiment:
+        """As `save`, of one that was started. Between its look at what is under way and its end, nothing else of the
+        model starts. Raises what `UnderWay.check_experiment` raises, too."""
+        ...
+
     async def save(self, experiment: Experiment) -> Experiment:
         """Stores it and returns it with its new revision; of one that has ended the prompts are dropped. In the same
         transaction, webhooks are told of its end.
@@ -51,12 +56,4 @@ class ExperimentStore(Protocol):
 
     async def delete(self, experiment: Experiment) -> None:
         """Removes it with its prompts. Raises Aborted unless the stored revision is its own."""
-        ...
-
-
-class ReleasesUnderWay(Protocol):
-    """The releases, as far as experiments know them."""
-
-    async def active(self, model: str) -> object | None:
-        """The release under way of a model, if there is one. Raises Unavailable."""
         ...

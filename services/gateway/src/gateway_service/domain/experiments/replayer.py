@@ -5,7 +5,7 @@ after a restart or in place of another gateway, makes those that are missing.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from gateway_service.domain.experiments.replay import ReplayPrompt, answer_id
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit, unit_id
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import DeadlineExceeded, RatchetError
 from ratchet_kit.faults import MAX_REASON
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -26,7 +26,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.times import Clock
 from ratchet_kit.work import LEFT_ALONE, every, surviving
-from ratchet_policies import Prompt
+from ratchet_policies import BrokenOff, Generation, Prompt, Sampling, require_whole
 
 log = get_logger(__name__)
 
@@ -37,7 +37,14 @@ LEASE = timedelta(minutes=1)
 MAX_FAULTS = 10
 """Of the platform in one go through the prompts: after so many it is away, and the rest waits, too."""
 REST = timedelta(seconds=10)
-"""After a fault of the platform, or of ours."""
+"""After a fault of the platform, or of ours; twice as long after each further one without an answer between."""
+LONGEST_REST = timedelta(minutes=10)
+PATIENCE = timedelta(hours=1)
+"""So long the platform may fail without an answer between: then the replay ends, or is paused."""
+MOST_LEFT_OUT = 0.1
+"""Of a variant's prompts, that a replay may end without: where the platform fails at more, it is paused."""
+ENDLESS: tuple[type[RatchetError], ...] = (DeadlineExceeded, BrokenOff)
+"""Of an answer, the second time: the version does not come to its end, and that is the version's error."""
 ALL_ANSWERED = "every variant has answered all prompts"
 
 
@@ -72,6 +79,19 @@ class _Stuck(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class _Failing:
+    """No answer since a fault of the platform, or of ours."""
+
+    start_time: datetime
+    rest: timedelta
+    next_time: datetime
+
+    def again(self, now: datetime) -> "_Failing":
+        rest = min(2 * self.rest, LONGEST_REST)
+        return _Failing(self.start_time, rest, now + rest)
+
+
+@dataclass(frozen=True, slots=True)
 class _Question:
     """A prompt to one variant."""
 
@@ -92,8 +112,8 @@ class Replayer:
         self._clock = clock
         self._options = options
         self._owner = new_id("gw")
-        self._resting: dict[str, datetime] = {}
-        """Until when, by the experiments' ids."""
+        self._failing: dict[str, _Failing] = {}
+        """By the experiments' ids, from a fault to the next answer."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: answers under way are then left, and made again later."""
@@ -106,7 +126,10 @@ class Replayer:
 
     async def tick(self) -> None:
         """What fails for the platform is gone on with after a rest; a version that cannot be loaded pauses it."""
-        for experiment in await self._needs.store.active():
+        active = await self._needs.store.active()
+        running = {one.id for one in active if one.state is State.RUNNING}
+        self._failing = {id: one for id, one in self._failing.items() if id in running}
+        for experiment in active:
             if self._is_due(experiment):
                 with surviving("replay prompts", experiment_id=experiment.id), suppress(_NotOurs):
                     try:
@@ -115,16 +138,40 @@ class Replayer:
                         raise
                     except _Stuck as error:
                         await self._needs.experiments.pause(experiment.id, str(error))
-                    except Exception:
-                        self._resting[experiment.id] = self._clock.now() + REST
+                    except Exception as error:
+                        await self._failed(experiment, error)
                         raise
 
     def _is_due(self, experiment: Experiment) -> bool:
         now = self._clock.now()
-        self._resting = {id: until for id, until in self._resting.items() if until > now}
-        if experiment.spec.replay is None or experiment.id in self._resting:
+        failing = self._failing.get(experiment.id)
+        if experiment.spec.replay is None or (failing and now < failing.next_time):
             return False
         return experiment.state is State.RUNNING and experiment.hold.is_free(now, self._owner)
+
+    async def _failed(self, experiment: Experiment, error: Exception) -> None:
+        """Rests; ends it, or pauses it, once that has lasted too long: a platform that is not mended is not waited for
+        for ever, and what it fails at is not the version's error."""
+        now = self._clock.now()
+        failing = self._failing.get(experiment.id) or _Failing(now, REST / 2, now)
+        if now - failing.start_time < PATIENCE:
+            self._failing[experiment.id] = failing.again(now)
+            return
+        fault = error.message if isinstance(error, RatchetError) else "a fault of the gateway, which its log has"
+        missing = [
+            one.variant.name
+            for start in range(0, experiment.prompts, PAGE)
+            for one in await self._missing(experiment, start)
+        ]
+        by_variant = Counter(missing)
+        lasted = f"the platform has failed for {PATIENCE.total_seconds() / 60:.0f} minutes, at last with: {fault}"
+        if max(by_variant.values(), default=0) <= MOST_LEFT_OUT * experiment.prompts:
+            left_out = ", ".join(f"{number} of {name}" for name, number in by_variant.items()) or "none"
+            reason = f"answers that are left out: {left_out}; {lasted}"
+            await self._needs.experiments.conclude(experiment.id, reason[:MAX_REASON], early=True)
+        else:
+            await self._needs.experiments.pause(experiment.id, f"start goes on where it was; {lasted}"[:MAX_REASON])
+        del self._failing[experiment.id]
 
     async def _replay(self, experiment: Experiment) -> None:
         await self._renew(experiment)
@@ -219,13 +266,14 @@ class Replayer:
             unit=unit_id(Unit.REQUEST, f"{experiment.id} {question.number}"),
         )
         try:
-            made = await self._needs.serving.generate(version, question.prompt, experiment.spec.replay.sampling)
-        except TRANSIENT:
-            raise
+            made = await self._made(version, question.prompt, experiment.spec.replay.sampling)
         except RatchetError as error:
+            if isinstance(error, TRANSIENT) and not isinstance(error, ENDLESS):
+                raise
             log.warning("replay.failed", experiment_id=experiment.id, version=str(version), reason=error.message)
             latency = self._clock.now() - start_time
             await self._needs.traffic.append([replace(record, latency=latency, error=error.message)])
+            self._failing.pop(experiment.id, None)
             return
         record = replace(
             record,
@@ -235,6 +283,19 @@ class Replayer:
             completion_tokens=sum(len(one.token_ids) for one in made.completions),
         )
         await self._needs.traffic.append([await self._graded(record, question, [one.text for one in made.completions])])
+        self._failing.pop(experiment.id, None)
+
+    async def _made(self, version: VersionRef, prompt: Prompt, sampling: Sampling) -> Generation:
+        """What is ENDLESS is asked for twice."""
+        try:
+            return await self._made_once(version, prompt, sampling)
+        except ENDLESS:
+            return await self._made_once(version, prompt, sampling)
+
+    async def _made_once(self, version: VersionRef, prompt: Prompt, sampling: Sampling) -> Generation:
+        made = await self._needs.serving.generate(version, prompt, sampling)
+        require_whole(made.completions)
+        return made
 
     async def _graded(self, record: CompletionRecord, question: _Question, texts: Sequence[str]) -> CompletionRecord:
         """Without a score where the problem is not there or can judge nothing, whoever answers it."""

@@ -25,6 +25,8 @@ class VariantReport:
     requests: int
     values: tuple[MetricValue, ...]
     """The primary metric's, then the guardrails'."""
+    later_units: int = 0
+    """That came after the horizon of FIXED: they are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,5 @@ class Report:
     mature: bool
     """The minimum of time and units is reached."""
     conclusion: str
+    horizon_time: datetime | None = None
+    """Of FIXED: requests that came by then are counted; None before."""

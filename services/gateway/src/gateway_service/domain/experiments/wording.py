@@ -1,6 +1,6 @@
 """The sentences of an experiment's report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway_service.domain.experiments.experiment import ExperimentSpec, Metric
 from gateway_service.domain.experiments.report import Comparison, VariantReport
@@ -18,6 +18,7 @@ NAMES = {
     Measure.LATENCY_P95: "p95 latency",
     Measure.TOKENS: "tokens an answer",
     Measure.COST: "cost of an answer",
+    Measure.LEFT: "callers who left",
 }
 
 
@@ -28,6 +29,7 @@ def describe(
     difference: Estimate | None,
     level: float,
     means: tuple[Mean, Mean] | None,
+    withheld: str,
 ) -> str:
     """One comparison: its standing, the number, its interval and what it rests on."""
     name = metric.name or NAMES[metric.measure]
@@ -43,7 +45,20 @@ def describe(
     )
     if standing in (Standing.BETTER, Standing.WORSE) and max(abs(difference.low), abs(difference.high)) < metric.margin:
         text += f"; less than the {metric.margin:g}{unit} that would matter"
-    return text
+    if difference.low == difference.high:
+        text += "; all values are the same, which shows nothing of those to come"
+    return f"{text}; no verdict: {withheld}" if withheld else text
+
+
+def no_answers(measure: Measure, means: tuple[Mean, Mean] | None) -> str:
+    """Why answers are not compared."""
+    what = "left by their callers before the end" if measure is Measure.LEFT else "not answered"
+    if means is None:
+        return f"how many of the requests were {what} is not known"
+    of_variant, of_first = (f"{100 * one.value:.3g} %" for one in means)
+    return (
+        f"{of_variant} of its requests were {what}, {of_first} of the first variant's, so answers are to other requests"
+    )
 
 
 def conclusion(
@@ -52,6 +67,7 @@ def conclusion(
     comparisons: Sequence[Comparison],
     broken: bool,
     waits: Sequence[str],
+    withheld: Mapping[str, str],
 ) -> str:
     """The whole experiment: every variant in the primary metric, and the guardrails that say something."""
     if broken:
@@ -68,6 +84,9 @@ def conclusion(
             names = [one.name or NAMES[one.measure] for one in of_variant[1:] if one.standing is standing]
             if names:
                 said.append(f"{variant.name} is {standing} in {', '.join(names)}")
+        names = [one.name or NAMES[one.measure] for one in of_variant[1:] if one.measure.is_of_answers]
+        if names and variant.name in withheld:
+            said.append(f"{variant.name} has no verdict in {', '.join(names)}: {withheld[variant.name]}")
     if waits:
         said.append(f"not to be concluded yet: {'; '.join(waits)}")
     return ". ".join(said)

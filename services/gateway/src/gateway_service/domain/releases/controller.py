@@ -5,11 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.decision import Advance, Expire, Hold, RollBack, decide
 from gateway_service.domain.releases.evidence import TrafficReader
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
+from gateway_service.domain.releases.under_way import Uses
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog
 from ratchet_kit import metrics
@@ -68,10 +70,13 @@ class ReleaseController:
         registry: ModelRegistry,
         clock: Clock,
         options: ControlOptions,
+        experiments: ExperimentStore | None = None,
     ) -> None:
+        """`experiments`: those under way keep their versions loaded."""
         self._releases = releases
         self._traffic = TrafficReader(traffic, clock)
         self._serving = serving
+        self._uses = Uses(releases, registry, experiments)
         self._registry = registry
         self._clock = clock
         self._options = options
@@ -212,8 +217,8 @@ class ReleaseController:
         now = self._clock.now()
         if (await self._registry.model(release.model)).champion == release.candidate:
             with bound(actor=_actor(release)), suppress(Aborted):
-                await self._registry.promote(
-                    release.baseline, release.candidate, "", f"release {release.id}: {release.events[-1].reason}"
+                await self._registry.take_back(
+                    release.candidate, release.baseline, f"release {release.id}: {release.events[-1].reason}"
                 )
             return release
         settled = now - release.stage_start_time >= self._options.settle
@@ -224,15 +229,9 @@ class ReleaseController:
         now = self._clock.now()
         if now - release.end_time < self._options.drain:
             return release
-        if not await self._in_use(release.loser):
+        if not await self._uses.find(release.loser):
             await self._serving.unload(release.loser)
         return release.retire(now)
-
-    async def _in_use(self, ref: VersionRef) -> bool:
-        active = await self._releases.active(ref.model)
-        if active is not None and ref in (active.candidate, active.baseline):
-            return True
-        return (await self._registry.model(ref.model)).champion == ref
 
 
 def _actor(release: Release) -> str:

@@ -24,7 +24,7 @@ from ratchet_kit.statistics import Estimate
 ALPHA = 0.05
 """Chance, over all bounds, stages and looks, that a candidate within its bounds is rolled back."""
 LENIENCE = 0.15
-"""1 minus the confidence with which a bound is shown to hold: a candidate at its bound goes on in at most one of ten."""
+"""1 minus the confidence with which a bound is shown to hold: at its bound a candidate goes on in at most one of ten."""
 TUNED_FOR = 300
 """Units of the candidate at which the intervals are narrowest."""
 MIXTURE = sequences.mixture(TUNED_FOR, ALPHA)

@@ -13,8 +13,8 @@ class ReleaseStore(Protocol):
     async def create(self, release: Release, request: Request) -> Release:
         """Stores it, and returns what was stored first under the request.
 
-        Raises AlreadyExists when the request's id was used for another release, FailedPrecondition when the model has
-        an active one.
+        Raises AlreadyExists when the request's id was used for another release, and what `UnderWay.check_release`
+        raises: between that look and its end, nothing else of the model starts.
         """
         ...
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.decision import decide
 from gateway_service.domain.releases.evidence import Traffic, TrafficReader
@@ -45,14 +44,12 @@ class Releases:
         self,
         releases: ReleaseStore,
         traffic: CompletionLog,
-        experiments: ExperimentStore,
         registry: ModelRegistry,
         clock: Clock,
         watch_poll: timedelta,
     ) -> None:
         self._releases = releases
         self._traffic = TrafficReader(traffic, clock)
-        self._experiments = experiments
         self._registry = registry
         self._clock = clock
         self._watch_poll = watch_poll
@@ -132,14 +129,6 @@ class Releases:
         await self._registry.version(candidate)
         release = Release(id=new_id("rel"), spec=spec, baseline=champion, create_time=self._clock.now(), actor=actor)
         await self._check_gate(release)
-        active = await self._releases.active(model)
-        if active is not None:
-            raise FailedPrecondition(f"release {active.id} of model {model} is under way: {active.state}")
-        for experiment in await self._experiments.active():
-            if experiment.model == model and experiment.spec.replay is None:
-                raise FailedPrecondition(
-                    f"experiment {experiment.id} of model {model} is {experiment.state}: end it first"
-                )
         return release
 
     async def _check_gate(self, release: Release) -> None:

@@ -17,12 +17,13 @@ class Standing(StrEnum):
 
 def standing(gain: Estimate, margin: float) -> Standing:
     """`gain`: the difference with its interval, where more is better. `margin`: a smaller difference is worth no
-    waiting; 0 never gives that standing."""
+    waiting; 0 never gives that standing, nor does an interval without a width: values that never differ show nothing of
+    those to come."""
     if gain.low > 0:
         return Standing.BETTER
     if gain.high < 0:
         return Standing.WORSE
-    if -margin < gain.low and gain.high < margin:
+    if -margin < gain.low < gain.high and gain.high < margin:
         return Standing.NO_DIFFERENCE
     return Standing.UNDECIDED
 

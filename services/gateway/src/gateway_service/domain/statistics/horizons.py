@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scipy import special
 
 from gateway_service.domain.statistics.moments import Mean
-from ratchet_kit.statistics import Estimate, newcombe
+from ratchet_kit.statistics import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,3 @@ def paired(gap: Mean, alpha: float) -> Finding:
     half = float(special.stdtrit(freedom, 1 - alpha / 2)) * error
     p_value = 2 * float(special.stdtr(freedom, -abs(gap.value) / error))
     return Finding(Estimate(gap.value, gap.value - half, gap.value + half), p_value)
-
-
-def two_proportions(passed_a: float, n_a: float, passed_b: float, n_b: float, alpha: float) -> Finding:
-    """a's share minus b's, of independent requests: the pooled z test, and Newcombe's interval."""
-    a, b = passed_a / n_a, passed_b / n_b
-    difference = newcombe(a, n_a, b, n_b, float(special.ndtri(1 - alpha / 2)))
-    pooled = (passed_a + passed_b) / (n_a + n_b)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / n_a + 1 / n_b))
-    p_value = 2 * float(special.ndtr(-abs(a - b) / error)) if error else 1.0
-    return Finding(difference, p_value)

@@ -6,7 +6,7 @@ that of the delta method (Deng, Knoblich, Lu: Applying the delta method in metri
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 MIN_UNITS = 20
 """Of a variant: fewer prove nothing, since the intervals hold for many units."""
 ROUNDING = 1e-12
-"""Of the sum of squares: what rounding may leave of it. A spread is never said to be less: else two variants in which
-each answer costs the same would differ for certain, by the last digit of a sum."""
+"""Of a number: what rounding may leave of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +94,28 @@ class Mean:
 def mean(moments: Moments, *, bounded: bool = False, unseen: int = 1) -> Mean:
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
-    `bounded`: values are in [0, 1]; the variance is then that with one unit more whose values are all 0 and one whose
-    values are all 1, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American
-    Statistician 54, 2000, for two arms). `unseen`: so many of each; where the other arm may be far larger, two (Agresti
-    and Coull, The American Statistician 52, 1998, for one arm).
+    Units that all agree do not say what one that was not seen yet would be. `bounded`: values are in [0, 1]; the
+    variance is then that with one unit more whose values are all 0 and one whose values are all 1, so that it is not 0
+    where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000, for two arms). `unseen`:
+    how many of each; where the other arm may be far larger, two (Agresti and Coull, the same journal 52, 1998).
+    Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
-    value = moments.y / moments.x
-    m = _padded(moments, unseen) if bounded else moments
-    ratio = m.y / m.x
-    squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, ROUNDING * m.yy)
-    return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), moments.units)
+    if bounded:
+        return replace(ratio(_padded(moments, unseen)), value=moments.y / moments.x, units=moments.units)
+    found = ratio(moments)
+    return replace(found, variance=np.maximum(found.variance, _least(found.value, moments.units)))
+
+
+def ratio(moments: Moments) -> Mean:
+    """That of the totals, with its variance by the delta method alone."""
+    m, value = moments, moments.y / moments.x
+    squares = np.maximum(m.yy - 2 * value * m.xy + value * value * m.xx, 0.0)
+    return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), m.units)
+
+
+def _least(value: float, units: float) -> float:
+    """The variance of a mean of so many units of which all but two agree, which are as far from them as 0 is."""
+    return 2 * value * value / units / (units - 1)
 
 
 def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = False) -> Mean:
@@ -113,7 +124,8 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
 
     `bounded`: the variance is that with half a unit more of each pair of 0 and 1, which is what `mean` adds to either
     (Agresti and Min, Simple improved confidence intervals for comparing matched proportions, Statistics in Medicine 24,
-    2005): it is not 0 where the two never differed yet.
+    2005): it is not 0 where the two never differed yet. Of other values it is at least what two units make among those
+    that differ by the same: one that does not, and one that does twice; where none does, one that is 0 in either.
     """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
@@ -130,8 +142,12 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     together = shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx
     covariance = shared.units / (shared.units - 1) * together / (one.x * other.x)
     apart = a.variance + b.variance
-    units = shared.units - 2 if bounded else shared.units
-    return Mean(a.value - b.value, max(apart - 2 * covariance, ROUNDING * apart), units)
+    gap, variance = a.value - b.value, apart - 2 * covariance
+    if bounded:
+        return Mean(gap, max(variance, ROUNDING * apart), shared.units - 2)
+    of_both = (abs(a.value) + abs(b.value)) / 2
+    is_same = abs(gap) <= ROUNDING * of_both and variance <= ROUNDING * apart
+    return Mean(gap, max(variance, _least(of_both if is_same else gap, shared.units)), shared.units)
 
 
 def covariance(one: Moments, other: Moments, shared: Products, unseen: int) -> float:
@@ -161,7 +177,10 @@ def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[
     return [
         Mean(
             one.value - slope * past.mean,
-            max(one.variance + _per_unit(slope * slope * past.spread - 2 * slope * past.common, moments.units), 0.0),
+            max(
+                one.variance + _per_unit(slope * slope * past.spread - 2 * slope * past.common, moments.units),
+                0.0 if bounded else _least(one.value, moments.units),
+            ),
             one.units,
         )
         for one, past, moments in zip(plain, pasts, variants, strict=True)

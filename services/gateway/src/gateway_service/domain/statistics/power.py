@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 from scipy import special
 
 from gateway_service.domain.statistics import sequences
@@ -19,7 +20,8 @@ def power(effect: float, deviation: float, n_a: float, n_b: float, alpha: float)
     limit = float(special.stdtrit(freedom, 1 - alpha / 2))
     if freedom > 10_000:  # the noncentral t is normal by then, and slow
         return float(special.ndtr(shift - limit) + special.ndtr(-shift - limit))
-    return float(1 - special.nctdtr(freedom, shift, limit) + special.nctdtr(freedom, shift, -limit))
+    tails = np.nan_to_num(special.nctdtr(freedom, shift, (limit, -limit)))  # scipy gives NaN for some that are 0
+    return float(1 - tails[0] + tails[1])
 
 
 def fixed_units(effect: float, deviation: float, alpha: float, wanted: float, ratio: float = 1.0) -> int:

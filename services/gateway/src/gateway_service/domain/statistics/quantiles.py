@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gateway_service.domain.statistics.moments import Mean, Moments, mean
+from gateway_service.domain.statistics.moments import Mean, Moments, ratio
 
 Z = 1.959964
 """Of the interval from which the standard error is read."""
@@ -28,7 +28,7 @@ def quantile(values: Sequence[float], units: Sequence[str], q: float) -> Mean:
     if len(counts) < 2:
         return Mean(value, float("inf"), len(counts))
     # one value more on either side: a share of 1 - q lies above, so no unit that was not seen yet can be a surprise
-    half = Z * mean(Moments.of([*counts, 1, 1], [*below, 0, 1])).variance ** 0.5
+    half = Z * ratio(Moments.of([*counts, 1, 1], [*below, 0, 1])).variance ** 0.5
     if q - half <= 0 or q + half >= 1:
         return Mean(value, float("inf"), len(counts))
     error = (_at(ascending, q + half) - _at(ascending, q - half)) / (2 * Z)

@@ -12,8 +12,9 @@ MILLION = 1e6
 
 class Measure(StrEnum):
     """QUALITY: mean score of the scored answers; FEEDBACK and TESTS: of those that applications, and that a problem's
-    tests scored. ERROR_RATE: over all attempts. LATENCY (mean seconds), LATENCY_P95, TOKENS and COST: of answers.
-    NAMED: mean of the values that applications gave under a name of their own."""
+    tests scored. LEFT: attempts whose callers left before the end, over all. ERROR_RATE: over the others. LATENCY (mean
+    seconds), LATENCY_P95, TOKENS and COST: of answers. NAMED: mean of the values that applications gave under a name of
+    their own."""
 
     QUALITY = "quality"
     FEEDBACK = "feedback"
@@ -24,6 +25,7 @@ class Measure(StrEnum):
     TOKENS = "tokens"
     COST = "cost"
     NAMED = "named"
+    LEFT = "left"
 
     @property
     def more_is_better(self) -> bool:
@@ -33,7 +35,18 @@ class Measure(StrEnum):
     @property
     def is_bounded(self) -> bool:
         """Each value is in [0, 1]."""
-        return self.more_is_better or self is Measure.ERROR_RATE
+        return self.more_is_better or self in (Measure.ERROR_RATE, Measure.LEFT)
+
+    @property
+    def is_of_answers(self) -> bool:
+        """An attempt without an answer has no value: where variants leave out other ones, their values are of other
+        requests."""
+        return self in (Measure.LATENCY, Measure.LATENCY_P95, Measure.TOKENS, Measure.COST)
+
+    @property
+    def is_of_feedback(self) -> bool:
+        """A request has a value where somebody gave it one, perhaps one in five, and later."""
+        return self in (Measure.QUALITY, Measure.FEEDBACK, Measure.TESTS, Measure.NAMED)
 
     @property
     def unit(self) -> str:

@@ -88,6 +88,13 @@ class CompletionLog(Protocol):
         `until`: of the requests that had come by then."""
         ...
 
+    async def experiment_reached(
+        self, experiment_id: str, quantity: Quantity | None, units: int
+    ) -> Mapping[str, datetime]:
+        """When so many units of each variant had come, counting those with a value of the quantity, where one is given;
+        absent before."""
+        ...
+
     async def experiment_moments(
         self, experiment_id: str, quantity: Quantity, past: Period, until: datetime | None = None
     ) -> Mapping[str, Moments]:

@@ -1,6 +1,6 @@
 """GateStore on SQLite and PostgreSQL."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from sqlalchemy import select, update
@@ -11,7 +11,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, insert_if_absent, is_free
 from registry_service.adapters.sql.models import readable_of, version_of
 from registry_service.adapters.sql.rows import gate_row, to_gate
-from registry_service.adapters.sql.tables import gates, models
+from registry_service.adapters.sql.tables import gates
 from registry_service.domain.gate import Gate, State
 
 
@@ -47,15 +47,6 @@ class SqlGateStore:
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         async with self._database.writing() as connection:
             return await _change(connection, id, change)
-
-    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
-        model = (await self.get(id)).champion.model
-        async with self._database.writing() as connection:
-            # One try after another: whoever waits here sees the number that was given before.
-            await connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
-            rows = (await connection.execute(select(gates).where(gates.c.model == model))).all()
-            others = [to_gate(row) for row in rows]
-            return await _change(connection, id, lambda gate: gate.note_try(owner, digests, others))
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         query = select(gates).where(gates.c.state == State.PENDING, is_free(gates, now)).order_by(gates.c.id)

@@ -71,11 +71,9 @@ class SqlModelStore:
             await connection.execute(insert(alias_changes).values(asdict(change)))
             return await model_of(connection, change.model)
 
-    async def past_numbers(self, model: str, alias: str) -> frozenset[int]:
-        query = select(alias_changes.c.to_number).where(alias_changes.c.model == model, alias_changes.c.alias == alias)
-        return frozenset(row.to_number for row in await self._database.rows(query.distinct()))
-
-    async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
+    async def history(
+        self, model: str, alias: str | None, limit: int | None, after: int | None
+    ) -> Sequence[RecordedChange]:
         position = alias_changes.c.position
         query = select(alias_changes).where(alias_changes.c.model == model).order_by(position.desc())
         if alias is not None:
@@ -112,7 +110,7 @@ async def version_of(
 
 
 async def readable_of(
-    database: Database, model: str, query: Select[Any], read: Callable[[Row[Any]], R], limit: int
+    database: Database, model: str, query: Select[Any], read: Callable[[Row[Any]], R], limit: int | None
 ) -> Sequence[R]:
     """`Database.readable` of a query about a model. Raises NotFound when nothing is found since there is no model."""
     found = await database.readable(query, read, limit)

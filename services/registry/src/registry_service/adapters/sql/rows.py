@@ -59,7 +59,15 @@ def to_version(row: Row[Any]) -> Version:
 
 def to_recorded(row: Row[Any]) -> RecordedChange:
     change = AliasChange(
-        row.model, row.alias, row.from_number, row.to_number, row.reason, row.gate_id, row.create_time, row.actor
+        row.model,
+        row.alias,
+        row.from_number,
+        row.to_number,
+        row.reason,
+        row.gate_id,
+        row.create_time,
+        row.actor,
+        row.takes_back,
     )
     return RecordedChange(row.position, change)
 
@@ -79,7 +87,6 @@ def gate_row(gate: Gate) -> dict[str, Any]:
         "comparison": asdict(gate.comparison) if gate.comparison else None,
         "reason": gate.reason,
         "guards": [asdict(guard) for guard in gate.guards],
-        "digests": list(gate.digests),
         "tries": gate.tries,
         "end_time": gate.end_time,
         **_failure_row(gate.failure),
@@ -105,7 +112,6 @@ def to_gate(row: Row[Any]) -> Gate:
         guards=tuple(
             GuardResult(one["problems"], _to_comparison(one["comparison"]), one["passed"]) for one in row.guards
         ),
-        digests=tuple(row.digests),
         tries=row.tries,
         failure=_to_failure(row),
         end_time=row.end_time,

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.types import JSON
 
@@ -56,7 +57,7 @@ versions = Table(
     *request_columns(),
 )
 
-# What versions learned from, by the digest in their lineage: the fingerprints of its problems.
+# What versions learned from, or were chosen by, by the digest in their lineage: the fingerprints of its problems.
 training_sets = Table(
     "registry_training_sets",
     metadata,
@@ -95,6 +96,7 @@ alias_changes = Table(
     Column("gate_id", String(64), nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("actor", String(64), nullable=False),
+    Column("takes_back", Boolean, nullable=False, server_default=false()),
     Index("registry_alias_changes_by_alias", "model", "alias", "position"),
 )
 
@@ -114,8 +116,7 @@ gates = Table(
     Column("comparison", JSON(none_as_null=True)),
     Column("reason", Text, nullable=False),
     Column("guards", JSON, nullable=False),
-    # Of the problems on which the gain must show; and how many gates of the model there were on any of them.
-    Column("digests", JSON, nullable=False),
+    # How many comparisons could have been gated on its problems.
     Column("tries", Integer, nullable=False),
     Column("failure_code", String(32)),
     Column("failure_message", Text),

@@ -77,11 +77,11 @@ class SqlVersionStore:
 
     # Uploads
 
-    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
+    async def add_problems(self, digest: str, fingerprints: Collection[str]) -> None:
         row = {"digest": digest, "fingerprints": sorted(fingerprints)}
         await self._database.insert_if_absent(training_sets, row)
 
-    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+    async def fingerprints(self, digests: Collection[str]) -> frozenset[str]:
         query = select(training_sets.c.fingerprints).where(training_sets.c.digest.in_(digests))
         return frozenset(one for row in await self._database.rows(query) for one in row.fingerprints)
 

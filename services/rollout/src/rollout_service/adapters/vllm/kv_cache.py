@@ -58,7 +58,7 @@ def config_of(model: Path) -> Mapping[str, Any]:
     """Empty where it cannot be read: vLLM says what is wrong with it."""
     try:
         read = json.loads((model / "config.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
 

@@ -26,6 +26,15 @@ class NoCgroup(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Kills:
+    """How often the kernel has killed in a cgroup for memory, and how often it was at its own limit: the kernel kills
+    for the memory of the machine, or of a cgroup above, too."""
+
+    count: int = 0
+    at_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Home:
     """The folders below which this process makes its cgroups. In version 2 all are the same.
 
@@ -82,7 +91,7 @@ class LaneCgroup:
         self._folders = tuple(dict.fromkeys((memory, pids, *more)))
         self._spare = _SLACK
         self._limit = 0
-        self._events = -1
+        self._events = self._failures = -1
         self.cpu_usage = -1
         """A descriptor of the account of its CPU time, where there's one."""
 
@@ -97,6 +106,7 @@ class LaneCgroup:
             self._write_if_there("memory.swap.max", "0")
         else:
             self._write_if_there("memory.swappiness", "0")
+            self._failures = os.open(self._memory / "memory.failcnt", os.O_RDONLY | os.O_CLOEXEC)
         events = self._memory / ("memory.events" if self._unified else "memory.oom_control")
         self._events = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
         accounts = [folder / ("cpu.stat" if self._unified else "cpuacct.usage") for folder in self._folders]
@@ -125,20 +135,17 @@ class LaneCgroup:
             (self._memory / name).write_text(str(job_bytes + self._spare))
             self._limit = job_bytes
 
-    def oom_kills(self) -> int:
-        """How often the kernel has killed in here for memory."""
-        for line in os.pread(self._events, 512, 0).split(b"\n"):
-            name, _, count = line.partition(b" ")
-            if name == b"oom_kill":
-                return int(count)
-        return 0
+    def kills(self) -> Kills:
+        found = dict(line.split() for line in os.pread(self._events, 512, 0).splitlines())
+        at_limit = found.get(b"oom", 0) if self._unified else os.pread(self._failures, 32, 0)
+        return Kills(int(found.get(b"oom_kill", 0)), int(at_limit))
 
     def remove(self) -> bool:
         """Once its processes are dead, which may take the kernel a moment. False if it wouldn't go."""
-        for descriptor in (self._events, self.cpu_usage):
+        for descriptor in (self._events, self._failures, self.cpu_usage):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._events = self.cpu_usage = -1
+        self._events = self._failures = self.cpu_usage = -1
         gone = [_remove(folder) for folder in self._folders]
         return all(gone)
 

@@ -18,7 +18,7 @@ from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
+from sandbox_service.adapters.lanes.options import ANSWERS, MOST_OUTPUT, LaneOptions, Plan
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
@@ -63,13 +63,20 @@ class LaneLost(Unavailable):
         self.reason = reason
 
 
+class ShortOfMemory(Unavailable):
+    """The kernel killed processes of a job whose lane was not at its own limit."""
+
+    def __init__(self) -> None:
+        super().__init__("the kernel killed the program because the machine, or the container, is short of memory")
+
+
 class Lane:
     """One keeper process, started when needed, and thrown away whenever something about it is in doubt."""
 
     def __init__(self, options: LaneOptions, number: int, plan: Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
         self._options, self.number, self._plan, self._home = options, number, plan, home
         self._cgroup: cgroups.LaneCgroup | None = None
-        self._oom_kills = 0
+        self._kills = cgroups.Kills()
         self._at_rest = (0, 0)
         self._python = plan.environment.python
         self._process: asyncio.subprocess.Process | None = None
@@ -151,7 +158,7 @@ class Lane:
             "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
-            "output": self._options.max_output_bytes + 4096,
+            "output": max(self._options.max_output_bytes, MOST_OUTPUT) + 4096,
             "processes": self._plan.processes,
             "packages": self._plan.environment.packages,
             "warm": self._plan.environment.heavy,
@@ -163,7 +170,7 @@ class Lane:
         try:
             if isinstance(self._home, cgroups.NoCgroup):
                 raise self._home
-            self._cgroup, self._oom_kills = self._home.make(), 0
+            self._cgroup, self._kills = self._home.make(), cgroups.Kills()
         except cgroups.NoCgroup as error:
             return str(error)
         return ""
@@ -203,20 +210,23 @@ class Lane:
     async def run(self, job: protocol.Job | Command, core: int, compiled: bytes = b"") -> Callable[[], Report]:
         """What reads the answer: the lane is free before that's done. `compiled`: see protocol.request.
 
-        Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
+        Raises LaneLost when the lane ended under the job, ShortOfMemory, Unavailable when none could be started for it.
+        """
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
         make = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes, compiled)
-        large = isinstance(job, CallJob) and job.size > _LARGE
+        large = (job.size if isinstance(job, CallJob) else len(getattr(job, "stdin", ""))) > _LARGE
         request = await asyncio.to_thread(make) if large else make()
         try:
             writer = await self._connected()
             if self._cgroup:
                 # tests have a process of their own, and as much memory for it
-                self._cgroup.limit_memory(job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1))
+                memory = job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1)
+                output = max(0, job.limits.output_bytes - self._options.max_output_bytes)  # the keeper holds it
+                self._cgroup.limit_memory(memory + 2 * output)
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(request.data)
                 await writer.drain()
@@ -224,32 +234,39 @@ class Lane:
                 data = await self._reader.readexactly(sum(head["blobs"]))
                 files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
-            killed = self._killed_for_memory()
-            words = "" if killed else await self._last_words()
-            if not killed:
-                _lost.inc()
-                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=words)
-            await self.stop()
-            if killed:
+            try:
+                at_limit = self._killed_at_its_limit()
+                words = "" if at_limit else await self._last_words()
+            finally:
+                await self.stop()
+            if at_limit:
                 return partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job)
+            _lost.inc()
+            log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=words)
             raise LaneLost(words or type(error).__name__) from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()
             raise
-        if self._killed_for_memory():
+        if self._killed_at_its_limit():
             head["end"] = End.MEMORY.value
         sent = replace(request, data=b"")
         if len(data) <= _LARGE or request.command:
             return partial(protocol.report, sent, head, data, self.layers, self.level, files)
         return partial(protocol.unread, sent, head, data, self.layers, self.level, files)
 
-    def _killed_for_memory(self) -> bool:
-        """Whether the kernel has done that in this lane since the last call."""
+    def _killed_at_its_limit(self) -> bool:
+        """Whether the kernel has killed for memory in this lane since the last call.
+
+        Raises ShortOfMemory where the lane had not taken what it may."""
         if self._cgroup is None:
             return False
-        before, self._oom_kills = self._oom_kills, self._cgroup.oom_kills()
-        return self._oom_kills > before
+        before, self._kills = self._kills, self._cgroup.kills()
+        if self._kills.count == before.count:
+            return False
+        if self._kills.at_limit == before.at_limit:
+            raise ShortOfMemory
+        return True
 
     async def seconds_of_forks(self, count: int) -> float:
         """Raises Unavailable if the lane was lost meanwhile."""

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from ratchet_problems import MOST_TEXT_BYTES
 from sandbox_service.adapters.languages.environments import Environment
 from sandbox_service.domain.levels import Level
 
 ANSWERS = 8
+MOST_OUTPUT = 2 * MOST_TEXT_BYTES
+"""Bytes that a program may print where the longest text is expected: see output_for of domain/program.py."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.compiled import CompiledTests
-from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneLost, ended_with_its_lane
+from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneLost, ShortOfMemory, ended_with_its_lane
 from sandbox_service.adapters.lanes.options import LaneOptions, Plan
 from sandbox_service.adapters.lanes.uids import Uids
 from sandbox_service.adapters.languages import environments
@@ -31,6 +32,7 @@ from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
+_again = metrics.counter("sandbox_jobs_killed", "Runs that somebody ended by a signal, or with their lane: tried again")
 
 # Without these, programs that start processes could get away, or be recognised by others.
 HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
@@ -45,6 +47,8 @@ class Kind:
 
 
 _PLAIN = Kind("python", processes=False)
+_ATTEMPTS = 3
+_RELIEF = 0.5  # seconds, after which a machine that was short of memory may have some
 # Lanes that are kept, for each job that may run at a time: one of plain Python, and some of other kinds.
 _LANES_FOR_EACH = 4
 
@@ -192,15 +196,36 @@ class LanePool:
         return await self._run_in(Kind("python", processes=True), command)
 
     async def _run_in(self, kind: Kind, job: protocol.Job | Command) -> Report:
-        """A job whose lane is lost is run in another. One that loses two is to blame, if a trivial one then runs."""
-        try:
-            return await self._run_once(kind, job)
-        except LaneLost:
-            pass
-        try:
-            return await self._run_once(kind, job)
-        except LaneLost as error:
-            return await self._blame(kind, job, error)
+        """Runs a job again that somebody killed. Raises ShortOfMemory where that was the kernel each time.
+
+        A program can end itself, too, so one that ends so each time is to blame where the kernel killed nobody.
+        """
+        lost: LaneLost | None = None
+        for attempt in range(_ATTEMPTS):
+            kernel_kills = self._kernel_kills() if attempt else 0
+            try:
+                report = await self._run_once(kind, job, afresh=lost is not None)
+            except LaneLost as error:
+                lost = error
+            except ShortOfMemory:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(_RELIEF)
+            else:
+                if not report.killed:
+                    return report
+                lost = None
+            _again.inc()
+        if self._kernel_kills() > kernel_kills:
+            raise ShortOfMemory
+        return await self._blame(kind, job, lost) if lost else report
+
+    def _kernel_kills(self) -> int:
+        """How often the kernel has killed on this machine for memory: 0 where each lane's own cgroup says it."""
+        if isinstance(self._home, cgroups.Home):
+            return 0
+        lines = Path("/proc/vmstat").read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
     async def _blame(self, kind: Kind, job: protocol.Job | Command, lost: LaneLost) -> Report:
         """Raises Unavailable where a trivial program does not run either."""
@@ -211,7 +236,8 @@ class LanePool:
         log.warning("program.took_down_its_lanes", reason=lost.reason)
         return ended_with_its_lane(End.LANE, report.layers, report.level, job, Raised("LaneLost", lost.reason))
 
-    async def _run_once(self, kind: Kind, job: protocol.Job | Command) -> Report:
+    async def _run_once(self, kind: Kind, job: protocol.Job | Command, afresh: bool = False) -> Report:
+        """`afresh`: in a lane that starts for it, as whatever ended one may have ended others."""
         async with self._gate:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)
@@ -221,6 +247,8 @@ class LanePool:
             self._cores[core] += 1
             lost = True
             try:
+                if afresh:
+                    await lane.stop()
                 compiled = await self._compiled.of(job, partial(lane.run, core=core))
                 read = await lane.run(job, core, compiled)
                 lost = False

@@ -173,6 +173,7 @@ def report(
         malformed=malformed,
         runtime=sent.runtime,
         files=files,
+        killed=bool(head["killed"]),
     )
 
 
