@@ -91,17 +91,18 @@ class Mean:
         return Mean(self.value - other.value, self.variance + other.variance, self.units + other.units)
 
 
-def mean(moments: Moments, *, bounded: bool = False, unseen: int = 1) -> Mean:
+def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> Mean:
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
     Units that all agree do not say what one that was not seen yet would be. `bounded`: values are in [0, 1]; the
-    variance is then that with one unit more whose values are all 0 and one whose values are all 1, so that it is not 0
-    where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000, for two arms). `unseen`:
-    how many of each; where the other arm may be far larger, two (Agresti and Coull, the same journal 52, 1998).
+    variance is then that with one unit more whose values are all 0 and one whose values are all 1, each of the average
+    size, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    `cautious`: two of each (Agresti and Coull, the same journal 52, 1998), as large as the unit of a request that is
+    drawn by chance: to rule something out, where some ask far more often than others and so may who was not seen yet.
     Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
     if bounded:
-        return replace(ratio(_padded(moments, unseen)), value=moments.y / moments.x, units=moments.units)
+        return replace(ratio(_padded(moments, cautious)), value=moments.y / moments.x, units=moments.units)
     found = ratio(moments)
     return replace(found, variance=np.maximum(found.variance, _least(found.value, moments.units)))
 
@@ -129,7 +130,7 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
-        size = one.xx / one.x * other.xx / other.x
+        size = one.x / one.units * other.x / other.units
         one, other = _padded(one), _padded(other)
         shared = Products(
             shared.units + 2,
@@ -150,10 +151,10 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     return Mean(gap, max(variance, _least(of_both if is_same else gap, shared.units)), shared.units)
 
 
-def covariance(one: Moments, other: Moments, shared: Products, unseen: int) -> float:
+def covariance(one: Moments, other: Moments, shared: Products, cautious: bool) -> float:
     """Of the means of two samples that share units, by the delta method. Values are in [0, 1]: of each its `bounded`
     ratio, so that it fits that variance; the units that are added are of one sample alone."""
-    one, other = _padded(one, unseen), _padded(other, unseen)
+    one, other = _padded(one, cautious), _padded(other, cautious)
     p, q = one.y / one.x, other.y / other.x
     return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
 
@@ -209,10 +210,8 @@ def _per_unit(squares: float, units: float) -> float:
     return squares / (units - 1) / units
 
 
-def _padded(m: Moments, unseen: int = 1) -> Moments:
-    """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise. They are as
-    large as the unit of a request that is drawn by chance: where some ask far more often than others, so may who was
-    not seen yet."""
-    size = m.xx / m.x
-    x, xx = unseen * size, unseen * size**2
-    return Moments(m.units + 2 * unseen, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)
+def _padded(m: Moments, cautious: bool = False) -> Moments:
+    """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise."""
+    number, size = (2, m.xx / m.x) if cautious else (1, m.x / m.units)
+    x, xx = number * size, number * size**2
+    return Moments(m.units + 2 * number, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)
