@@ -289,18 +289,20 @@ class TestCompletionLog:
 
     async def test_a_release_is_summed_up_by_users_and_stages(self, stores: Stores) -> None:
         log = stores.completions
+        slow = {"slow_after": timedelta(seconds=5)}
         records = [
             record(1, unit="ann"),
             record(2, unit="ann", error="died"),
             record(3),
-            record(4, stage=1, unit="ann", score=1.0),
-            record(5, stage=1, error="died"),
-            record(6, stage=1, unit="bob", left=True),
+            record(4, stage=1, unit="ann", score=1.0, **slow),
+            record(5, stage=1, error="died", **slow),
+            record(6, stage=1, unit="bob", left=True, **slow),
+            record(14, stage=1, unit="cat", left=True, slow_after=timedelta(seconds=20)),
             record(7, release_id="rel_0"),
             record(8, Arm.BASELINE),
             record(9, Arm.FALLBACK),
             record(10, Arm.NONE),
-            record(11, stage=1, unit="ann"),
+            record(11, stage=1, unit="ann", **slow),
             record(12, Arm.BASELINE, stage=1, unit="bob", score=0.5),
             record(13, Arm.BASELINE, unit="ann", score=0.75),
         ]
@@ -315,10 +317,15 @@ class TestCompletionLog:
         assert first.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=2)
         assert first.scores == Moments(units=1, x=1, y=0.5, xx=1, yy=0.25, xy=0.5)
         assert {(one.unit, one.latency) for one in first.latencies} == {("ann", 1.0), ("cmpl_003", 3.0)}
-        # ann: 2 requests; one of nobody, which failed; one that bob left
-        assert (second.requests, second.answered, second.errors, second.left) == (4, 3, 1, 1)
+        # ann: 2 requests; one of nobody, which failed; one each that bob and cat left
+        assert (second.requests, second.answered, second.errors, second.left) == (5, 3, 1, 2)
         assert second.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=1)
-        assert second.leaving == Moments(units=3, x=4, y=1, xx=6, yy=1, xy=1)
+        assert second.leaving == Moments(units=4, x=5, y=2, xx=7, yy=2, xy=2)
+        # ann: one of two was slow; bob left after longer than that, and cat before it: that says nothing
+        assert second.slowness == Moments(units=2, x=3, y=2, xx=5, yy=2, xy=3)
+        assert first.slowness == Moments()
+        latest = await log.latest_latencies(VersionRef("starter", 2))
+        assert {one.latency for one in latest} == {1.0, 3.0, 4.0, 7.0, 11.0}
         assert (await log.release_sample("rel_1", Arm.BASELINE, 0)).requests == 2
         assert await log.release_sample("rel_9", Arm.CANDIDATE, 0) == ArmSample()
 

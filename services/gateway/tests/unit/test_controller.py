@@ -105,13 +105,40 @@ async def test_rolls_back_when_the_candidate_fails_and_no_answer_does(world: Wor
 
 
 async def test_rolls_back_when_the_candidate_is_slow(world: World) -> None:
-    release = await progressing(world)
     seconds = {"starter@1": 0.1, "starter@2": 0.5}
     world.engine.before_answer = lambda name: world.clock.advance(timedelta(seconds=seconds[name]))
     await traffic(world)
+    release = await progressing(world)
+    assert release.baseline_p95 == timedelta(seconds=0.1)
+    await traffic(world)
     release = await ended(world, release)
     assert release.state is State.ROLLED_BACK
-    assert "p95 latency 0.50 s against the baseline's 0.10 s" in release.events[-1].reason
+    assert "longer than 0.15 s, 1.5 times the baseline's p95: 100.0 %" in release.events[-1].reason
+
+
+async def test_slow_begins_where_a_busy_baseline_had_its_p95(world: World) -> None:
+    """It is measured in the stages that leave it half of the requests, and not when it has little to do."""
+    seconds = {"starter@1": 0.1, "starter@2": 0.1}
+    world.engine.before_answer = lambda name: world.clock.advance(timedelta(seconds=seconds[name]))
+    release = await progressing(world)
+    assert release.baseline_p95 is None
+    await traffic(world, 300)
+    world.clock.advance(timedelta(seconds=1))
+    await world.tick()
+    release = await world.releases.get(release.id)
+    assert (release.percent, release.baseline_p95) == (50, timedelta(seconds=0.1))
+    seconds["starter@1"] = 0.2
+    await traffic(world, 300)
+    world.clock.advance(timedelta(seconds=61))
+    await world.tick()
+    release = await world.releases.get(release.id)
+    assert (release.percent, release.baseline_p95) == (95, timedelta(seconds=0.2))
+    seconds["starter@1"] = 0.05
+    await traffic(world, 700)
+    world.clock.advance(timedelta(seconds=61))
+    await world.tick()
+    release = await world.releases.get(release.id)
+    assert (release.state, release.baseline_p95) == (State.PROMOTING, timedelta(seconds=0.2))
 
 
 async def test_rolls_back_when_the_candidate_answers_worse(world: World) -> None:

@@ -12,13 +12,15 @@ from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage,
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.record import Arm
-from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, UnitLatency, quantile
+from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, quantile
 from ratchet_kit.names import VersionRef
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STAGES = (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0))
 SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", STAGES)
-RELEASE = Release("rel_1", SPEC, baseline=VersionRef("starter", 1), create_time=NOW).begin(NOW)
+RELEASE = Release(
+    "rel_1", SPEC, baseline=VersionRef("starter", 1), create_time=NOW, baseline_p95=timedelta(seconds=4)
+).begin(NOW)
 PROCEEDS = replace(RELEASE, spec=replace(SPEC, unproven=Unproven.PROCEED))
 LATER = NOW + timedelta(minutes=2)
 
@@ -28,15 +30,15 @@ def sample(
     errors: int = 0,
     score: float = 0.5,
     scored: int | None = None,
-    slow: float = 1.0,
+    slow: float = 0.02,
     left: int = 0,
 ) -> ArmSample:
     """Of n users with a request each, and of those who left beside them; scores are all alike."""
     scored = n if scored is None else scored
-    latencies = tuple(UnitLatency(f"user-{i}", slow * (0.1 + i / 1000)) for i in range(min(n, 200)))
     failures = Moments.of(np.ones(n), np.arange(n) < errors)
     leaving = Moments.of(np.ones(n + left), np.arange(n + left) < left)
-    return ArmSample(failures, Moments.of(np.ones(scored), np.full(scored, score)), latencies, leaving)
+    scores = Moments.of(np.ones(scored), np.full(scored, score))
+    return ArmSample(failures, scores, (), leaving, Moments.of(np.ones(n), np.arange(n) < slow * n))
 
 
 GOOD = sample()
@@ -90,9 +92,21 @@ def test_rolls_back_before_the_stage_is_over() -> None:
 
 
 def test_rolls_back_what_is_slow() -> None:
-    decision = look(sample(slow=3.0))
+    decision = look(sample(slow=0.15))
     assert isinstance(decision, RollBack)
-    assert "p95 latency" in decision.reason
+    assert (
+        "answers that took longer than 6.00 s, 1.5 times the baseline's p95: 15.0 % (300 of 2,000); 5 % may, or as "
+        "many as of the baseline's took longer than 4.00 s: 2.0 % (40 of 2,000)"
+    ) in decision.reason
+
+
+def test_an_hour_in_which_all_are_slow_is_no_difference() -> None:
+    assert not isinstance(look(sample(slow=0.4), sample(slow=0.4)), RollBack)
+    assert isinstance(look(sample(slow=0.6), sample(slow=0.4)), RollBack)
+
+
+def test_a_baseline_that_is_fast_since_it_answers_little_is_no_measure() -> None:
+    assert isinstance(look(sample(slow=0.04), sample(slow=0.0)), Advance | Hold)
 
 
 def test_rolls_back_what_answers_worse() -> None:
@@ -131,13 +145,15 @@ def test_a_hold_says_what_is_too_little_and_when_it_ends() -> None:
     assert isinstance(held, Hold)
     assert held.reason == (
         "Held at 25 %: 60 requests are too few to rule out an error rate more than 2 points higher, or to rule out "
-        "more than 2 points more callers who leave before their answer is complete; 30 scored answers are too few to "
-        "rule out a quality more than 0.05 lower. Continues at about 250 requests. Fails if that takes more than 24 h."
+        "more than 2 points more callers who leave before their answer is complete; 60 timed answers are too few to "
+        "rule out a p95 latency more than 1.5 times the baseline's; 30 scored answers are too few to rule out a "
+        "quality more than 0.05 lower. Continues at about 1,600 requests. Fails if that takes more than 24 h."
     )
 
 
 def test_what_is_foreseen_comes_so() -> None:
-    times = int(look(sample(60, scored=60)).reason.split("Continues at about ")[1].split()[0])
+    reason = look(sample(60, scored=60)).reason
+    times = int(reason.split("Continues at about ")[1].split()[0].replace(",", ""))
     assert isinstance(look(sample(times, scored=times)), Advance)
 
 

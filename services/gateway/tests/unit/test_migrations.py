@@ -78,6 +78,7 @@ def run(engine: sa.Engine, direction: str) -> None:
         "0010_metrics",
         "0011_replay",
         "0012_baseline_share",
+        "0013_slow_answers",
     ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):

@@ -164,6 +164,10 @@ class MemoryCompletionLog:
         found = memory_experiments.outside(self.records.values(), period)
         return memory_experiments.sample([record for record in found if record.version == ref])
 
+    async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
+        found = memory_experiments.outside(self.records.values())
+        return memory_experiments.sample([record for record in found if record.version == ref]).latencies
+
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         return memory_experiments.counts(self._by(until), experiment_id)
 

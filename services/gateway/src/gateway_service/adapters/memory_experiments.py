@@ -181,11 +181,14 @@ def sample(records: Sequence[CompletionRecord]) -> ArmSample:
         _moments(_by_unit(records, Quantity(measure), _unit)) for measure in (Measure.ERROR_RATE, Measure.QUALITY)
     )
     left: dict[str, list[float]] = {}
+    slow: dict[str, list[float]] = {}
     for record in records:
         left.setdefault(_unit(record), []).append(float(record.left))
+        if record.slow is not None:
+            slow.setdefault(_unit(record), []).append(float(record.slow))
     answers = sorted((one for one in records if not one.error and not one.left), key=lambda one: one.id, reverse=True)
     latencies = [UnitLatency(_unit(one), one.latency.total_seconds()) for one in answers[:MAX_SAMPLE_LATENCIES]]
-    return ArmSample(failures, scores, tuple(latencies), _moments(left))
+    return ArmSample(failures, scores, tuple(latencies), _moments(left), _moments(slow))
 
 
 def scores(records: Records) -> Strata:
@@ -217,11 +220,12 @@ def _unit(record: CompletionRecord) -> str:
     return record.unit or record.id
 
 
-def outside(records: Records, period: Period) -> list[CompletionRecord]:
+def outside(records: Records, period: Period | None = None) -> list[CompletionRecord]:
+    """Of no experiment, and no fallback; in the period, where one is given."""
     return [
         record
         for record in records
-        if period.start_time <= record.start_time < period.end_time
+        if (period is None or period.start_time <= record.start_time < period.end_time)
         and not record.experiment_id
         and record.arm is not Arm.FALLBACK
     ]

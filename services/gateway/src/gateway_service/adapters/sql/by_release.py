@@ -17,7 +17,7 @@ from gateway_service.domain.traffic.record import Arm, CompletionRecord
 from gateway_service.domain.traffic.sample import ArmSample
 from ratchet_kit.sql import Database
 
-COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares")
+COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares", "timed", "slow")
 
 
 @dataclass(slots=True)  # mutable: it grows with each record
@@ -30,6 +30,8 @@ class _Growth:
     scored: int = 0
     score: float = 0.0
     score_squares: float = 0.0
+    timed: int = 0
+    slow: int = 0
 
 
 def is_judged(record: CompletionRecord) -> bool:
@@ -45,6 +47,8 @@ async def add(connection: AsyncConnection, records: Sequence[CompletionRecord]) 
         growth.requests += not record.left
         growth.errors += bool(record.error)
         growth.has_left += record.left
+        growth.timed += record.slow is not None
+        growth.slow += bool(record.slow)
         if record.score is not None:
             growth.scored += 1
             growth.score += record.score
@@ -66,12 +70,16 @@ async def sample(database: Database, release_id: str, arm: Arm, stage: int) -> A
         *_sums("failures", s.unit, s.requests, s.errors, s.errors),
         *_sums("leaving", s.unit, s.requests + s.has_left, s.has_left, s.has_left),
         *_sums("scores", s.unit, s.scored, s.score, s.score_squares),
+        *_sums("slowness", s.unit, s.timed, s.slow, s.slow),
     ).where(s.release_id == release_id, s.arm == arm, s.stage == stage)
     row = await database.first(query)
     assert row is not None, "a sum has a row"
     latest = by_unit.latest(and_(c.release_id == release_id, c.arm == arm), c.id).add_columns(c.stage)
     latencies = tuple(by_unit.latency(row) for row in await database.rows(latest) if row.stage == stage)
-    return ArmSample(_moments(row, "failures"), _moments(row, "scores"), latencies, _moments(row, "leaving"))
+    failures, scores, leaving, slowness = (
+        _moments(row, name) for name in ("failures", "scores", "leaving", "slowness")
+    )
+    return ArmSample(failures, scores, latencies, leaving, slowness)
 
 
 async def scores(database: Database, release_id: str) -> Strata:

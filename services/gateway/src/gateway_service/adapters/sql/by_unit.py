@@ -160,6 +160,11 @@ async def version(database: Database, ref: VersionRef, period: Period) -> ArmSam
     )
 
 
+async def latencies_of(database: Database, ref: VersionRef) -> Sequence[UnitLatency]:
+    of_version = and_(_c.model == ref.model, _c.version == ref.number, _c.experiment_id == "", _c.arm != Arm.FALLBACK)
+    return [latency(row) for row in await database.rows(latest(of_version, _c.start_time))]
+
+
 def latest(where: ColumnElement[bool], order: ColumnElement[Any]) -> Select[Any]:
     """The latest answers of a version; who left has none."""
     answers = select(_c.id, _c.unit, _c.latency_s).where(where, _answered)

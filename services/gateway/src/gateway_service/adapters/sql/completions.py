@@ -100,6 +100,9 @@ class SqlCompletionLog:
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         return await by_unit.version(self._database, ref, period)
 
+    async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
+        return await by_unit.latencies_of(self._database, ref)
+
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         return await by_unit.counts(self._database, experiment_id, until)
 

@@ -98,6 +98,9 @@ release_sums = Table(
     Column("scored", Integer, nullable=False),
     Column("score", Float, nullable=False),
     Column("score_squares", Float, nullable=False),
+    # Of the answers whose latency was looked at, how many were slow.
+    Column("timed", Integer, nullable=False),
+    Column("slow", Integer, nullable=False),
     Column("update_time", UtcDateTime, nullable=False, index=True),
 )
 

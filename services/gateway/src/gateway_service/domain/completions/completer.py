@@ -251,6 +251,7 @@ class _Attempt:
             key_id=key.id,
             user=unit_id(Unit.USER, request.routing_key),
             session=unit_id(Unit.SESSION, request.session),
+            slow_after=self.route.slow_after,
             material=material,
         )
 

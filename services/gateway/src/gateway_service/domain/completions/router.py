@@ -29,6 +29,8 @@ class Route:
     stage: int = 0
     fallback: VersionRef | None = None
     """What answers when the version fails: a candidate's baseline, an experiment's first variant; None elsewhere."""
+    slow_after: timedelta | None = None
+    """Of a release: see `Release.slow_after`."""
     experiment_id: str = ""
     variant: str = ""
     unit: str = ""
@@ -96,9 +98,10 @@ class Router:
         if not release.percent:  # paused, or falling back
             return Route(release.baseline, unit=user)
         arm = choose_arm(release, routing_key, self._chance)
+        version, fallback = release.baseline, None
         if arm is Arm.CANDIDATE:
-            return Route(release.candidate, arm, release.id, release.stage, fallback=release.baseline, unit=user)
-        return Route(release.baseline, arm, release.id, release.stage, unit=user)
+            version, fallback = release.candidate, release.baseline
+        return Route(version, arm, release.id, release.stage, fallback, release.slow_after(arm), unit=user)
 
     def _by_experiment(self, model: str, user: str, session: str) -> Route | None:
         """The variant of the request's unit, from memory; None when it is in no experiment."""

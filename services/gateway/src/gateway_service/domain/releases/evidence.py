@@ -1,18 +1,24 @@
 """The traffic that a release is judged by."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import numpy as np
+
 from gateway_service.domain.releases.release import Release, State
+from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.statistics.strata import NO_STRATA, Strata
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm
-from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, Period
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, NO_TRAFFIC, ArmSample, Period, UnitLatency, quantile
 from ratchet_kit.times import Clock
 
 AROUND = timedelta(minutes=5)
 """Before and after the candidate gets all traffic: where the baseline keeps no share, a step is looked for there."""
 MAX_BEFORE = 100
+MIN_LATENCIES = 100
+"""For a p95. It sets where slow begins, the same for both arms, so it need not be exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,12 @@ class TrafficReader:
             return Traffic(candidate, baseline)  # nothing is decided any more
         return Traffic(candidate, baseline, await self._log.release_scores(release.id))
 
+    async def baseline_p95(self, release: Release) -> timedelta | None:
+        """Of its latest answers, whoever asked for them; None while they are few. Raises Unavailable."""
+        latencies = sorted(one.latency for one in await self._log.latest_latencies(release.baseline))
+        enough = len(latencies) >= MIN_LATENCIES
+        return timedelta(seconds=quantile(tuple(latencies), LATENCY_QUANTILE)) if enough else None
+
     async def _baseline_before(self, release: Release) -> ArmSample:
         assert release.stage_start_time is not None, "a release in progress has a stage"
         start, key = release.stage_start_time, (release.id, release.stage)
@@ -55,5 +67,14 @@ class TrafficReader:
         if key not in self._before:
             while len(self._before) >= MAX_BEFORE:
                 del self._before[next(iter(self._before))]
-            self._before[key] = await self._log.version_sample(release.baseline, Period(start - AROUND, start))
+            sample = await self._log.version_sample(release.baseline, Period(start - AROUND, start))
+            self._before[key] = replace(sample, slowness=_slower(sample.latencies, release.slow_after(Arm.BASELINE)))
         return self._before[key]
+
+
+def _slower(latencies: Sequence[UnitLatency], limit: timedelta | None) -> Moments:
+    if limit is None or not latencies:
+        return Moments()
+    _, numbers = np.unique([one.unit for one in latencies], return_inverse=True)
+    slow = np.asarray([one.latency > limit.total_seconds() for one in latencies], float)
+    return Moments.of(np.bincount(numbers), np.bincount(numbers, weights=slow))

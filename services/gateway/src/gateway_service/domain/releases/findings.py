@@ -12,21 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from gateway_service.domain.releases.evidence import Traffic
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics import sequences
-from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
+from gateway_service.domain.statistics.moments import Mean, Moments, mean
 from gateway_service.domain.statistics.strata import Cell, Strata, difference
 from gateway_service.domain.traffic.record import Arm
-from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, UnitLatency
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE
 from ratchet_kit.statistics import Estimate
 
 ALPHA = 0.05
 """Chance, over all bounds, stages and looks, that a candidate within its bounds is rolled back."""
-LENIENCE = 0.2
-"""1 minus the confidence with which a bound is shown to hold: a candidate at its bound goes on in one of ten."""
+LENIENCE = 0.15
+"""1 minus the confidence with which a bound is shown to hold: one at its bound goes on in one of ten at most."""
 TUNED_FOR = 300
 """Units of the candidate at which the intervals are narrowest."""
 MIXTURE = sequences.mixture(TUNED_FOR, ALPHA)
@@ -59,6 +57,8 @@ class Finding:
     """The candidate's traffic that it is of, such as "60 requests"."""
     beyond: Mean | None
     """How far the candidate is beyond the bound; None while an arm has fewer than MIN_UNITS units."""
+    cautious: Mean | None
+    """The same, with more room for what was not seen yet: what a bound is shown to hold by."""
     level: float
     """1 minus the confidence with which it is shown to be broken."""
 
@@ -78,17 +78,17 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        return self.beyond is not None and sequences.interval(self.beyond, LENIENCE, MIXTURE).high <= 0
+        return self.cautious is not None and sequences.interval(self.cautious, LENIENCE, MIXTURE).high <= 0
 
     @property
     def decided_at(self) -> float | None:
         """How many times the present traffic decides it, if what comes is like what came; None: not foreseen."""
-        if self.beyond is None or self.beyond.value == 0:
+        now, level = (self.beyond, self.level) if self.suspected else (self.cautious, LENIENCE)
+        if now is None or now.value == 0:
             return None
-        level = self.level if self.suspected else LENIENCE
         times = 1.0
         while times < MOST_TRAFFIC:
-            more = Mean(self.beyond.value, self.beyond.variance / times, self.beyond.units * times)
+            more = Mean(now.value, now.variance / times, now.units * times)
             found = sequences.interval(more, level, MIXTURE)
             if found.low > 0 or found.high <= 0:
                 return times
@@ -114,7 +114,7 @@ def _error_rate(release: Release, traffic: Traffic) -> Finding:
         f"error rate {_share(candidate.failures)} against the baseline's {_share(baseline.failures)}, {_more(bound)}",
         f"an error rate more than {_points(bound)} higher",
         _number(candidate.answered, "request"),
-        _beyond(candidate.failures, baseline.failures, bound),
+        *_beyond(candidate.failures, baseline.failures, bound),
         _level(release, len(release.spec.stages) + 1),
     )
 
@@ -128,7 +128,7 @@ def _left(release: Release, traffic: Traffic) -> Finding:
         f"{_share(baseline.leaving)}, {_more(bound)}",
         f"more than {_points(bound)} more callers who leave before their answer is complete",
         _number(candidate.requests, "request"),
-        _beyond(candidate.leaving, baseline.leaving, bound),
+        *_beyond(candidate.leaving, baseline.leaving, bound),
         _level(release, len(release.spec.stages) + 1),
     )
 
@@ -136,23 +136,28 @@ def _left(release: Release, traffic: Traffic) -> Finding:
 def _latency(release: Release, traffic: Traffic) -> Finding:
     """The candidate's p95 latency against `max_latency_ratio` times the baseline's, in the present stage.
 
-    The p95 exceeds a limit when more than 5 % of requests do; so the interval is that of their share (the quantile
-    test of Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2), by unit. The limit takes the baseline's
-    p95 as it was measured.
+    A p95 exceeds a limit when more than 5 % of answers take longer (the quantile test of Conover, Practical
+    Nonparametric Statistics, 3rd ed., section 3.2). The limits are fixed before the stage: the p95 that the baseline
+    had then, and the ratio times that. The candidate is too slow when more of its answers exceed its limit than 5 %,
+    which a baseline that answers little and is less busy for that may not reach, and than of the baseline's exceed
+    theirs at the same time, so that an hour in which all are slow is no difference. Both have to be shown.
     """
-    candidate, baseline, ratio = traffic.candidate, traffic.baseline, release.spec.bounds.max_latency_ratio
-    slow = _slower(candidate.latencies, ratio * baseline.latency_p95)
-    enough = len({one.unit for one in baseline.latencies}) >= MIN_UNITS and slow.units >= MIN_UNITS
-    share = mean(slow, bounded=True) if enough else None
-    return Finding(
-        Bound.LATENCY,
-        f"p95 latency {candidate.latency_p95:.2f} s against the baseline's {baseline.latency_p95:.2f} s, "
-        f"up to {ratio:g} times as much is allowed",
-        f"a p95 latency more than {ratio:g} times the baseline's",
-        _number(candidate.answered, "request"),
-        Mean(share.value - (1 - LATENCY_QUANTILE), share.variance, share.units) if share else None,
-        _level(release, len(release.spec.stages) + 1),
-    )
+    ratio, level = release.spec.bounds.max_latency_ratio, _level(release, len(release.spec.stages) + 1)
+    slow, slow_before = traffic.candidate.slowness, traffic.baseline.slowness
+    beyond, cautious = _beyond(slow, slow_before, 0.0)
+    if beyond and cautious:
+        beyond = min(beyond, _over_5_percent(slow, False), key=lambda one: _low(one, level))
+        cautious = min(cautious, _over_5_percent(slow, True), key=lambda one: _low(one, level))
+    limits = [release.slow_after(arm) for arm in ARMS]
+    text = "latency not compared: the p95 of the baseline is not known yet"
+    if limits[0] and limits[1]:
+        text = (
+            f"answers that took longer than {limits[0].total_seconds():.2f} s, {ratio:g} times the baseline's p95: "
+            f"{_share(slow)}; 5 % may, or as many as of the baseline's took longer than "
+            f"{limits[1].total_seconds():.2f} s: {_share(slow_before)}"
+        )
+    claim = f"a p95 latency more than {ratio:g} times the baseline's"
+    return Finding(Bound.LATENCY, text, claim, _number(int(slow.x), "timed answer"), beyond, cautious, level)
 
 
 def _quality(release: Release, traffic: Traffic) -> Finding:
@@ -164,9 +169,9 @@ def _quality(release: Release, traffic: Traffic) -> Finding:
     else:
         later = traffic.scores.between(stages, stages + 1)
     parts = [part for part in (traffic.scores.between(0, stages), later) if difference(part, *ARMS) is not None]
-    worst = max(parts, key=lambda part: sequences.interval(_drop(part, bound), level, MIXTURE).low, default=None)
+    worst = max(parts, key=lambda part: _low(_gap(part, bound, -1), level), default=None)
     of_candidate, of_baseline = ((worst or traffic.scores).number(arm) for arm in ARMS)
-    beyond = _drop(worst, bound) if worst else None
+    beyond, cautious = (_gap(worst, bound, -1, cautious=way) if worst else None for way in (False, True))
     drop = beyond.value + bound if beyond else 0.0
     lower = f"{abs(drop):.3f} {'lower' if drop >= 0 else 'higher'} than the baseline's" if beyond else "not compared"
     return Finding(
@@ -176,30 +181,36 @@ def _quality(release: Release, traffic: Traffic) -> Finding:
         f"a quality more than {bound:g} lower",
         _number(of_candidate, "scored answer"),
         beyond,
+        cautious,
         level,
     )
 
 
-def _drop(strata: Strata, bound: float) -> Mean:
-    gap = difference(strata, *ARMS)
+def _gap(strata: Strata, bound: float, sign: int = 1, *, cautious: bool = False) -> Mean:
+    gap = difference(strata, *ARMS, cautious=cautious)
     assert gap is not None, "it was asked"
-    return Mean(-gap.value - bound, gap.variance, gap.units)
+    return Mean(sign * gap.value - bound, gap.variance, gap.units)
 
 
-def _beyond(candidate: Moments, baseline: Moments, bound: float) -> Mean | None:
-    """How much more the candidate has than the bound allows, of values in [0, 1]."""
-    gap = difference(_arms(candidate, baseline), *ARMS)
-    return None if gap is None else Mean(gap.value - bound, gap.variance, gap.units)
+def _beyond(candidate: Moments, baseline: Moments, bound: float) -> tuple[Mean | None, Mean | None]:
+    """How much more the candidate has than the bound allows, of values in [0, 1]; and cautiously."""
+    arms = _arms(candidate, baseline)
+    if difference(arms, *ARMS) is None:
+        return None, None
+    return _gap(arms, bound), _gap(arms, bound, cautious=True)
+
+
+def _low(beyond: Mean, level: float) -> float:
+    return sequences.interval(beyond, level, MIXTURE).low
+
+
+def _over_5_percent(slow: Moments, cautious: bool) -> Mean:
+    share = mean(slow, bounded=True, cautious=cautious)
+    return Mean(share.value - (1 - LATENCY_QUANTILE), share.variance, share.units)
 
 
 def _arms(candidate: Moments, baseline: Moments) -> Strata:
     return Strata({Cell(0, Arm.CANDIDATE): candidate, Cell(0, Arm.BASELINE): baseline})
-
-
-def _slower(latencies: Sequence[UnitLatency], limit: float) -> Moments:
-    _, numbers = np.unique([one.unit for one in latencies], return_inverse=True)
-    slow = np.asarray([one.latency > limit for one in latencies], float)
-    return Moments.of(np.bincount(numbers), np.bincount(numbers, weights=slow)) if len(latencies) else Moments()
 
 
 def _level(release: Release, parts: int) -> float:

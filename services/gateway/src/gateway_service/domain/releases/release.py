@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef, check_model_name, check_version_number
@@ -166,6 +167,9 @@ class Release:
     end_time: datetime | None = None
     retire_time: datetime | None = None
     """When the version that lost was unloaded."""
+    baseline_p95: timedelta | None = None
+    """Latency of the baseline, as it was before the present stage, with at least half of the traffic if it had so much:
+    what takes longer is slow (of the candidate, `max_latency_ratio` times as long). None until enough is known."""
     actor: str = ""
     """The id of the API key that created it."""
     revision: int = 0
@@ -204,6 +208,12 @@ class Release:
     @property
     def last_stage(self) -> bool:
         return self.stage == len(self.spec.stages) - 1
+
+    def slow_after(self, arm: Arm) -> timedelta | None:
+        """What takes longer than that is slow."""
+        if self.baseline_p95 is None:
+            return None
+        return self.baseline_p95 * (self.spec.bounds.max_latency_ratio if arm is Arm.CANDIDATE else 1.0)
 
     def begin(self, now: datetime) -> "Release":
         """Gives the candidate, now loaded, its first share of traffic."""

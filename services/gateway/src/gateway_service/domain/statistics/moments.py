@@ -99,16 +99,18 @@ class Mean:
         return Mean(self.value - other.value, self.variance + other.variance, self.units + other.units)
 
 
-def mean(moments: Moments, *, bounded: bool = False) -> Mean:
+def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> Mean:
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
     Units that all agree do not say what one that was not seen yet would be. `bounded`: values are in [0, 1]; the
     variance is then that with one unit more whose values are all 0 and one whose values are all 1, each of the average
     size, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    `cautious`: two of each (Agresti and Coull, the same journal 52, 1998), as large as the unit of a request that is
+    drawn by chance: to rule something out, where some ask far more often than others and so may who was not seen yet.
     Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
     if bounded:
-        return replace(ratio(_padded(moments)), value=moments.y / moments.x, units=moments.units)
+        return replace(ratio(_padded(moments, cautious)), value=moments.y / moments.x, units=moments.units)
     found = ratio(moments)
     return replace(found, variance=np.maximum(found.variance, _least(found.value, moments.units)))
 
@@ -157,10 +159,10 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     return Mean(gap, max(variance, _least(of_both if is_same else gap, shared.units)), shared.units)
 
 
-def covariance(one: Moments, other: Moments, shared: Products) -> float:
+def covariance(one: Moments, other: Moments, shared: Products, cautious: bool) -> float:
     """Of the means of two samples that share units, by the delta method. Values are in [0, 1]: of each its `bounded`
-    ratio, so that it fits that variance; the two added units are of one sample alone."""
-    one, other = _padded(one), _padded(other)
+    ratio, so that it fits that variance; the units that are added are of one sample alone."""
+    one, other = _padded(one, cautious), _padded(other, cautious)
     p, q = one.y / one.x, other.y / other.x
     return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
 
@@ -232,7 +234,8 @@ def _per_unit(squares: float, units: float) -> float:
     return squares / (units - 1) / units
 
 
-def _padded(m: Moments) -> Moments:
-    """With two units more of the average size, one all 0 and one all 1: requests of one unit are one surprise."""
-    size = m.x / m.units
-    return Moments(m.units + 2, m.x + 2 * size, m.y + size, m.xx + 2 * size**2, m.yy + size**2, m.xy + size**2)
+def _padded(m: Moments, cautious: bool = False) -> Moments:
+    """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise."""
+    number, size = (2, m.xx / m.x) if cautious else (1, m.x / m.units)
+    x, xx = number * size, number * size**2
+    return Moments(m.units + 2 * number, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)

@@ -41,9 +41,9 @@ class Strata:
 NO_STRATA = Strata()
 
 
-def difference(strata: Strata, one: str, other: str) -> Mean | None:
+def difference(strata: Strata, one: str, other: str, *, cautious: bool = False) -> Mean | None:
     """The one arm minus the other, of values in [0, 1]. A stratum in which an arm has fewer than MIN_UNITS units adds
-    nothing; None where all are so.
+    nothing; None where all are so. `cautious`: as `mean` has it.
 
     Its units are as many as would give this variance if each came once, counted as if the other arm were known.
     """
@@ -60,10 +60,10 @@ def difference(strata: Strata, one: str, other: str) -> Mean | None:
         for stratum, weight in weights.items()
         for arm, sign in ((one, 1), (other, -1))
     }
-    means = {cell: mean(strata.cells[cell], bounded=True) for cell in parts}
+    means = {cell: mean(strata.cells[cell], bounded=True, cautious=cautious) for cell in parts}
     apart = sum(part**2 * means[cell].variance for cell, part in parts.items())
     together = sum(
-        2 * parts[a] * parts[b] * covariance(strata.cells[a], strata.cells[b], products)
+        2 * parts[a] * parts[b] * covariance(strata.cells[a], strata.cells[b], products, cautious)
         for (a, b), products in strata.shared.items()
         if a in parts and b in parts
     )

@@ -79,6 +79,10 @@ class CompletionLog(Protocol):
         """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
+    async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
+        """Of the latest MAX_SAMPLE_LATENCIES answers of a version, as `version_sample` has them."""
+        ...
+
     async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
         """How many units and requests each variant of an experiment has had; absent where none. Here and below, with
         `until`: of the requests that had come by then."""

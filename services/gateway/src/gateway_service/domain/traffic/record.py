@@ -89,5 +89,15 @@ class CompletionRecord:
     user: str = ""
     """Who asked, by `unit_id`, whatever unit an experiment has; so is the session."""
     session: str = ""
+    slow_after: timedelta | None = None
+    """Of a release: a longer latency is slow. Not read again: the sums have it."""
     material: Material | None = None
     """What the key's consent keeps; then there are no `texts`. It is stored apart: no record that is read has it."""
+
+    @property
+    def slow(self) -> bool | None:
+        """None where it is not known: of a failure, or a caller who left before."""
+        if self.slow_after is None or self.error:
+            return None
+        is_slow = self.latency > self.slow_after
+        return None if self.left and not is_slow else is_slow

@@ -48,6 +48,9 @@ class ArmSample:
     leaving: Moments = NO_MOMENTS
     """Of each unit's requests, of how many the caller left before the end. These are not in `failures`."""
 
+    slowness: Moments = NO_MOMENTS
+    """Of each unit's answers in a release, how many were slow: see `CompletionRecord.slow`."""
+
     @property
     def answered(self) -> int:
         """Requests that were answered or failed."""
