@@ -80,6 +80,41 @@ async def test_a_call_without_a_deadline_gets_one(kind):
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_requests_hold_is_bounded_in_bytes(kind):
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    async def single(request, context):
+        await inside_of(request)
+        return b""
+
+    async def streaming(request, context):
+        await inside_of(request)
+        yield b""
+
+    async def inside_of(request):
+        if kind.startswith("stream"):
+            await anext(request)
+        inside.set()
+        await leave.wait()
+
+    def send(door, size):
+        rpc = method(door, kind)(iter([bytes(size)]) if kind.startswith("stream") else bytes(size), timeout=20)
+        return asyncio.ensure_future(rpc.read() if kind.endswith("stream") else rpc)
+
+    add = adding(**{kind: streaming if kind.endswith("stream") else single})
+    async with serving(add, settings=quick(max_held_bytes=200_000)) as target, channel(target) as door:
+        alone = send(door, 1_000_000)  # as nothing else is held
+        await asyncio.wait_for(inside.wait(), 5)
+        with pytest.raises(grpc.aio.AioRpcError, match="no room for 1 MiB") as raised:
+            await send(door, 100_000)
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        small = [send(door, 10_000) for _ in range(3)]
+        leave.set()
+        await asyncio.gather(alone, *small)
+        await send(door, 100_000)
+
+
 async def test_the_clients_deadline_goes_before_the_servers():
     async def slow(request, context):
         await asyncio.sleep(0.3)

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from ratchet_kit import access, errors, grpc_errors, ids, logs, metrics
 from ratchet_kit.client import METADATA_OF
+from ratchet_kit.held import Held, Share
 from ratchet_protos.access import TOKEN_HEADER
 
 log = logs.get_logger(__name__)
@@ -50,10 +51,14 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     answers INTERNAL to bytes that are no message, which is the caller's fault.
     So what `context.read()` gives is bytes; a handler takes its requests from its first argument.
 
-    `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream.
+    `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream. `held`: what all
+    requests hold; of a stream of them the one that was read last.
     """
 
-    def __init__(self, wrappers: Sequence[Wrapper], deadline: timedelta, stream_deadline: timedelta) -> None:
+    def __init__(
+        self, wrappers: Sequence[Wrapper], deadline: timedelta, stream_deadline: timedelta, held: Held
+    ) -> None:
+        self._held = held
         self._wrappers = tuple(wrappers)
         self._deadline = deadline.total_seconds()
         self._stream_deadline = stream_deadline.total_seconds()
@@ -72,20 +77,20 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         behaviour = handler.stream_unary or handler.unary_unary
         return grpc.stream_unary_rpc_method_handler(self._single(method, read, behaviour), **coders)
 
-    def _single(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
+    def _single(self, method: str, read: Callable[[Any, Share], Any], behaviour: Any) -> Any:
         async def answer(requests: Any, context: Any) -> Any:
-            async with self._observed(Call(method, False, context)):
+            async with self._observed(Call(method, False, context)) as share:
                 async with asyncio.timeout_at(self._end(context, self._deadline)):
-                    return await behaviour(await read(requests), context)
+                    return await behaviour(await read(requests, share), context)
 
         return answer
 
-    def _streaming(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
+    def _streaming(self, method: str, read: Callable[[Any, Share], Any], behaviour: Any) -> Any:
         async def answer(requests: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._observed(Call(method, True, context)):
+            async with self._observed(Call(method, True, context)) as share:
                 end = self._end(context, self._stream_deadline)
                 async with asyncio.timeout_at(end):
-                    replies = behaviour(await read(requests), context)
+                    replies = behaviour(await read(requests, share), context)
                 if not hasattr(replies, "__aiter__"):  # a coroutine that sends by context.write
                     async with asyncio.timeout_at(end):
                         await replies
@@ -103,11 +108,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return answer
 
     @asynccontextmanager
-    async def _observed(self, call: Call) -> AsyncIterator[None]:
+    async def _observed(self, call: Call) -> AsyncIterator[Share]:
         async with AsyncExitStack() as stack:
             for wrap in self._wrappers:
                 await stack.enter_async_context(wrap(call))
-            yield
+            yield stack.enter_context(self._held.one())
 
     def _end(self, context: Any, default: float) -> float | None:
         """The loop time at which the call has to end; None where gRPC itself holds the client's deadline."""
@@ -132,29 +137,40 @@ def _message(parse: Callable[[bytes], Any], data: bytes) -> Any:
         ) from error
 
 
-async def _one_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> Any:
+async def _one_of(parse: Callable[[bytes], Any], raw: AsyncGenerator[bytes], share: Share) -> Any:
     """The request of a call that has one."""
-    async for data in raw:
-        return _message(parse, data)
-    raise errors.InvalidArgument("the call has no request")
+    try:
+        data = await share.read(raw)
+    except StopAsyncIteration:
+        raise errors.InvalidArgument("the call has no request") from None
+    finally:
+        await aiter(raw).aclose()  # type: ignore[attr-defined]  # a generator, which would keep the bytes
+    return _message(parse, data)
 
 
-async def _all_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> "_Messages":
-    return _Messages(parse, raw)
+async def _all_of(parse: Callable[[bytes], Any], raw: AsyncIterator[bytes], share: Share) -> "_Messages":
+    return _Messages(parse, raw, share)
 
 
 class _Messages:
-    """The messages of a request stream. No generator: one that is being read can't be closed."""
+    """The messages of a request stream. No generator: one that is being read can't be closed.
 
-    def __init__(self, parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> None:
+    The first may be refused for what others hold; a stream that has begun goes on.
+    """
+
+    def __init__(self, parse: Callable[[bytes], Any], raw: AsyncIterator[bytes], share: Share) -> None:
         self._parse = parse
         self._raw = raw
+        self._share = share
+        self._began = False
 
     def __aiter__(self) -> "_Messages":
         return self
 
     async def __anext__(self) -> Any:
-        return _message(self._parse, await anext(self._raw))
+        data = await (self._share.read_on(self._raw) if self._began else self._share.read(self._raw))
+        self._began = True
+        return _message(self._parse, data)
 
 
 @asynccontextmanager

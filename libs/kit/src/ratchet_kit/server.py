@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection
 
-from ratchet_kit import access, interceptors, logs, metrics, traces
+from ratchet_kit import access, held, interceptors, logs, metrics, traces
 from ratchet_kit.client import MAX_MESSAGE_BYTES
 from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.settings import ServiceSettings
@@ -157,6 +157,7 @@ async def _serve(
         [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],
         settings.default_deadline,
         settings.default_stream_deadline,
+        held.Held(settings.max_held_bytes),
     )
     options = [
         *_OPTIONS,

@@ -73,6 +73,8 @@ class ServiceSettings(BaseSettings):
     """Of a request over gRPC."""
     max_concurrent_calls: int = Field(default=4096, ge=1)
     """Over gRPC, watches and streams included. One more gets RESOURCE_EXHAUSTED."""
+    max_held_bytes: int = Field(default=256 << 20, ge=1)
+    """Of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless alone or small."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
     default_deadline: timedelta = timedelta(seconds=60)

@@ -16,6 +16,7 @@ from ratchet.sandbox.v1 import (
     program_pb2_grpc,
 )
 from ratchet_kit import server
+from ratchet_kit.held import Held
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background
@@ -94,7 +95,10 @@ async def provision(
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
         aside = await stack.enter_async_context(AsideProcess(at_once=settings.lanes))
-        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, aside)
+        meter = meter or PrometheusMeter()
+        sandbox = Sandbox(
+            executor, settings.queue_limit, meter, settings.held_out_attempts, aside, settings.max_held_bytes
+        )
         unpack = Unpacker(aside)
         bounds = convert.Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
@@ -108,7 +112,7 @@ async def provision(
             background += _batch_work(settings, sandbox, bounds, unpack, store, queue, clock)
         if settings.http_port is not None:
             runner = Runner(sandbox, bounds, unpack, most_waiting=settings.queue_limit)
-            door = app.build(runner, RowFolder(settings.datasets_dir))
+            door = app.build(runner, RowFolder(settings.datasets_dir), Held(settings.max_held_bytes))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
         audit = Audit(sandbox, pool, attack_suite.attacks(), cache(partial(_honest, bounds)))
         yield Service(sandbox, bounds, unpack, audit, Benchmark(sandbox, executor), batches, background)

@@ -44,6 +44,7 @@ class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
 
     async def Execute(self, request: program_pb2.ExecuteRequest, context: Context) -> program_pb2.ExecuteResponse:
         call = await self._unpack(request.ByteSize(), convert.execute_from_proto, request, self._bounds)
+        request.ClearField("program")  # as it waits, it is held once
         execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
         return program_pb2.ExecuteResponse(execution=convert.execution_to_proto(execution))
 
@@ -65,13 +66,16 @@ class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
     ) -> AsyncIterator[list[Program]]:
         index = 0
         async for request in _joined(first, rest):
-            yield await self._unpack(
+            programs = await self._unpack(
                 request.ByteSize(), convert.programs_from_proto, request.programs, self._bounds, index
             )
-            index += len(request.programs)
+            request.ClearField("programs")
+            index += len(programs)
+            yield programs
 
     async def Grade(self, request: program_pb2.GradeRequest, context: Context) -> program_pb2.GradeResponse:
         call = await self._unpack(request.ByteSize(), convert.grade_from_proto, request, self._bounds)
+        request.ClearField("problem")
         execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
         return program_pb2.GradeResponse(execution=convert.execution_to_proto(execution), source=call.program.source)
 

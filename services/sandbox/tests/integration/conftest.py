@@ -16,6 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from ratchet_kit.held import Held
 from ratchet_kit.http_server import HttpServer
 from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.options import LaneOptions
@@ -85,7 +86,9 @@ def _door_over(executor: Executor, queue_limit: int = 100, most_waiting: int = 1
     settings = Settings(port=0)
     bounds = Bounds(settings.max_limits, settings.max_source_bytes)
     runner = Runner(Sandbox(executor, queue_limit), bounds, Unpacker(do_here), most_waiting)
-    server = HttpServer(app.build(runner, RowFolder(None)), "127.0.0.1", 0, timedelta(seconds=2))
+    server = HttpServer(
+        app.build(runner, RowFolder(None), Held(settings.max_held_bytes)), "127.0.0.1", 0, timedelta(seconds=2)
+    )
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run(stop),))
     thread.start()

@@ -11,9 +11,9 @@ from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
 from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.jobs import CallJob, End, Job, Report, Returned, Stage
-from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
+from sandbox_service.domain.program import CallTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.domain.stream import READ_AHEAD, PlatformFault
+from sandbox_service.domain.stream import READ_AHEAD, Item, PlatformFault
 
 from ..doubles import ScriptedExecutor
 
@@ -183,6 +183,41 @@ async def test_a_queue_that_one_caller_filled_still_takes_anothers_share() -> No
     gate.open.set()
     assert len(await few) == 5
     assert len(await many) == 10
+
+
+async def test_what_waits_is_bounded_in_bytes() -> None:
+    gate, read = Gate(), 0
+    large = replace(PROGRAM, files=(File("data", bytes(40 << 10)),))
+
+    async def batches() -> AsyncIterator[Sequence[Program]]:
+        nonlocal read
+        for _ in range(5):
+            read += 1
+            yield [large]
+
+    async def all_of() -> list[Item]:
+        return [item async for items in sandbox.execute_stream(batches(), "b") for item in items]
+
+    sandbox = Sandbox(gate.executor, 1000, queue_bytes=100 << 10)
+    too_large = replace(PROGRAM, stdin="x" * (200 << 10), tests=())
+    one = asyncio.create_task(sandbox.execute(too_large, "a"))  # as nothing waits
+    await _settle()
+    with pytest.raises(ResourceExhausted, match="0 of 0 MiB: no room for 1 MiB") as refused:
+        await sandbox.execute(large, "a")
+    assert refused.value.retry_after
+    gate.open.set()
+    await one
+    gate.open.clear()
+    stream = asyncio.create_task(all_of())
+    await _settle()
+    assert read == 3  # two have room, the third waits for it
+    with pytest.raises(ResourceExhausted):
+        await sandbox.execute(large, "b")
+    another = asyncio.create_task(sandbox.execute(large, "c"))  # another's share
+    await _settle()
+    gate.open.set()
+    assert len(await stream) == 5
+    assert (await another).verdict is Verdict.PASSED
 
 
 async def test_cancelling_kills_what_runs_and_takes_out_what_waits() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,16 +30,37 @@ Done = Callable[[Execution | RatchetError], None]
 """Called once with the outcome of a program, unless the program is withdrawn."""
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    programs: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Load") -> "Load":
+        return Load(self.programs + other.programs, self.bytes + other.bytes)
+
+    def __mul__(self, times: int) -> "Load":
+        return Load(self.programs * times, self.bytes * times)
+
+    def within(self, limit: "Load") -> bool:
+        return self.programs <= limit.programs and self.bytes <= limit.bytes
+
+
 @dataclass(eq=False, slots=True)
 class Work:
     """An admitted program. Mutable: its task and its outcome come later."""
 
     program: Program
+    size: int
+    """Bytes: see Program."""
     done: Done
     since: float
     begun: float = 0.0
     task: asyncio.Task[None] | None = None
     outcome: Execution | RatchetError | None = None
+
+    @property
+    def load(self) -> Load:
+        return Load(1, self.size)
 
 
 Ticket = Entry[Work]
@@ -47,48 +68,56 @@ Ticket = Entry[Work]
 
 
 class Admission:
-    def __init__(self, grade: Grade, lanes: int, limit: int, meter: Meter) -> None:
-        """`limit`: programs admitted at a time, running ones included. `lanes`: programs that run at a time."""
+    def __init__(self, grade: Grade, lanes: int, limit: int, most_bytes: int, meter: Meter) -> None:
+        """`limit`: programs admitted at a time, running ones included, and of `most_bytes` together. `lanes`: programs
+        that run at a time."""
         self._grade = grade
         self._lanes = lanes
-        self._limit = limit
+        self._limit = Load(limit, most_bytes)
         self._meter = meter
         self._queue: FairQueue[Work] = FairQueue()
         # One beyond the lanes, so that none waits while a result is being judged.
         self._free = lanes + 1
         self._aside = 0
-        self._held: Counter[str] = Counter()
-        self._admitted = 0
+        self._held: defaultdict[str, Load] = defaultdict(Load)
+        self._admitted = Load()
         self._room = asyncio.Event()
         self._mean_seconds = 0.01
 
-    def demand_room(self, count: int, caller: str) -> None:
-        """Raises ResourceExhausted when the queue has no room for `count` more programs of this caller."""
-        if not self.has_room(count, caller):
+    def demand_room(self, programs: Sequence[Program], caller: str) -> None:
+        """Raises ResourceExhausted when the queue has no room for these programs of this caller."""
+        more = sum((Load(1, program.size) for program in programs), Load())
+        if not self._has_room(more, caller):
             self._meter.refused()
-            wait = self._admitted * self._mean_seconds / max(1, self._lanes)
+            wait = self._admitted.programs * self._mean_seconds / max(1, self._lanes)
+            held, most = self._admitted, self._limit
+            full = f"{held.programs} of {most.programs} programs: no room for {more.programs} more"
+            if held.programs + more.programs <= most.programs:
+                full = f"{held.bytes >> 20} of {most.bytes >> 20} MiB: no room for {-(-more.bytes >> 20)} MiB more"
             raise ResourceExhausted(
-                f"the queue holds {self._admitted} of {self._limit} programs: no room for {count} more",
+                f"the queue holds {full}",
                 retry_after=timedelta(seconds=max(0.1, wait)),
             )
 
-    def has_room(self, count: int, caller: str) -> bool:
+    def _has_room(self, more: Load, caller: str) -> bool:
         """A caller that holds less than its share is let in even if others have filled the queue."""
-        if self._admitted + count <= self._limit or self._admitted == 0:
+        whole = self._admitted + more
+        if whole.within(self._limit) or not self._admitted.programs:
             return True
         others = len(self._held) - (caller in self._held)
-        share = self._limit // (others + 1)
-        return others > 0 and self._held[caller] + count <= share and self._admitted + count <= 2 * self._limit
+        held = self._held.get(caller, Load()) + more
+        return others > 0 and (held * (others + 1)).within(self._limit) and whole.within(self._limit * 2)
 
-    async def wait_for_room(self, caller: str) -> None:
-        """Until there is room for one more program of this caller."""
-        while not self.has_room(1, caller):
+    async def wait_for_room(self, more: Load, caller: str) -> None:
+        """Until there is room for so much more of this caller."""
+        while not self._has_room(more, caller):
             await self._room.wait()
 
     def submit(self, program: Program, done: Done, caller: str, priority: Priority) -> Ticket:
-        ticket = Entry(Work(program, done, time.monotonic()), caller, priority)
-        self._admitted += 1
-        self._held[caller] += 1
+        work = Work(program, program.size, done, time.monotonic())
+        ticket = Entry(work, caller, priority)
+        self._admitted += work.load
+        self._held[caller] += work.load
         self._queue.put(ticket)
         self._start_next()
         if ticket.content.task is None:
@@ -136,9 +165,9 @@ class Admission:
             self._meter.queued(ticket.priority, self._queue.length(ticket.priority))
 
     def _release(self, ticket: Ticket) -> None:
-        self._admitted -= 1
-        self._held[ticket.caller] -= 1
-        if not self._held[ticket.caller]:
+        self._admitted += ticket.content.load * -1
+        self._held[ticket.caller] += ticket.content.load * -1
+        if not self._held[ticket.caller].programs:
             del self._held[ticket.caller]
         self._room.set()
         self._room.clear()

@@ -127,3 +127,19 @@ class Program:
     processes: bool = False
     files: tuple[File, ...] = ()
     fetch_files: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds while it waits, about: of its texts a byte a character."""
+        tests = sum(map(_size_of, self.tests))
+        return len(self.source) + len(self.stdin) + tests + sum(len(file.content) for file in self.files)
+
+
+def _size_of(test: Test) -> int:
+    match test:
+        case CallTest():
+            return test.size
+        case StdioTest():
+            return len(test.stdin) + len(test.expected_stdout)
+        case CheckTest():
+            return len(test.code)

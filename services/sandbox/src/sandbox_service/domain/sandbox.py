@@ -55,8 +55,9 @@ class Sandbox:
         meter: Meter | None = None,
         held_out_attempts: int = 0,
         aside: Aside | None = None,
+        queue_bytes: int = 256 << 20,
     ) -> None:
-        """`queue_limit`: programs admitted at a time, running ones included.
+        """`queue_limit`: programs admitted at a time, running ones included, and of `queue_bytes` together.
         `aside`: judges what is large; without one it's judged here.
         `held_out_attempts`: how often a caller may try the same held-out tests within a day; 0 bounds nothing.
         """
@@ -64,7 +65,7 @@ class Sandbox:
         self._aside = aside or do_here
         self._attempts = Attempts(held_out_attempts)
         self._meter = meter or NoMeter()
-        self._admission = Admission(self._grade, executor.capabilities.lanes, queue_limit, self._meter)
+        self._admission = Admission(self._grade, executor.capabilities.lanes, queue_limit, queue_bytes, self._meter)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -81,7 +82,7 @@ class Sandbox:
         raises.
         """
         program = self._settle(program)
-        self._admission.demand_room(1, caller)
+        self._admission.demand_room([program], caller)
         result: asyncio.Future[Execution] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Execution | RatchetError) -> None:

@@ -8,12 +8,14 @@ from typing import TypeVar
 
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.work import Priority
-from sandbox_service.domain.admission import Admission, Ticket
+from sandbox_service.domain.admission import Admission, Load, Ticket
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.program import Program
 
 READ_AHEAD = 512
 """Programs of one stream that are queued, running or not yet taken by its reader; beyond it the stream is not read."""
+READY_BYTES = 64 << 20
+"""Of results that its reader has not taken: beyond it no more programs of the stream are admitted."""
 GATHER_ITEMS = 32
 GATHER_TIME = timedelta(milliseconds=10)
 """Results that come close together travel together: a message costs as much as ten results in it."""
@@ -36,6 +38,14 @@ class Item:
     index: int
     outcome: Execution | PlatformFault
 
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        one = self.outcome
+        if isinstance(one, PlatformFault):
+            return len(one.message)
+        return len(one.stdout) + len(one.stderr) + sum(len(file.content) for file in one.files)
+
 
 class Stream:
     def __init__(
@@ -53,34 +63,36 @@ class Stream:
         self.changed = asyncio.Event()
         self._taken = asyncio.Event()
         self._ready: list[Item] = []
+        self._ready_bytes = 0
 
     async def read(self, batches: AsyncIterator[Sequence[Program]]) -> None:
         """Admits all programs of `batches`. Raises what `settle` and `batches` raise, and ResourceExhausted."""
         index, first = 0, not self._patient
-        async for batch in batches:
+        while (batch := await anext(batches, None)) is not None:
             programs = [self._settle(program) for program in batch]
             if first and programs:
-                self._admission.demand_room(len(programs), self._caller)
+                self._admission.demand_room(programs, self._caller)
             for program in programs:
                 if not first:
-                    await self._wait_for_room()
+                    await self._wait_for_room(program)
                 self._add(index, program)
                 index += 1
             first = False
+            await self._admission.wait_for_room(Load(bytes=1), self._caller)  # what is read would be held here
 
-    async def _wait_for_room(self) -> None:
-        while len(self.tickets) + len(self._ready) >= READ_AHEAD:
+    async def _wait_for_room(self, program: Program) -> None:
+        while len(self.tickets) + len(self._ready) >= READ_AHEAD or self._ready_bytes >= READY_BYTES:
             self._taken.clear()
             await self._taken.wait()
-        await self._admission.wait_for_room(self._caller)
+        await self._admission.wait_for_room(Load(1, program.size), self._caller)
 
     def _add(self, index: int, program: Program) -> None:
         def done(outcome: Execution | RatchetError) -> None:
             del self.tickets[index]
             # whatever became of one program, the others of the stream go on
-            self._ready.append(
-                Item(index, PlatformFault(str(outcome)) if isinstance(outcome, RatchetError) else outcome)
-            )
+            item = Item(index, PlatformFault(str(outcome)) if isinstance(outcome, RatchetError) else outcome)
+            self._ready.append(item)
+            self._ready_bytes += item.size
             self.changed.set()
 
         self.tickets[index] = self._admission.submit(program, done, self._caller, self._priority)
@@ -106,7 +118,7 @@ class Stream:
                 return
 
     def take(self) -> list[Item]:
-        items, self._ready = self._ready, []
+        items, self._ready, self._ready_bytes = self._ready, [], 0
         self._taken.set()
         return items
 

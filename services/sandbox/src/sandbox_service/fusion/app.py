@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ratchet_kit import errors, metrics
+from ratchet_kit.held import Held, Share
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.logs import get_logger
 from ratchet_kit.text import encodable
@@ -52,9 +53,10 @@ _T = TypeVar("_T")
 _answers = metrics.counter("sandbox_http_answers", "Answers to SandboxFusion's clients", ["route", "status"])
 
 
-def build(runner: Runner, rows: RowFolder) -> FastAPI:
+def build(runner: Runner, rows: RowFolder, held: Held) -> FastAPI:
+    """`held`: what the bodies of all requests hold."""
     app = FastAPI(title="Ratchet sandbox, for clients of SandboxFusion", version="1", redoc_url=None)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, held=held)
     _install_errors(app)
 
     @app.get("/v1/ping")
@@ -147,15 +149,20 @@ def _path(field: str) -> list[str]:
 
 
 class BodyLimit:
-    """ASGI middleware: bounds the body and counts the answers."""
+    """ASGI middleware: bounds the body, and all that are held together, and counts the answers."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, held: Held) -> None:
         self._app = app
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with self._held.one() as share:
+            await self._bounded(scope, receive, send, share)
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send, share: Share) -> None:
         taken = 0
 
         async def bounded() -> Message:
@@ -164,6 +171,10 @@ class BodyLimit:
             taken += len(message.get("body", b""))
             if taken > MAX_BODY_BYTES:
                 raise HTTPException(413, f"the body is longer than {MAX_BODY_BYTES >> 20} MiB")
+            try:
+                share.demand(taken)
+            except errors.ResourceExhausted as error:
+                raise HTTPException(504, error.message, {"Retry-After": str(RETRY_AFTER_SECONDS)}) from error
             return message
 
         async def answer(message: Message) -> None:

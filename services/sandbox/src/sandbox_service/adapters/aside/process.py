@@ -43,11 +43,11 @@ class AsideProcess:
 
     async def __call__(self, function: Callable[..., _T], *arguments: object) -> _T:
         """As the port says. Raises Unavailable when the process can't be had."""
-        work = await asyncio.to_thread(pickle.dumps, (function, arguments))
         for _ in range(_ATTEMPTS):
-            started = time.monotonic()
             try:
                 async with self._gate, asyncio.timeout(_PATIENCE * self._cpu_seconds):
+                    started = time.monotonic()
+                    work = await asyncio.to_thread(pickle.dumps, (function, arguments))
                     answer = await self._ask(LENGTH.pack(len(work)) + work)
             except TimeoutError as error:
                 raise Unavailable("long work was not done in time: this machine is too busy") from error

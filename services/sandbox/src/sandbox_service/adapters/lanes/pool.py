@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from ratchet_kit import metrics
+from ratchet_kit import memory, metrics
 from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import attack_suite
@@ -222,10 +222,7 @@ class LanePool:
 
     def _kernel_kills(self) -> int:
         """How often the kernel has killed on this machine for memory: 0 where each lane's own cgroup says it."""
-        if isinstance(self._home, cgroups.Home):
-            return 0
-        lines = Path("/proc/vmstat").read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return 0 if isinstance(self._home, cgroups.Home) else memory.kills()
 
     async def _blame(self, kind: Kind, job: protocol.Job | Command, lost: LaneLost) -> Report:
         """Raises Unavailable where a trivial program does not run either."""
