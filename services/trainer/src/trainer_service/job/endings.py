@@ -36,6 +36,13 @@ def base_config(folder: Path) -> Mapping[str, Any]:
     return _read(folder / "config.json") or {}
 
 
+def vocabulary(config: Mapping[str, Any]) -> int:
+    """How many tokens a model knows, by its config; 0: not said."""
+    of_text = config.get("text_config")
+    said = config.get("vocab_size") or (of_text.get("vocab_size") if isinstance(of_text, dict) else None)
+    return said if isinstance(said, int) else 0
+
+
 def stops_of(folder: Path) -> tuple[int, ...]:
     """The tokens at which an engine stops, by a model's files; its tokenizer may name one more."""
     return model_config.stops(base_config(folder), _read(folder / model_config.GENERATION))
