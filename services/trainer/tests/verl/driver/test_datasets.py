@@ -224,6 +224,16 @@ def test_a_token_that_the_base_has_no_row_for_is_refused_by_its_problem(problems
         PromptDataset(problems, Letters(), config)
 
 
+def test_a_conversation_that_the_template_refuses_is_named(tmp_path: Path) -> None:
+    strict = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHATML
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Add."}]
+    line = {name: [*asked, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(line))
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
+    with pytest.raises(InvalidArgument, match="refuses a conversation of system, user: no system"):
+        PairDataset(str(tmp_path / "pairs.jsonl"), starter(chat_template=strict), config)
+
+
 def test_an_answer_after_which_the_engine_stopped_keeps_the_end_that_it_wrote() -> None:
     tokenizer = starter(eos_token="<|pad|>")
     end, asked, replies = ending(tokenizer, [], "chat"), [Message("user", "Ask.")], [Message("user", "No.")]

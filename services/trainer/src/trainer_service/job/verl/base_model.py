@@ -4,22 +4,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 from transformers.utils import logging
 from verl.utils.model import get_hf_auto_model_class
 
-from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import InvalidArgument
 
 _NAMED = 3
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, scores: bool = False) -> None:
     """Reads headers, then each tensor once. Raises InvalidArgument where they are not those of the config's model, the
-    passes of training cannot be made of it, or a number is none."""
+    passes of training cannot be made of it, or a number is none. `scores`: a reward model is made of it."""
     logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(folder)
+        AutoTokenizer.from_pretrained(folder)
         model, found = get_hf_auto_model_class(config).from_pretrained(
             folder, device_map="meta", output_loading_info=True, ignore_mismatched_sizes=True
         )
@@ -36,10 +37,14 @@ def check(folder: Path) -> None:
         )
     if lacks := next(_lacking(model), ""):
         raise InvalidArgument(f"a {config.model_type} model cannot be trained: {lacks}")
-    try:
-        policy_id.of_folder(folder)
-    except DataLoss as error:
-        raise InvalidArgument(f"the base's {error.message}") from error
+    if scores and type(config) not in AutoModelForTokenClassification._model_mapping:
+        raise InvalidArgument(f"no reward model can be made of a {config.model_type} model")
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                tensor = tensors.get_tensor(name)
+                if tensor.is_floating_point() and not tensor.isfinite().all():
+                    raise InvalidArgument(f"the base's {name} holds numbers that are not finite (NaN or infinity)")
 
 
 def _lacking(model: Any) -> Iterator[str]:
