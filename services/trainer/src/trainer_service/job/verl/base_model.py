@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
+from transformers import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging
 from verl.utils.model import get_hf_auto_model_class
 
@@ -37,7 +37,7 @@ def check(folder: Path, scores: bool = False) -> None:
         )
     if lacks := next(_lacking(model), ""):
         raise InvalidArgument(f"a {config.model_type} model cannot be trained: {lacks}")
-    if scores and type(config) not in AutoModelForTokenClassification._model_mapping:
+    if scores and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
         raise InvalidArgument(f"no reward model can be made of a {config.model_type} model")
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as tensors:
