@@ -35,6 +35,37 @@ def test_each_form_of_a_line_is_read(write: Any) -> None:
     assert (text.text, text.form, text.id) == ("def f(x):\n", "completion", "t")
 
 
+def test_a_prompt_is_what_both_conversations_begin_with(write: Any) -> None:
+    begun = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Add."}]
+    line = {name: begun + answer for name, answer in ANSWERED.items()}
+    (pair,) = pairs.read(write(line | {"score_chosen": 8.0, "score_rejected": 2.0}))
+    assert pair.messages == (Message("system", "Be brief."), Message("user", "Add."))
+    assert (pair.chosen, pair.rejected) == ("yes", "no")
+    for same in ({"prompt": begun} | ANSWERED, {"prompt": "Add.", "rating-chosen": 5} | line):
+        assert pairs.pairs_digest([pair]) == pairs.pairs_digest(pairs.read(write(same)))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected", "said"),
+    [
+        (["Add.", "yes"], ["Sum.", "no"], "chosen and rejected are not alike up to their last message"),
+        (["Add.", "yes"], ["Add.", "no", "Add.", "no"], "are not alike up to their last message"),
+        (["yes"], ["no"], "chosen and rejected have nothing but an answer"),
+        ([], [], "are not alike"),
+        (["Add.", "yes", "Why?"], ["Add.", "yes", "How?"], "chosen: must be one message of the assistant"),
+    ],
+)
+def test_conversations_that_have_no_prompt_in_common(
+    write: Any, chosen: list[str], rejected: list[str], said: str
+) -> None:
+    def chat(texts: list[str]) -> list[dict[str, str]]:
+        roles = ["user", "assistant"] if len(texts) > 1 else ["assistant"]
+        return [{"role": roles[place % len(roles)], "content": text} for place, text in enumerate(texts)]
+
+    with pytest.raises(InvalidProblem, match=said):
+        pairs.read(write({"chosen": chat(chosen), "rejected": chat(rejected)}))
+
+
 def test_a_limit_takes_the_first(write: Any) -> None:
     assert [pair.id for pair in pairs.read(write(PROBLEM, TEXT, TEXT), limit=2)] == ["mine/1", "mine/2"]
 
@@ -46,7 +77,7 @@ def test_a_limit_takes_the_first(write: Any) -> None:
         ([], "line 2: line: must be a JSON object"),
         (PROBLEM | {"chosen": "def f(x): pass"}, "line 2: rejected: is the same as chosen"),
         (PROBLEM | {"prompt": "x"}, "line 2: prompt: a pair has a prompt or a problem"),
-        ({"chosen": "a", "rejected": "b"}, "line 2: prompt: a pair has a prompt or a problem"),
+        ({"chosen": "a", "rejected": "b"}, "line 2: prompt: is missing: a pair has a prompt or a problem"),
         (PROBLEM | {"tests": []}, "line 2: tests: unknown field"),
         (PROBLEM | {"rejected": " "}, "line 2: rejected: must be a text that is not empty"),
         (PROBLEM | {"rejected": "\udfff"}, "line 2: rejected: must not hold an unpaired surrogate"),

@@ -8,11 +8,13 @@ A line has `chosen` and `rejected`, and what they answer. That is one of
 
 a conversation, a text that the answers go on with as it stands, or a problem's prompt, which is put to a model as those
 of problem sets are. The first two are TRL's preference formats (https://huggingface.co/docs/trl/dataset_formats), which
-the gateway's traffic is written in. A line may have an `id`.
+the gateway's traffic is written in. So is TRL's implicit prompt: without one, `chosen` and `rejected` are conversations
+that begin alike, and what they begin with is the prompt. A line may have an `id`, and scores, which are not read.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +26,8 @@ from ratchet_problems.messages import Message
 from ratchet_problems.problem import InvalidProblem, Problem
 
 _FIELDS = {"id", "prompt", "problem", "chosen", "rejected"}
+_UNREAD = re.compile(r"(.+[_-])?(score|rating)s?([_-].+)?")
+"""Columns of many preference sets, as `score_chosen`, of which DPO makes no use."""
 _ROLES = ("system", "user", "assistant")
 
 PairForm = Literal["", "chat", "completion"]
@@ -90,10 +94,14 @@ def read(path: str | Path, *, limit: int | None = None) -> tuple[Pair, ...]:
 def _pair(record: object, where: str, default_id: str) -> Pair:
     if not isinstance(record, dict):
         raise InvalidProblem(where, "line", "must be a JSON object")
-    if unknown := sorted(record.keys() - _FIELDS):
+    if unknown := sorted(name for name in record.keys() - _FIELDS if not _UNREAD.fullmatch(name)):
         raise InvalidProblem(where, unknown[0], f"unknown field; known are {', '.join(sorted(_FIELDS))}")
-    if ("prompt" in record) == ("problem" in record):
+    if "prompt" in record and "problem" in record:
         raise InvalidProblem(where, "prompt", "a pair has a prompt or a problem, and not both")
+    are_chats = all(isinstance(record.get(name), list) for name in ("chosen", "rejected"))
+    is_copied = are_chats and isinstance(record.get("prompt"), str)
+    if "problem" not in record and ("prompt" not in record or is_copied):
+        record = _parted(record, where)
     id = _text(record.get("id", default_id), "id", where)
     chosen, rejected = (_answer(record, name, where) for name in ("chosen", "rejected"))
     if chosen == rejected:
@@ -107,6 +115,20 @@ def _pair(record: object, where: str, default_id: str) -> Pair:
     if messages[-1].role == "assistant":
         raise InvalidProblem(where, "prompt", "ends with an answer: it belongs to chosen and rejected")
     return Pair(id, chosen, rejected, messages)
+
+
+def _parted(record: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """A line without a prompt, or with its text beside whole conversations, as one that has the messages: what both
+    begin with, up to their answers."""
+    chosen, rejected = record.get("chosen"), record.get("rejected")
+    if not (isinstance(chosen, list) and isinstance(rejected, list)):
+        raise InvalidProblem(where, "prompt", "is missing: a pair has a prompt or a problem")
+    if not chosen or chosen[:-1] != rejected[:-1]:
+        reason = "is missing, and chosen and rejected are not alike up to their last message, the answer"
+        raise InvalidProblem(where, "prompt", reason)
+    if len(chosen) < 2:
+        raise InvalidProblem(where, "prompt", "is missing: chosen and rejected have nothing but an answer")
+    return {**record, "prompt": chosen[:-1], "chosen": chosen[-1:], "rejected": rejected[-1:]}
 
 
 def _answer(record: Mapping[str, Any], name: str, where: str) -> str:

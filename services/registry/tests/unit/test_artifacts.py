@@ -4,6 +4,7 @@ import asyncio
 import errno
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import zipfile
@@ -84,12 +85,19 @@ async def test_links_are_followed(root: str, model_folder: Any, tmp_path: Path) 
     assert (await store_at(root).ingest(str(links), "a/b")).policy_id == policy_id.of_folder(source)
 
 
+def not_a_number(folder: Path) -> None:
+    """The last number of the weights."""
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-4] + struct.pack("<f", float("nan")))
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
         (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
         (lambda folder: (folder / "model.safetensors").unlink(), r"no \*.safetensors"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b""), "cannot be read"),
+        (not_a_number, r"cannot be read: \S+ holds numbers that are not finite \(NaN"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x00" * 40), "cannot be read"),
         (
             lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1]),

@@ -86,3 +86,8 @@ def test_one_by_which_an_earlier_answer_is_not_as_it_was_sampled(source: str, sa
     found = examined(source, {})
     assert (found.fault, found.turns_fault, found.changes) == ("", "", "")
     assert found.turns_changes.startswith(said)
+
+
+def test_a_change_is_shown_where_it_begins() -> None:
+    said = examined(changed("message['content'] | escape"), {}).changes
+    assert said == "changes what the user says: it writes 'x x-1 &lt;b&' for 'x x-1 <b> !\"'"

@@ -30,6 +30,23 @@ def test_a_whole_one_is_taken(base: Path) -> None:
     base_model.check(base)
 
 
+def test_a_tokenizer_that_cannot_be_loaded_is_said(base: Path) -> None:
+    (base / "tokenizer.json").write_text("{}")
+    with pytest.raises(InvalidArgument, match="the base cannot be loaded"):
+        base_model.check(base)
+
+
+def test_a_base_that_no_reward_model_is_made_of(tmp_path: Path, base: Path) -> None:
+    base_model.check(base, scores=True)
+    config = AutoConfig.for_model("olmo", **SMALL | {"intermediate_size": 8, "num_key_value_heads": 2})
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "odd")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(base / file, tmp_path / "odd" / file)
+    base_model.check(tmp_path / "odd")
+    with pytest.raises(InvalidArgument, match="no reward model can be made of a olmo model"):
+        base_model.check(tmp_path / "odd", scores=True)
+
+
 def test_what_its_weights_lack_is_named(base: Path) -> None:
     weights = load_file(base / "model.safetensors")
     del weights["model.layers.2.mlp.up_proj.weight"]
@@ -87,5 +104,7 @@ def test_what_the_passes_of_training_cannot_be_made_of(
 ) -> None:
     config = AutoConfig.for_model(kind, **SMALL | changes)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "odd")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(STARTER / file, tmp_path / "odd" / file)
     with pytest.raises(InvalidArgument, match=said):
         base_model.check(tmp_path / "odd")

@@ -51,6 +51,17 @@ def test_as_verl(of_entropy: float, precision: str, tolerance: float, unused: in
         torch.testing.assert_close(found.float(), wanted.float(), rtol=tolerance, atol=tolerance)
 
 
+def test_a_heads_gradient_in_bfloat16_is_the_sum_of_its_slices_and_not_of_their_roundings() -> None:
+    """512 slices that each add alike: in bfloat16 a sum of 256 of them grows no more (8 bits)."""
+    hidden = torch.ones(512 * head.SLICE, 4, dtype=torch.bfloat16)
+    weights = torch.zeros(2, 4, dtype=torch.bfloat16, requires_grad=True)
+    log_probs, _ = head.FusedHead()(hidden, weights, torch.zeros(len(hidden), dtype=torch.long), 1.0)
+    log_probs.sum().backward()
+    # Of two tokens alike: d log p / d w is (1 - 1/2) of each hidden state, and the other's the opposite.
+    assert weights.grad[0].tolist() == [len(hidden) / 2] * 4
+    assert weights.grad[1].tolist() == [-len(hidden) / 2] * 4
+
+
 def test_what_is_unused_is_zero_and_teaches_nothing() -> None:
     hidden, weights = torch.randn(5, 12, requires_grad=True), torch.randn(31, 12, requires_grad=True)
     log_probs, entropies = head.FusedHead()(hidden, weights, torch.full((5,), head.UNUSED), 1.0)

@@ -125,6 +125,13 @@ def test_a_head_that_was_never_trained_is_refused(make: Callable[[], RewardModel
         make().load()
 
 
+def test_a_token_for_padding_alone_may_have_no_row(make: Callable[[], RewardModel], folder: Path) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"pad_token": "<more>"})
+    tokenizer.save_pretrained(folder)
+    make().load()
+
+
 def test_a_tokenizer_of_another_model_is_refused(make: Callable[[], RewardModel], folder: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens([f"<more-{number}>" for number in range(200)])

@@ -15,10 +15,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trainer_service.domain.ports import Template
 
-_TEXT = f"{string.punctuation}\n    indented\ta  b -1 <b> é 日本"
+_TEXT = f"x-1 <b> {string.punctuation}\n    indented\ta  b é 日本"
 _QUESTION, _ANSWER, _REPLY = (f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx"))
 _THOUGHTS = "<think>\nthoughtsx\n</think>\n\n"
-_QUOTED = 60
+_SHOWN = 6
+"""Characters on each side of a change."""
 
 Chat = Sequence[Mapping[str, str]]
 
@@ -32,7 +33,7 @@ def examined(source: str, tokens: Mapping[str, str]) -> Template:
         return Template(fault=f"raises an error: {_sentence(error)}")
     if "questionx" not in put:
         return Template(fault="does not write what the user says")
-    changes = "" if _QUESTION in put else f"changes what the user says: it writes {_excerpt(put, 'questionx')}"
+    changes = "" if _QUESTION in put else f"changes what the user says: {_change(put, _QUESTION)}"
     if (times := put.count("end of questionx")) > 1:
         changes = f"writes what the user says {times} times"
     try:
@@ -54,7 +55,7 @@ def _turns_fault(whole: str) -> str:
     after = whole.partition("end of answerx")[2]
     if after.count(_REPLY) != 1:
         word = "end of replyx"
-        return f"changes a reply: it writes {_excerpt(after, 'replyx')}" if word in after else "does not write a reply"
+        return f"changes a reply: {_change(after, _REPLY)}" if word in after else "does not write a reply"
     return ""
 
 
@@ -110,8 +111,12 @@ def _assistant(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
-def _excerpt(text: str, word: str) -> str:
-    return repr(text[text.find(word) :][:_QUOTED])
+def _change(written: str, text: str) -> str:
+    """The first, where it writes how the text begins."""
+    found = written[written.find(text.split()[0]) :]
+    place = next((place for place, pair in enumerate(zip(found, text, strict=False)) if pair[0] != pair[1]), len(text))
+    shown = slice(max(0, place - _SHOWN), place + _SHOWN)
+    return f"it writes {found[shown]!r} for {text[shown]!r}"
 
 
 def _sentence(error: Exception) -> str:

@@ -47,6 +47,8 @@ class Algorithm:
     has_steps: bool = False
     """Each answer of an episode is rewarded, by what the reward gains with it: shaping by a potential, which leaves
     the best policy what it is (Ng, Harada and Russell, ICML 1999, theorem 1)."""
+    discounts: bool = False
+    """Rewards count from each token to the end, by `gamma`; those of the others belong to a whole completion."""
     divides_by_deviation: bool = False
     """Of the rewards of a group."""
     updates: int = 1
@@ -116,6 +118,7 @@ _ROWS = (
         replace(_RL, group_size=1, batch_size=128, critic_learning_rate=1e-5),
         replace(_SMALL_RL, critic_learning_rate=1e-3),
         has_critic=True,
+        discounts=True,
     ),
     Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
     Algorithm(
@@ -125,7 +128,7 @@ _ROWS = (
         is_grouped=True,
         divides_by_deviation=True,
     ),
-    Algorithm("reinforce_plus_plus", replace(_RL, group_size=4, batch_size=32), _SMALL_RL),
+    Algorithm("reinforce_plus_plus", replace(_RL, group_size=4, batch_size=32), _SMALL_RL, discounts=True),
     Algorithm("remax", replace(_RL, group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
     Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True),
     Algorithm(
@@ -152,6 +155,7 @@ _ROWS = (
         replace(_SMALL_RL, critic_learning_rate=1e-3),
         is_grouped=True,
         has_critic=True,
+        discounts=True,
         has_steps=True,
     ),
     Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),

@@ -36,6 +36,13 @@ def base_config(folder: Path) -> Mapping[str, Any]:
     return _read(folder / "config.json") or {}
 
 
+def vocabulary(config: Mapping[str, Any]) -> int:
+    """How many tokens a model knows, by its config; 0: not said."""
+    of_text = config.get("text_config")
+    said = config.get("vocab_size") or (of_text.get("vocab_size") if isinstance(of_text, dict) else None)
+    return said if isinstance(said, int) else 0
+
+
 def stops_of(folder: Path) -> tuple[int, ...]:
     """The tokens at which an engine stops, by a model's files; its tokenizer may name one more."""
     return model_config.stops(base_config(folder), _read(folder / model_config.GENERATION))
@@ -66,13 +73,23 @@ def written_after(tokenizer: Any, messages: Sequence[Message], replies: Sequence
     """What the chat template writes after an answer to `messages`: with replies, up to where the next answer begins.
     Raises InvalidArgument where it does not write the answer, or more than once."""
     chat = [*messages, Message("assistant", ANSWER), *replies]
-    conversation = [{"role": message.role, "content": message.content} for message in chat]
-    written = tokenizer.apply_chat_template(conversation, add_generation_prompt=bool(replies), tokenize=False)
+    written = rendered(tokenizer, chat, add_generation_prompt=bool(replies), tokenize=False)
     before, _, after = written.partition(ANSWER)
     if ANSWER in after or len(before) == len(written):
         times = "more than once" if ANSWER in after else "not as it is"
         raise InvalidArgument(f"the base's chat template writes an answer {times}: what comes after it is not known")
     return str(after)
+
+
+def rendered(tokenizer: Any, messages: Sequence[Message], **options: Any) -> Any:
+    """As the chat template writes them. Raises InvalidArgument for a conversation that it refuses: one with a system's
+    message, say, or two of the user in a row."""
+    conversation = [{"role": message.role, "content": message.content} for message in messages]
+    try:
+        return tokenizer.apply_chat_template(conversation, **options)
+    except Exception as error:  # a template is a program of its author's, and may raise anything
+        roles = ", ".join(message.role for message in messages)
+        raise InvalidArgument(f"the base's chat template refuses a conversation of {roles}: {error}") from error
 
 
 def _first(tokens: Sequence[int], wanted: Collection[int]) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_problems import Message, Problem
-from trainer_service.job.endings import Ending, ending, written_after
+from trainer_service.job.endings import Ending, ending, rendered, written_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,7 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     """The tokens that a completion continues: of a chat, in the model's chat template; else those of the text."""
     if not prompt.messages:
         return list(tokenizer(prompt.text)["input_ids"])
-    conversation = [{"role": message.role, "content": message.content} for message in prompt.messages]
-    ids: list[int] = tokenizer.apply_chat_template(
-        conversation, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
+    ids: list[int] = rendered(tokenizer, prompt.messages, add_generation_prompt=True, tokenize=True, return_dict=False)
     return ids
 
 
@@ -75,5 +72,4 @@ def reply_ids(
 
 def conversation_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:
     """The whole conversation, which a reward model scores, as the chat template writes it."""
-    chat = [{"role": message.role, "content": message.content} for message in (*messages, Message("assistant", answer))]
-    return list(tokenizer.apply_chat_template(chat, tokenize=True, return_dict=False))
+    return list(rendered(tokenizer, [*messages, Message("assistant", answer)], tokenize=True, return_dict=False))

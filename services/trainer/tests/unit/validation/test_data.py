@@ -1,6 +1,5 @@
 """Problems, pairs, how they are put, and a curriculum over them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,10 +66,10 @@ def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
     its = Template(changes="changes what the user says", turns_changes="leaves out thoughts")
     found = replace(FOUND, base=replace(STARTER_1, template=its))
 
-    def said(**spec: Any) -> Sequence[str]:
-        return notices(complete(make_spec(**spec), found, LIMITS), found)
+    def said(**spec: Any) -> list[str]:
+        return [*notices(complete(make_spec(**spec), found, LIMITS), found)]
 
-    assert said(prompt_form="completion") == ()
+    assert said(prompt_form="completion") == []
     (one,) = said()
     assert one.startswith("the base's chat template changes what the user says: so it does in evaluations")
     assert said(environment=EnvironmentSpec("edits"))[1].startswith(

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.defaults import complete
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.validation import notices
 
-from .faults import FOUND, named
+from .faults import FOUND, LIMITS, named
 
 
 def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -> Found:
@@ -40,6 +42,8 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
         (Hyperparameters(clip_low=1.5), "clip_low"),
         (Hyperparameters(kl_coefficient=-0.1), "kl_coefficient"),
         (Hyperparameters(gamma=1.1), "gamma"),
+        (Hyperparameters(gamma=0.99), "gamma"),  # GRPO's rewards are of whole completions
+        (Hyperparameters(gae_lambda=0.95), "gae_lambda"),  # and it has no critic
         (Hyperparameters(warmup_steps=-1), "warmup_steps"),
         (Hyperparameters(max_response_tokens=200_000), "max_response_tokens"),
         (Hyperparameters(critic_learning_rate=1e-3), "critic_learning_rate"),  # GRPO has no critic
@@ -119,3 +123,32 @@ def test_a_pass_holds_a_pair(make_spec: Any) -> None:
     fault = named(make_spec(algorithm="dpo", hyperparameters=short))["spec.hyperparameters.micro_batch_tokens"]
     assert fault == "must be 300 or more, the tokens of the longest pair"
     assert named(make_spec(algorithm="dpo", hyperparameters=replace(short, micro_batch_tokens=300))) == {}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "taken"),
+    [("ppo", {"gamma", "gae_lambda"}), ("dapo_steps", {"gamma", "gae_lambda"}), ("reinforce_plus_plus", {"gamma"})],
+)
+def test_discounts_are_of_those_that_discount(algorithm: str, taken: set[str], make_spec: Any) -> None:
+    both = Hyperparameters(gamma=0.99, gae_lambda=0.95)
+    refused = {"spec.hyperparameters.gamma", "spec.hyperparameters.gae_lambda"}
+    assert named(make_spec(algorithm=algorithm, hyperparameters=both)).keys() == refused - {
+        f"spec.hyperparameters.{name}" for name in taken
+    }
+    assert named(make_spec(hyperparameters=Hyperparameters(gamma=1.0, gae_lambda=1.0))) == {}
+
+
+def test_what_has_less_of_an_effect_than_it_seems_is_noticed(make_spec: Any) -> None:
+    def said(**changes: Any) -> list[str]:
+        spec = complete(make_spec(**changes), FOUND, LIMITS)
+        return [notice[:30] for notice in notices(spec, FOUND)]
+
+    assert said(steps=5) == []
+    assert said(steps=4) == []  # by default
+    assert said(steps=6, hyperparameters=Hyperparameters(warmup_steps=7)) == ["the warm-up of 7 steps is long"]
+    clip = Hyperparameters(clip_high=0.28)
+    assert said(steps=5, hyperparameters=clip) == ["clip_low and clip_high have no"]
+    again = ("actor_rollout_ref.actor.ppo_epochs=2",)
+    assert said(steps=5, hyperparameters=clip, verl_overrides=again) == []
+    assert said(steps=5, hyperparameters=replace(clip, batch_size=16, mini_batch_size=8)) == []
+    assert said(steps=30, algorithm="sft") == []

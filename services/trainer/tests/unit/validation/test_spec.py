@@ -155,3 +155,19 @@ def test_steps_may_be_traced_and_an_experiment_has_a_name(make_spec: Any) -> Non
     assert not {"spec.profile_steps", "spec.experiment"} & set(
         named(make_spec(profile_steps=(2, 3), experiment="a b-1"))
     )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "thresholds", "refused"),
+    [
+        ("grpo", Thresholds(loss_rise=3.0), {"loss_rise"}),
+        ("grpo", Thresholds(loss_rise=0.0, kl_limit=2.0, gradient_spike=5.0), set()),
+        ("sft", Thresholds(kl_limit=2.0, reward_limit=0.5, loss_rise=3.0), {"kl_limit", "reward_limit"}),
+        ("dpo", Thresholds(collapse_confidence=0.99, reward_limit=0.5, entropy_floor=0.1), {"entropy_floor"}),
+    ],
+)
+def test_a_guard_that_a_run_does_not_have_cannot_be_set(
+    algorithm: str, thresholds: Thresholds, refused: set[str], make_spec: Any
+) -> None:
+    found = named(make_spec(algorithm=algorithm, thresholds=thresholds))
+    assert found.keys() == {f"spec.thresholds.{name}" for name in refused}

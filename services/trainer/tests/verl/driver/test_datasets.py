@@ -57,7 +57,9 @@ def problems(tmp_path: Path) -> str:
 
 
 def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
-    config = SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[])
+    config = SimpleNamespace(
+        max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0
+    )
     dataset = PromptDataset(problems, Letters(), config)
     assert [dataset.problems[row["index"]].id for row in (dataset[0], dataset[1])] == ["p0", "p2"]
     assert (len(dataset), dataset.fitting.left_out) == (2, 1)
@@ -65,7 +67,7 @@ def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
 
 
 def test_examples_count_their_references(problems: str) -> None:
-    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[])
+    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
     dataset = ExampleDataset(problems, Letters(), config)
     assert (len(dataset), dataset.fitting.left_out) == (1, 2)
     assert len(dataset[0]["input_ids"]) == len(dataset[0]["position_ids"]) <= 500
@@ -76,13 +78,15 @@ def test_they_end_the_run_where_the_spec_wants_that(problems: str) -> None:
         PromptDataset(
             problems,
             Letters(),
-            SimpleNamespace(max_prompt_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[]),
+            SimpleNamespace(
+                max_prompt_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0
+            ),
         )
     with pytest.raises(InvalidArgument, match="problem p1 has"):
         ExampleDataset(
             problems,
             Letters(),
-            SimpleNamespace(max_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[]),
+            SimpleNamespace(max_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0),
         )
 
 
@@ -90,7 +94,9 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
     begun = Problem("p0", "def f(x):\n", (CallTest.of([1], 1),), "f", ("def f(x):\n    return x",))
     asked = Problem("p1", "Return x.", (CallTest.of([1], 1),), "f", ("def f(x): return x",))
     jsonl.write([begun, asked], path := tmp_path / "mine.jsonl")
-    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="completion", stops=[])
+    config = SimpleNamespace(
+        max_length=500, filter_overlong_prompts=True, prompt_form="completion", stops=[], vocabulary=0
+    )
     rows = ExampleDataset(str(path), Letters(), config)
 
     def text(row: dict[str, Any], learned: bool) -> str:
@@ -102,7 +108,9 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
 
     assert (text(rows[0], learned=False), text(rows[0], learned=True)) == ("def f(x):\n", "    return x\0")
     assert (text(rows[1], learned=False), text(rows[1], learned=True)) == ("Return x.\n", "def f(x): return x\0")
-    within = SimpleNamespace(max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion", stops=[])
+    within = SimpleNamespace(
+        max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion", stops=[], vocabulary=0
+    )
     assert PromptDataset(str(path), Letters(), within).fitting.longest == 10
 
 
@@ -115,7 +123,7 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         {"problem": "Return it.", "chosen": "short", "rejected": "l" + "o" * 500 + "ng"},
     ]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[])
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     assert (len(dataset), dataset.fitting.left_out, dataset.digest[:7]) == (2, 1, "sha256:")
     read = [
@@ -130,7 +138,9 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         ["Ask.Me?Yes.", "Bad.\0"],
     ]
     with pytest.raises(InvalidArgument, match="pair pairs/3 has"):
-        config = SimpleNamespace(max_length=300, filter_overlong_prompts=False, prompt_form="chat", stops=[])
+        config = SimpleNamespace(
+            max_length=300, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0
+        )
         PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
 
 
@@ -140,7 +150,9 @@ def test_a_pairs_text_is_gone_on_with_as_it_stands(tmp_path: Path) -> None:
         {"problem": "def f(x):", "chosen": "def f(x):\n    return x", "rejected": "    pass"},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="completion", stops=[])
+    config = SimpleNamespace(
+        max_length=300, filter_overlong_prompts=True, prompt_form="completion", stops=[], vocabulary=0
+    )
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     read = ["".join(chr(one) for one in row["input_ids"]) for both in (dataset[0], dataset[1]) for row in both]
     assert read == ["x = 1\0", "x = 2\0", "def f(x):\n    return x\0", "def f(x):\n    pass\0"]
@@ -194,12 +206,32 @@ def test_an_example_ends_as_the_template_ends_a_turn(
     tokenizer = starter(**changes)
     lines = [{"problem": "Return x.", "chosen": "def f(x): return x", "rejected": "pass"}]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    config = SimpleNamespace(max_length=5000, filter_overlong_prompts=True, prompt_form="chat", stops=stops)
+    config = SimpleNamespace(
+        max_length=5000, filter_overlong_prompts=True, prompt_form="chat", stops=stops, vocabulary=640
+    )
     row = ExampleDataset(problems, tokenizer, config)[0]
     chosen, _ = PairDataset(str(tmp_path / "pairs.jsonl"), tokenizer, config)[0]
     answer = tokenizer("def f(x): return x", add_special_tokens=False)["input_ids"]
     for one in (row, chosen):
         assert one["input_ids"][one["loss_mask"] == 1].tolist() == answer + tokenizer.convert_tokens_to_ids(learned)
+
+
+def test_a_token_that_the_base_has_no_row_for_is_refused_by_its_problem(problems: str) -> None:
+    config = SimpleNamespace(
+        max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=ord("R") + 1
+    )
+    with pytest.raises(InvalidArgument, match=r"p0 has the token 120, and the base knows 83 \(vocab_size in config"):
+        PromptDataset(problems, Letters(), config)
+
+
+def test_a_conversation_that_the_template_refuses_is_named(tmp_path: Path) -> None:
+    strict = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHATML
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Add."}]
+    line = {name: [*asked, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(line))
+    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
+    with pytest.raises(InvalidArgument, match="refuses a conversation of system, user: no system"):
+        PairDataset(str(tmp_path / "pairs.jsonl"), starter(chat_template=strict), config)
 
 
 def test_an_answer_after_which_the_engine_stopped_keeps_the_end_that_it_wrote() -> None:

@@ -7,5 +7,5 @@ hyperparameters.py  each, beside the others, and beside what the references lead
 """
 
 from trainer_service.domain.validation.data import check_trials as check_trials
-from trainer_service.domain.validation.data import notices as notices
 from trainer_service.domain.validation.spec import check as check
+from trainer_service.domain.validation.spec import notices as notices

@@ -1,10 +1,13 @@
 """Hyperparameters: each by itself, beside the others, and beside what the references lead to."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from ratchet_kit.faults import Faults
-from trainer_service.domain.algorithms import Algorithm
+from trainer_service.domain import plugins
+from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.plugins import PluginKind
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, RunSpec
 
@@ -44,6 +47,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
 def check(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:
     own = Faults()
     _check_each(spec.hyperparameters, algorithm, own)
+    if plugins.named(spec.plugins, PluginKind.ADVANTAGE) is None:  # which may use what it likes
+        _check_advantages(spec.hyperparameters, algorithm, own)
     faults.under("hyperparameters").extend(own.violations)
     if not own:
         _check_together(spec, found, limits, algorithm, faults)
@@ -68,6 +73,14 @@ def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) ->
     _check_effects(taken, algorithm, faults)
 
 
+def _check_advantages(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
+    name = algorithm.name.upper()
+    discounted = algorithm.discounts or taken.gamma in (None, 1)
+    faults.unless(discounted, "gamma", f"must be 1, or absent: {name} gives a reward to a whole completion")
+    traced = algorithm.has_critic or taken.gae_lambda in (None, 1)
+    faults.unless(traced, "gae_lambda", f"must be 1, or absent: {name} has no critic")
+
+
 def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
     """What would have no effect beside the other values."""
     constant = taken.learning_rate_schedule == LearningRateSchedule.CONSTANT
@@ -78,6 +91,26 @@ def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults)
     faults.unless(bool(taken.lora_rank) or taken.lora_alpha is None, "lora_alpha", "must be absent: lora_rank is 0")
     of_buffer = taken.overlong_buffer != algorithm.defaults.overlong_buffer and taken.overlong_penalty == 0
     faults.unless(not of_buffer, "overlong_buffer", "must be absent: overlong_penalty is 0")
+
+
+def notices(spec: RunSpec) -> Sequence[str]:
+    """What was chosen, is no fault, and has less of an effect than it seems to."""
+    taken, algorithm, said = spec.hyperparameters, ALGORITHMS[spec.algorithm], []
+    warmup = taken.warmup_steps or 0
+    if warmup > spec.steps and warmup != algorithm.defaults.warmup_steps:
+        said.append(
+            f"the warm-up of {warmup} steps is longer than the run: its last step has"
+            f" {spec.steps / warmup:.0%} of the learning rate"
+        )
+    clips = (taken.clip_low, taken.clip_high)
+    is_chosen = algorithm.is_online and clips != (algorithm.defaults.clip_low, algorithm.defaults.clip_high)
+    again = any(setting.startswith("actor_rollout_ref.actor.ppo_epochs") for setting in spec.verl_overrides)
+    if is_chosen and not again and taken.mini_batch_size == taken.batch_size:
+        said.append(
+            "clip_low and clip_high have no effect: a batch is learned from once (mini_batch_size is batch_size), so no"
+            " ratio is other than 1"
+        )
+    return said
 
 
 def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:

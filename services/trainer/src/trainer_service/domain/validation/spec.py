@@ -1,6 +1,7 @@
 """A spec: all that is wrong with it. What has a module of its own is asked there."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import ratchet_rewards
@@ -30,6 +31,11 @@ _THRESHOLDS: dict[str, dict[str, float]] = {
     "reward_gap": _SHARE,
     "collapse_confidence": {"at_least": 0, "below": 1},
 }
+_OF_EXAMPLES = {"loss_rise"}
+_OF_ALL = {"gradient_spike"}
+_OF_ANSWERED = {"collapse_confidence", "reward_limit"}
+"""Thresholds of what learns from examples and pairs, of all, and of what answers problems (in validations, too). The
+others are of what learns from its own completions."""
 _FACTORS = ("gradient_spike", "loss_rise", "length_drift")
 
 
@@ -62,6 +68,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
             return  # what it is, a plug-in would have said
         faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
+    _check_guarded(spec.thresholds, algorithm, faults.under("thresholds"))
     data.check(spec, found, algorithm, faults)
     rewards.check(spec, found, algorithm, faults)
     if found.base and found.base.outputs:
@@ -79,6 +86,11 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         plain = "must not be quantised, which cannot be learned from: take the model that it was made of"
         faults.add("base", f"{plain} ({found.base.quantised})")
     hyperparameters.check(spec, found, limits, algorithm, faults)
+
+
+def notices(spec: RunSpec, found: Found) -> Sequence[str]:
+    """What is no fault of a valid spec, and should be known of the run."""
+    return [*data.notices(spec, found), *hyperparameters.notices(spec)]
 
 
 def _check_names(spec: RunSpec, limits: Limits, faults: Faults) -> None:
@@ -121,6 +133,19 @@ def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:
         within = faults.bounds(name, value, **_THRESHOLDS.get(name, {"at_least": 0}))
         if within and name in _FACTORS:
             faults.unless(value == 0 or value > 1, name, "must be above 1, or 0 for no such guard")
+
+
+def _check_guarded(thresholds: Thresholds, algorithm: Algorithm, faults: Faults) -> None:
+    """A threshold that is set, and that nothing of the run comes to."""
+    for name, value in asdict(thresholds).items():
+        if name in _OF_EXAMPLES:
+            acts = not algorithm.is_online
+        elif name in _OF_ANSWERED:
+            acts = algorithm.is_rewarded
+        else:
+            acts = algorithm.is_online or name in _OF_ALL
+        is_set = value not in (0, getattr(Thresholds(), name))
+        faults.unless(acts or not is_set, name, f"must be absent: {algorithm.name.upper()} has no such guard")
 
 
 def _check_plugins(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:

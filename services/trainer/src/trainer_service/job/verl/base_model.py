@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
+from transformers import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging
 from verl.utils.model import get_hf_auto_model_class
 
-from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import InvalidArgument
 
 _NAMED = 3
 
 
-def check(folder: Path) -> None:
+def check(folder: Path, scores: bool = False) -> None:
     """Reads headers, then each tensor once. Raises InvalidArgument where they are not those of the config's model, the
-    passes of training cannot be made of it, or a number is none."""
+    passes of training cannot be made of it, or a number is none. `scores`: a reward model is made of it."""
     logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(folder)
+        AutoTokenizer.from_pretrained(folder)
         model, found = get_hf_auto_model_class(config).from_pretrained(
             folder, device_map="meta", output_loading_info=True, ignore_mismatched_sizes=True
         )
@@ -36,6 +36,8 @@ def check(folder: Path) -> None:
         )
     if lacks := next(_lacking(model), ""):
         raise InvalidArgument(f"a {config.model_type} model cannot be trained: {lacks}")
+    if scores and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
+        raise InvalidArgument(f"no reward model can be made of a {config.model_type} model")
     try:
         policy_id.check_finite(folder)
     except DataLoss as error:

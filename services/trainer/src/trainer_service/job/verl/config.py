@@ -14,7 +14,7 @@ from trainer_service.domain.plugins import PluginKind, named
 from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
-from trainer_service.job.endings import base_config, stops_of
+from trainer_service.job.endings import base_config, stops_of, vocabulary
 from trainer_service.job.record import Record
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
 
@@ -192,6 +192,7 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.custom_cls.name={dataset}",
         f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
         f"+data.stops={list(stops_of(Path(job.base_path)))}",
+        f"+data.vocabulary={vocabulary(base_config(Path(job.base_path)))}",
     )
 
 

@@ -99,7 +99,7 @@ def train(session: Session) -> None:
 def _check_base(job: JobConfig) -> None:
     from trainer_service.job.verl import base_model  # which imports transformers
 
-    base_model.check(Path(job.base_path))
+    base_model.check(Path(job.base_path), scores=job.algorithm.makes_reward_model)
 
 
 def reward_model(job: JobConfig) -> "RewardModel | None":

@@ -32,6 +32,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     # Steps by which samples are older than those that learn from them, and how tokens are weighed for the difference.
     "staleness_mean": ("training/off_policy/trajectory_staleness/mean",),
     "staleness_max": ("training/off_policy/trajectory_staleness/max",),
+    # How much likelier tokens are by the policy than by the one before the update, or the engine that sampled them.
+    "ratio_mean": ("actor/ratio_mean",),
     "importance_mean": ("actor/importance_mean", "rollout_corr/rollout_is_mean"),
     "importance_clipped": ("actor/importance_clipped", "rollout_corr/rollout_is_ratio_fraction_high"),
     "response_tokens_mean": ("response_length/mean",),

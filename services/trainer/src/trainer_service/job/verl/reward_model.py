@@ -53,10 +53,11 @@ class RewardModel:
             raise InvalidArgument(f"the reward model in {self._folder} has no chat template")
         config = model.config.get_text_config()
         vocabulary = model.get_input_embeddings().weight.shape[0]
-        if len(self._tokenizer) > vocabulary:
+        written = {*self._tokenizer.get_vocab().values()} - {self._tokenizer.pad_token_id}  # which no answer has
+        if max(written) >= vocabulary:
             raise InvalidArgument(
                 f"the reward model in {self._folder} knows {vocabulary} tokens, and its tokenizer writes"
-                f" {len(self._tokenizer)}: they are not of one another"
+                f" {max(written) + 1}: they are not of one another"
             )
         self._pad = config.pad_token_id
         self._room = getattr(config, "max_position_embeddings", None) or math.inf

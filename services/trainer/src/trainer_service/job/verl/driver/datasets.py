@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from ratchet_benchmarks import Form, Prompt
 from ratchet_environments import Task
+from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
 from trainer_service.job import problems as problem_sets
@@ -29,7 +30,8 @@ class PromptDataset(Dataset[dict[str, Any]]):
     ) -> None:
         problems: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(problems)
-        lengths = [len(prompt_ids(tokenizer, prompt_of(problem, config.prompt_form))) for problem in problems]
+        prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
+        lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
         self.problems = self.fitting.problems
 
@@ -58,7 +60,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         problems = [problem for problem in read if problem.references]
         end = ending(tokenizer, config.stops, config.prompt_form)
         rows = {problem.id: self._row(problem, tokenizer, config.prompt_form, end) for problem in problems}
-        lengths = [len(row["input_ids"]) for row in rows.values()]
+        lengths = [_counted(row["input_ids"].tolist(), name, config) for name, row in rows.items()]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
         self._rows = [rows[problem.id] for problem in self.fitting.problems]
 
@@ -85,7 +87,10 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         for pair in read:
             put = _prompt_of_pair(pair, config.prompt_form)
             rows.append([self._row(tokenizer, put, answer, end) for answer in (pair.chosen, pair.rejected)])
-        lengths = [max(len(row["input_ids"]) for row in both) for both in rows]
+        lengths = [
+            max(_counted(row["input_ids"].tolist(), pair.id, config) for row in both)
+            for pair, both in zip(read, rows, strict=True)
+        ]
         self.fitting = fitting(read, lengths, config.max_length, config.filter_overlong_prompts, "pair")
         self._rows = [both for both, length in zip(rows, lengths, strict=True) if length <= config.max_length]
 
@@ -130,6 +135,15 @@ def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
     if pair.form:
         return Prompt(messages=pair.messages, text=pair.text)
     return prompt_of(pair.as_problem, form)
+
+
+def _counted(tokens: Sequence[int], name: str, config: Any) -> int:
+    """How many there are. Raises InvalidArgument for one that the base has no row for: a token that was added to the
+    tokenizer alone."""
+    if config.vocabulary and (largest := max(tokens, default=0)) >= config.vocabulary:
+        known = f"the base knows {config.vocabulary} (vocab_size in config.json)"
+        raise InvalidArgument(f"{name} has the token {largest}, and {known}: they are not of one another")
+    return len(tokens)
 
 
 def _limit(max_samples: int) -> int | None:

@@ -54,7 +54,8 @@ class _Head(torch.autograd.Function):
         hidden, head, labels, scales, entropies = context.saved_tensors
         needs_hidden, needs_head, *_ = context.needs_input_grad
         to_hidden = torch.zeros_like(hidden) if needs_hidden else None
-        to_head = torch.zeros_like(head) if needs_head else None
+        # Sums over all slices: in bfloat16 what a slice adds is soon less than half of the last bit of what is there.
+        to_head = torch.zeros_like(head, dtype=torch.float32) if needs_head else None
         if of_log_probs is None:
             of_log_probs = torch.zeros_like(scales)
         used = labels != UNUSED
@@ -73,9 +74,9 @@ class _Head(torch.autograd.Function):
             if to_hidden is not None:
                 to_hidden[taken] = gradient @ head
             if to_head is not None:
-                to_head.addmm_(gradient.t(), inputs)
+                to_head += gradient.t() @ inputs
             del gradient
-        return to_hidden, to_head, None, None
+        return to_hidden, None if to_head is None else to_head.to(head.dtype), None, None
 
 
 def _read(

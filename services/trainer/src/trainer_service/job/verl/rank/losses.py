@@ -23,6 +23,9 @@ KL = "actor/ppo_kl"
 KL_FROM_BASE = "actor/kl_loss"
 """Nats a token, from the policy that the penalty is against."""
 ENTROPY = "actor/entropy"
+RATIO = "actor/ratio_mean"
+"""Of tokens, how much likelier the policy finds them than the one before the update, or, where a batch is learned from
+once, than the engine that sampled them. About 1 on average over what that one samples."""
 IMPORTANCE = "actor/importance_mean"
 """Of tokens, by how much likelier the trainer finds them than the engine, once it is cut."""
 IMPORTANCE_CLIPPED = "actor/importance_clipped"
@@ -40,7 +43,11 @@ def policy_loss(
     correction = config.policy_loss.rollout_correction
     if not correction.get("bypass_mode", False):
         loss, of_verl = ppo_loss(config, model_output, data, dp_group)
-        return loss, of_verl | _from_base(config, model_output, data)
+        with torch.no_grad():
+            own = no_padding_2_padding(model_output["log_probs"].detach(), data)
+            before, mask = data["old_log_probs"].to_padded_tensor(0.0), data["response_mask"].to_padded_tensor(0)
+            ratio = {RATIO: _mean((own - before).exp(), mask, data)}
+        return loss, of_verl | ratio | _from_base(config, model_output, data)
     with torch.no_grad():
         own = no_padding_2_padding(model_output["log_probs"].detach(), data)
         engine = data["rollout_log_probs"].to_padded_tensor(0.0)
@@ -69,6 +76,7 @@ def _compared(own: torch.Tensor, engine: torch.Tensor, mask: torch.Tensor, data:
         GAP_MEAN: _mean(gap, mask, data),
         GAP_MAX: Metric(AggregationType.MAX, gap.max()),
         KL: _mean(engine - own, mask, data),
+        RATIO: _mean((own - engine).exp(), mask, data),
     }
 
 

@@ -14,13 +14,14 @@ import verl.workers.config.model
 from torch.optim.lr_scheduler import LambdaLR
 from transfer_queue import interface
 from transfer_queue.controller import TransferQueueController
+from transformers import GenerationConfig
 from verl.utils.checkpoint import fsdp_checkpoint_manager
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
-from trainer_service.job.endings import base_config, stops_of
+from trainer_service.job.endings import base_config, stops_of, vocabulary
 from trainer_service.job.verl.config import ROLLOUT
 from trainer_service.job.verl.rank import lora, padded_passes, shared_prefixes, without_signal
 from trainer_service.job.verl.rank.head import FusedHead
@@ -37,6 +38,7 @@ def apply() -> None:
     without_signal.apply()
     head_gathered_with_its_model()
     head_of_used_tokens()
+    generation_config_of_none()
     lora_merged()
     lora_seeded()
     learning_rates()
@@ -82,7 +84,7 @@ def tokens_of_the_embedding() -> None:
 
     def hf_tokenizer(path: str, **options: Any) -> Any:
         tokenizer, config = load(path, **options), base_config(Path(path))
-        rows = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size") or len(tokenizer)
+        rows = vocabulary(config) or len(tokenizer)
         there = [id for id in (tokenizer.eos_token_id, *stops_of(Path(path)), 0) if id is not None and id < rows]
         for name in ("eos_token", "pad_token"):
             known = getattr(tokenizer, f"{name}_id")
@@ -139,6 +141,19 @@ def head_gathered_with_its_model() -> None:
 def head_of_used_tokens() -> None:
     """verl's models take this class when they are called (models/transformers/dense_common.py:89)."""
     verl.utils.experimental.torch_functional.FusedLinearForPPO = FusedHead
+
+
+def generation_config_of_none() -> None:
+    """verl writes a model with its base's generation config, which transformers refuses to write where a setting has no
+    use in it, as temperature without sampling (utils/checkpoint/fsdp_checkpoint_manager.py:382). What is exported has
+    the base's file in its place (job/exports.py)."""
+
+    class Plain(GenerationConfig):
+        @classmethod
+        def from_pretrained(cls, *args: Any, **options: Any) -> GenerationConfig:
+            return GenerationConfig()
+
+    fsdp_checkpoint_manager.GenerationConfig = Plain
 
 
 def lora_merged() -> None:
