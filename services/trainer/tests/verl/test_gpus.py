@@ -16,9 +16,9 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, Resources
-from trainer_service.job.verl import config
-from trainer_service.job.verl.rank import patches
-from trainer_service.job.verl.runtime import compose_config
+from trainer_service.verl import config
+from trainer_service.verl.rank import patches
+from trainer_service.verl.runtime import compose_config
 
 pytestmark = pytest.mark.verl
 

@@ -13,9 +13,9 @@ from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine  # noqa: E402
 
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
-from trainer_service.job.verl.config import rl_overrides, sft_overrides  # noqa: E402
-from trainer_service.job.verl.rank import patches  # noqa: E402
-from trainer_service.job.verl.runtime import compose_config  # noqa: E402
+from trainer_service.verl.config import rl_overrides, sft_overrides  # noqa: E402
+from trainer_service.verl.rank import patches  # noqa: E402
+from trainer_service.verl.runtime import compose_config  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

@@ -12,8 +12,8 @@ import verl.workers.engine.utils as engine_utils  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
-from trainer_service.job.verl.rank import padded_passes  # noqa: E402
-from trainer_service.job.verl.rank.pairs import (  # noqa: E402
+from trainer_service.verl.rank import padded_passes  # noqa: E402
+from trainer_service.verl.rank.pairs import (  # noqa: E402
     CENTERING,
     REFERENCE,
     answer_log_probs,

@@ -11,10 +11,10 @@ from verl.utils.config import validate_config
 from trainer_service.domain.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.session import Session
-from trainer_service.job.verl.config import PLUGIN_NAME, rl_overrides
-from trainer_service.job.verl.driver import advantages as advantages  # registers them
-from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
-from trainer_service.job.verl.runtime import compose_config, put_on_record
+from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
+from trainer_service.verl.driver import advantages as advantages  # registers them
+from trainer_service.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.verl.runtime import compose_config, put_on_record
 
 
 def run(session: Session, loading: Future[None]) -> None:

@@ -4,7 +4,7 @@ import os
 
 from trainer_service.job.config import JobConfig
 
-PLUGIN = "trainer_service.job.verl.rank"
+PLUGIN = "trainer_service.verl.rank"
 """The module that verl imports in each of its processes."""
 
 

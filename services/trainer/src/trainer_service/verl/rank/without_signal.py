@@ -11,8 +11,8 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
-from trainer_service.job.verl.rank.losses import policy_loss
-from trainer_service.job.verl.rank.padded_passes import rows_at
+from trainer_service.verl.rank.losses import policy_loss
+from trainer_service.verl.rank.padded_passes import rows_at
 
 APART = "ratchet_without_signal_apart"
 """Of a batch of which those are to be apart."""

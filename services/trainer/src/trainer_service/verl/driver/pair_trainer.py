@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from verl.utils import tensordict_utils as tu
 
-from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer
-from trainer_service.job.verl.rank.pairs import TOGETHER
+from trainer_service.verl.driver.sft_trainer import RatchetSftTrainer
+from trainer_service.verl.rank.pairs import TOGETHER
 
 Row = dict[str, torch.Tensor]
 

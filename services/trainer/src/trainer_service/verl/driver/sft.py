@@ -1,9 +1,9 @@
 """SFT: verl's trainer on Ray, driven from this process. Nothing is generated, so rollout-service is not asked."""
 
 from trainer_service.job.session import Session
-from trainer_service.job.verl.config import sft_overrides
-from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer
-from trainer_service.job.verl.runtime import compose_config, put_on_record
+from trainer_service.verl.config import sft_overrides
+from trainer_service.verl.driver.sft_trainer import RatchetSftTrainer
+from trainer_service.verl.runtime import compose_config, put_on_record
 
 
 def run(session: Session) -> None:

@@ -10,8 +10,8 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 
-from trainer_service.job.verl.passes import Tree, packed, parted, passes, trees
-from trainer_service.job.verl.rank import shared_prefixes
+from trainer_service.verl.passes import Tree, packed, parted, passes, trees
+from trainer_service.verl.rank import shared_prefixes
 
 Made = tuple[list[TensorDict], list[list[int]]]
 """Passes, and the rows of the batch that each has."""

@@ -15,9 +15,9 @@ from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, P
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.record import Record
-from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
+from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
 
-DATASETS = "trainer_service.job.verl.driver.datasets"
+DATASETS = "trainer_service.verl.driver.datasets"
 GDPO = "ratchet_gdpo"
 """The name of our estimator of advantages in verl's register (driver/advantages.py)."""
 PLUGIN_NAME = "ratchet_plugin"

@@ -1,4 +1,4 @@
-"""`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
+"""`python -m trainer_service.verl`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
 Exit status: 0 when the run has all its steps, was cancelled or taken over, or makes room for another; 1 when it failed
 for a reason that every attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too
@@ -34,7 +34,7 @@ from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.rewarding import Overlong, Rewarding
 from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
-from trainer_service.job.verl import engine
+from trainer_service.verl import engine
 
 # Waits double from 0.2 s: a sandbox that is away for 25 s costs no sample.
 GRADING_ATTEMPTS = 8

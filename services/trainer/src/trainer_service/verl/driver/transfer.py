@@ -9,7 +9,7 @@ from verl.utils import tensordict_utils as tu
 
 from trainer_service.job.groups import Group
 from trainer_service.job.made import Prompted
-from trainer_service.job.verl.algorithms import BEFORE_LENGTH
+from trainer_service.verl.algorithms import BEFORE_LENGTH
 
 TRAIN = "train"
 """verl's partition of what is learned from."""
@@ -17,7 +17,7 @@ TRAIN = "train"
 
 def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
     """Stores groups in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
-    `compared`: by dynamic sampling (job/verl/algorithms.py).
+    `compared`: by dynamic sampling (verl/algorithms.py).
 
     Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
     """

@@ -19,11 +19,11 @@ from ratchet_kit.statistics import Estimate, mean_over_problems
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
-from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import ConversationPairDataset
-from trainer_service.job.verl.driver.pair_trainer import PairTrainer
-from trainer_service.job.verl.driver.sft_trainer import StepMetrics
-from trainer_service.job.verl.rank.pairs import TOGETHER, conversation_scores, reward_model_loss
+from trainer_service.verl import metrics as names
+from trainer_service.verl.driver.datasets import ConversationPairDataset
+from trainer_service.verl.driver.pair_trainer import PairTrainer
+from trainer_service.verl.driver.sft_trainer import StepMetrics
+from trainer_service.verl.rank.pairs import TOGETHER, conversation_scores, reward_model_loss
 
 _OF_VERL = ("classifier_dropout", "hidden_dropout", "summary_dropout_prob")
 """What verl puts into the config of a model with values (workers/engine/fsdp/transformer_impl.py:297)."""

@@ -33,7 +33,7 @@ def policy_loss(
     config: Any, model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """As verl's `ppo_loss`, whose place it takes; the same where `config` does not say that a batch is learned from
-    once (verl's `bypass_mode`, which `job/verl/config.py` sets).
+    once (verl's `bypass_mode`, which `verl/config.py` sets).
 
     `data`: `rollout_log_probs` in the place of `old_log_probs`, nested, (rows, response tokens).
     """

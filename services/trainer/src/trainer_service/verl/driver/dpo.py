@@ -3,9 +3,9 @@
 from concurrent.futures import Future
 
 from trainer_service.job.session import Session
-from trainer_service.job.verl.config import base_is_validated, dpo_overrides
-from trainer_service.job.verl.driver.dpo_trainer import RatchetDpoTrainer
-from trainer_service.job.verl.runtime import compose_config, put_on_record
+from trainer_service.verl.config import base_is_validated, dpo_overrides
+from trainer_service.verl.driver.dpo_trainer import RatchetDpoTrainer
+from trainer_service.verl.runtime import compose_config, put_on_record
 
 
 def run(session: Session, loading: Future[None] | None) -> None:

@@ -9,7 +9,7 @@ from ratchet_problems import Problem
 from trainer_service.job.groups import Groups
 from trainer_service.job.tally import components, of_turns
 from trainer_service.job.validated import interval
-from trainer_service.job.verl.metrics import SCORE
+from trainer_service.verl.metrics import SCORE
 
 BASE_SCORE = "validation/base_score"
 PROBLEMS = "validation/problems"

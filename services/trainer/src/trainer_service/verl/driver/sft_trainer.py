@@ -26,7 +26,7 @@ from trainer_service.domain.run import TOKENS_SO_FAR, Phase
 from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
-from trainer_service.job.verl import metrics as names
+from trainer_service.verl import metrics as names
 
 VALIDATION_LOSS = "val/loss"
 CHECKPOINT_TIME = "timing_s/save_checkpoint"

@@ -18,10 +18,10 @@ from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.domain.spec import LearningRateSchedule
 from trainer_service.job.config import JobConfig
-from trainer_service.job.verl.config import ROLLOUT
-from trainer_service.job.verl.rank import lora, padded_passes, shared_prefixes, without_signal
-from trainer_service.job.verl.rank.head import FusedHead
-from trainer_service.job.verl.rank.reward_head import with_reward_head
+from trainer_service.verl.config import ROLLOUT
+from trainer_service.verl.rank import lora, padded_passes, shared_prefixes, without_signal
+from trainer_service.verl.rank.head import FusedHead
+from trainer_service.verl.rank.reward_head import with_reward_head
 
 
 def apply() -> None:
@@ -45,7 +45,7 @@ def apply() -> None:
 
 def register_rollout() -> None:
     """The registry of rollout adapters is a private dict without a register function (workers/rollout/base.py:83)."""
-    _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.job.verl.rank.weights.WeightSender"
+    _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.verl.rank.weights.WeightSender"
 
 
 def own_transfer_queue() -> None:

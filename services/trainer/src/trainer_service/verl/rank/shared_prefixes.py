@@ -17,8 +17,8 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
-from trainer_service.job.verl.passes import Tree
-from trainer_service.job.verl.rank.head import UNUSED
+from trainer_service.verl.passes import Tree
+from trainer_service.verl.rank.head import UNUSED
 
 WIDTH = "ratchet_shared_width"
 """Of a batch whose prompts are shared: that of the model's hidden states."""

@@ -10,9 +10,9 @@ from trainer_service.domain.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import WeightSync
-from trainer_service.job.verl.config import PLUGIN_NAME
-from trainer_service.job.verl.rank.losses import policy_loss
-from trainer_service.job.verl.rank.memory import take_peak
+from trainer_service.verl.config import PLUGIN_NAME
+from trainer_service.verl.rank.losses import policy_loss
+from trainer_service.verl.rank.memory import take_peak
 
 
 class ActorWorker(ActorRolloutRefWorker):

@@ -15,8 +15,8 @@ from ratchet_kit.logs import get_logger
 from trainer_service.job.config import JobConfig
 from trainer_service.job.record import without_secrets
 from trainer_service.job.session import Session
-from trainer_service.job.verl import ray_start
-from trainer_service.job.verl.environment import environment
+from trainer_service.verl import ray_start
+from trainer_service.verl.environment import environment
 
 log = get_logger(__name__)
 

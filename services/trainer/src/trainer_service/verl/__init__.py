@@ -1,6 +1,7 @@
-"""verl's side of the job. Only this package imports verl, Ray or torch; the rest of `job` enters it by `engine` alone.
+"""The training job on verl: what Ray runs for one attempt of one run. Only this package imports verl, Ray or torch.
 
-    engine.py       what `job/__main__` calls: connect, train, and what an error of Ray means
+    __main__.py     one attempt from its start to its exit status; imports neither, but for the engine
+    engine.py       connect, train, and what an error of Ray means
     config.py       a job's config as verl's settings; algorithms.py: what each algorithm adds to them
     environment.py  what every process of the job reads before any config
     metrics.py      verl's metrics under Ratchet's names

@@ -37,16 +37,16 @@ from trainer_service.job.prompting import Prompting
 from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
 from trainer_service.job.steps import Ahead, Generating, Idle, Learning, Moves, State
-from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.job.verl.driver.advantages import with_baselines
-from trainer_service.job.verl.driver.replaced import NoServers, Pools
-from trainer_service.job.verl.driver.replay import FAULTS, Replay
-from trainer_service.job.verl.driver.rollouts import Rollouts
-from trainer_service.job.verl.driver.samplers import CurriculumSampler, PluginSampler
-from trainer_service.job.verl.driver.validation import Validated, validate
-from trainer_service.job.verl.rank.losses import ENTROPY, GAP_MEAN
-from trainer_service.job.verl.rank.worker import ActorWorker
+from trainer_service.verl import metrics as names
+from trainer_service.verl.algorithms import VERL_ALGORITHMS
+from trainer_service.verl.driver.advantages import with_baselines
+from trainer_service.verl.driver.replaced import NoServers, Pools
+from trainer_service.verl.driver.replay import FAULTS, Replay
+from trainer_service.verl.driver.rollouts import Rollouts
+from trainer_service.verl.driver.samplers import CurriculumSampler, PluginSampler
+from trainer_service.verl.driver.validation import Validated, validate
+from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
+from trainer_service.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 """Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""

@@ -26,13 +26,13 @@ from trainer_service.job.lengths import left_out
 from trainer_service.job.prompting import Prompting
 from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
-from trainer_service.job.verl import metrics as names
-from trainer_service.job.verl.driver.datasets import PromptDataset
-from trainer_service.job.verl.driver.pair_trainer import PairTrainer
-from trainer_service.job.verl.driver.sft_trainer import StepMetrics
-from trainer_service.job.verl.driver.validation import Validated, validate
-from trainer_service.job.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_probs, dpo_loss
-from trainer_service.job.verl.rank.weights import gather
+from trainer_service.verl import metrics as names
+from trainer_service.verl.driver.datasets import PromptDataset
+from trainer_service.verl.driver.pair_trainer import PairTrainer
+from trainer_service.verl.driver.sft_trainer import StepMetrics
+from trainer_service.verl.driver.validation import Validated, validate
+from trainer_service.verl.rank.pairs import REFERENCE, TOGETHER, answer_log_probs, dpo_loss
+from trainer_service.verl.rank.weights import gather
 
 REFERENCE_FILE = "reference-log-probs.json"
 

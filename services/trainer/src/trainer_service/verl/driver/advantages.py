@@ -8,7 +8,7 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import register_adv_est
 from verl.utils.torch_functional import masked_whiten
 
-from trainer_service.job.verl.config import GDPO
+from trainer_service.verl.config import GDPO
 
 
 @register_adv_est(GDPO)

@@ -1,4 +1,4 @@
-"""The one door from `job/__main__` to verl and Ray."""
+"""The one door from `__main__` to verl and Ray."""
 
 import os
 import warnings
@@ -12,12 +12,12 @@ from ratchet_kit.errors import DataLoss, Failure, InvalidArgument, PermissionDen
 from trainer_service.domain.run import Phase
 from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
-from trainer_service.job.verl import runtime
-from trainer_service.job.verl.environment import environment
-from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
+from trainer_service.verl import runtime
+from trainer_service.verl.environment import environment
+from trainer_service.verl.out_of_memory import KernelKills, ran_out
 
 if TYPE_CHECKING:
-    from trainer_service.job.verl.reward_model import RewardModel
+    from trainer_service.verl.reward_model import RewardModel
 
 _PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
 """Of the run's spec, its data or its weights."""
@@ -71,33 +71,33 @@ def train(session: Session) -> None:
     session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.
     if session.job.algorithm.takes_examples:
-        from trainer_service.job.verl.driver import sft
+        from trainer_service.verl.driver import sft
 
         _check_base(session.job)
         sft.run(session)
     elif session.job.algorithm.makes_reward_model:
-        from trainer_service.job.verl.driver import reward_model
+        from trainer_service.verl.driver import reward_model
 
         _check_base(session.job)
         reward_model.run(session)
     elif session.job.algorithm.takes_pairs:
         validated = session.job.spec.validation_problems is not None
         waited = session.background.start(session.policy.ensure_loaded()) if validated else None
-        from trainer_service.job.verl.driver import dpo
+        from trainer_service.verl.driver import dpo
 
         _check_base(session.job)
         dpo.run(session, waited)
     else:
         # vLLM starts while verl is imported: each takes half a minute.
         loading = session.background.start(session.policy.ensure_loaded())
-        from trainer_service.job.verl.driver import rl
+        from trainer_service.verl.driver import rl
 
         _check_base(session.job)
         rl.run(session, loading)
 
 
 def _check_base(job: JobConfig) -> None:
-    from trainer_service.job.verl import base_model  # which imports transformers
+    from trainer_service.verl import base_model  # which imports transformers
 
     base_model.check(Path(job.base_path))
 
@@ -106,7 +106,7 @@ def reward_model(job: JobConfig) -> "RewardModel | None":
     """That of a component of the reward, to be loaded; None where there is none. Call this after `connect`."""
     if not job.reward_model_path:
         return None
-    from trainer_service.job.verl.reward_model import RewardModel  # which imports torch
+    from trainer_service.verl.reward_model import RewardModel  # which imports torch
 
     return RewardModel(job)
 

@@ -20,8 +20,8 @@ from trainer_service.job.groups import Draw, Group, Groups
 from trainer_service.job.made import Made, Prompted
 from trainer_service.job.seeds import group_seed
 from trainer_service.job.sent import Sent
-from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.job.verl.driver import transfer
+from trainer_service.verl.algorithms import VERL_ALGORITHMS
+from trainer_service.verl.driver import transfer
 
 # A put takes the TransferQueue some 10 ms of a core, be it of one group or of ten.
 GATHER_S = 0.25
