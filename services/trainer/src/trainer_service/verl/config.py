@@ -276,7 +276,7 @@ def _optimizer(prefix: str, job: JobConfig, learning_rate: float | None) -> Sequ
         f"{prefix}.lr={learning_rate}",
         f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
         f"{prefix}.weight_decay={hyper.weight_decay}",
-        # verl has no linear schedule: rank/patches.py.
+        # verl has no linear schedule: rank/patches/learning_rates.py.
         f"{prefix}.lr_scheduler_type={'cosine' if schedule == LearningRateSchedule.COSINE else 'constant'}",
         f"{prefix}.min_lr_ratio={hyper.learning_rate_end_ratio or 0.0}",
         # On GPUs torch has a fast way without it; on CPUs a parameter at a time takes five times as long.

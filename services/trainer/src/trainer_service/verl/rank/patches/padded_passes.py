@@ -11,7 +11,9 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 
 from trainer_service.verl.passes import Tree, packed, parted, passes, trees
-from trainer_service.verl.rank import shared_prefixes
+from trainer_service.verl.rank.patches import shared_prefixes
+
+HELD = {"verl.utils.seqlen_balancing:rearrange_micro_batches": "2e384e734df9f191"}
 
 Made = tuple[list[TensorDict], list[list[int]]]
 """Passes, and the rows of the batch that each has."""

@@ -12,7 +12,13 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from trainer_service.verl.rank.losses import policy_loss
-from trainer_service.verl.rank.padded_passes import rows_at
+from trainer_service.verl.rank.patches.padded_passes import rows_at
+
+HELD = {
+    "verl.workers.engine.fsdp.transformer_impl:FSDPEngine.forward_backward_batch": "be92c8d155f0c179",
+    "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead.forward_step": "ec2681395b00c654",
+    "verl.workers.engine.utils:prepare_micro_batches": "e3083217530fed22",
+}
 
 APART = "ratchet_without_signal_apart"
 """Of a batch of which those are to be apart."""

@@ -20,6 +20,12 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from trainer_service.verl.passes import Tree
 from trainer_service.verl.rank.head import UNUSED
 
+HELD = {
+    "verl.workers.engine.fsdp.transformer_impl:FSDPEngine.forward_backward_batch": "be92c8d155f0c179",
+    "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead.prepare_model_inputs": "e7a30a3b61b58c8b",
+    "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead.prepare_model_outputs": "5239f536e8f617e3",
+}
+
 WIDTH = "ratchet_shared_width"
 """Of a batch whose prompts are shared: that of the model's hidden states."""
 ROWS = "ratchet_shared_rows"
