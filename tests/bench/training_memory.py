@@ -127,7 +127,7 @@ def _rollup(pid: int) -> Iterable[tuple[str, int]]:
 def _name(command: Sequence[str]) -> str:
     """What a process of a job is, for people: Ray gives its workers' titles."""
     text = " ".join(command)
-    for known in ("ray::", "raylet", "gcs_server", "trainer_service.job", "EngineCore"):
+    for known in ("ray::", "raylet", "gcs_server", "trainer_service.verl", "EngineCore"):
         if known in text:
             return text.split()[0] if known == "ray::" else known
     return Path(command[0]).name if command else "?"
@@ -183,7 +183,7 @@ async def main(wanted: argparse.Namespace) -> int:
         python = str(ROOT / ".venvs/trainer/bin/python")
         started = time.monotonic()
         group = await stack.enter_async_context(
-            process(folder / "job.log", python, "-m", "trainer_service.job", **job.to_env())
+            process(folder / "job.log", python, "-m", "trainer_service.verl", **job.to_env())
         )
         looks = [
             asyncio.create_task(look(group.pid, trainer)),

@@ -18,8 +18,8 @@ Fault = Callable[[Platform], None]
 
 
 def kill_ray_job(platform: Platform) -> None:
-    """The job alone: Ray's own processes are modules below `trainer_service.job`, too."""
-    victims = [one for one in find(platform, "trainer_service.job") if "trainer_service.job" in one.cmdline()]
+    """The job alone: Ray's own processes are modules below `trainer_service.verl`, too."""
+    victims = [one for one in find(platform, "trainer_service.verl") if "trainer_service.verl" in one.cmdline()]
     assert victims, "no job to kill"
     for victim in victims:
         os.kill(victim.pid, signal.SIGKILL)
@@ -65,5 +65,5 @@ ALL: Mapping[str, Fault] = {
     "rollout killed": kill_words("rollout_service.main"),
     "sandbox killed": kill_words("sandbox_service.main"),
     "registry killed": kill_words("registry_service.main"),
-    "job and Ray stopped": stopped("trainer_service.job"),
+    "job and Ray stopped": stopped("trainer_service.verl"),
 }

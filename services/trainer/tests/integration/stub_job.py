@@ -1,4 +1,4 @@
-"""Stands in for `python -m trainer_service.job` where a test is about the service around the job: reports its steps
+"""Stands in for `python -m trainer_service.verl` where a test is about the service around the job: reports its steps
 through JobReportService as the real one does, writes a checkpoint of the base at each, and dies when it should.
 
 The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" has it report an

@@ -189,7 +189,7 @@ RAY_PORTS = (
     *("dashboard-agent-listen", "dashboard-agent-grpc"),
 )
 RAY_START = """
-from trainer_service.job.verl import ray_start
+from trainer_service.verl import ray_start
 ray_start.MODULES += ",StateHead"
 ray_start.start_lean()
 ray_start.wait_longer()

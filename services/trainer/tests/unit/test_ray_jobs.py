@@ -105,7 +105,7 @@ async def test_a_job_gets_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp
     body = json.loads(request.content)
     assert request.headers["Authorization"] == "Bearer secret"
     assert body["submission_id"] == "run_1-1"
-    assert body["entrypoint"] == f"exec python -m trainer_service.job >> {tmp_path}/run_1/logs/attempt-1.log 2>&1"
+    assert body["entrypoint"] == f"exec python -m trainer_service.verl >> {tmp_path}/run_1/logs/attempt-1.log 2>&1"
     job = JobConfig.from_env(body["runtime_env"]["env_vars"])
     assert (job.run_id, job.attempt, job.work_dir) == ("run_1", 1, tmp_path / "run_1")
     assert (job.base_path, job.base_uri) == ("/copies/s", "s3://bucket/s")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 from ratchet_kit.errors import InvalidArgument  # noqa: E402
-from trainer_service.job.verl import base_model  # noqa: E402
+from trainer_service.verl import base_model  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

@@ -11,16 +11,16 @@ from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.domain.thresholds import Thresholds
-from trainer_service.job.verl import config
-from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.job.verl.config import (
+from trainer_service.verl import config
+from trainer_service.verl.algorithms import VERL_ALGORITHMS
+from trainer_service.verl.config import (
     dpo_overrides,
     quote,
     reward_model_overrides,
     rl_overrides,
     sft_overrides,
 )
-from trainer_service.job.verl.environment import environment
+from trainer_service.verl.environment import environment
 
 
 def settings(overrides: list[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ratchet_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from trainer_service.job.verl.engine import failure_of, is_final
+from trainer_service.verl.engine import failure_of, is_final
 
 pytestmark = pytest.mark.verl
 

@@ -19,11 +19,11 @@ from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
-from trainer_service.job.verl import metrics as names  # noqa: E402
-from trainer_service.job.verl.config import rl_overrides  # noqa: E402
-from trainer_service.job.verl.driver.advantages import with_baselines  # noqa: E402
-from trainer_service.job.verl.rank import losses  # noqa: E402
-from trainer_service.job.verl.runtime import compose_config  # noqa: E402
+from trainer_service.verl import metrics as names  # noqa: E402
+from trainer_service.verl.config import rl_overrides  # noqa: E402
+from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402
+from trainer_service.verl.rank import losses  # noqa: E402
+from trainer_service.verl.runtime import compose_config  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

@@ -16,9 +16,9 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, Resources
-from trainer_service.job.verl import config
-from trainer_service.job.verl.rank import patches
-from trainer_service.job.verl.runtime import compose_config
+from trainer_service.verl import config
+from trainer_service.verl.rank.patches import value_head
+from trainer_service.verl.runtime import compose_config
 
 pytestmark = pytest.mark.verl
 
@@ -102,7 +102,7 @@ def test_the_critic_has_the_attention_of_its_config_and_the_same_head_again(monk
     for name, value in make_job().to_env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(verl.utils.model, "load_valuehead_model", None)
-    patches.value_head_as_configured()
+    value_head.apply()
     model = omega_conf_to_dataclass(
         {
             "_target_": "verl.workers.config.HFModelConfig",

@@ -7,7 +7,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from verl.utils.experimental.torch_functional import FusedLinearForPPOFunction  # noqa: E402
 
-from trainer_service.job.verl.rank import head  # noqa: E402
+from trainer_service.verl.rank import head  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

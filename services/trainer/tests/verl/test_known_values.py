@@ -25,12 +25,12 @@ from verl.workers.utils.losses import sft_loss, value_loss  # noqa: E402
 from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
 from trainer_service.domain.algorithms import ALGORITHMS  # noqa: E402
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
-from trainer_service.job.verl.algorithms import VERL_ALGORITHMS  # noqa: E402
-from trainer_service.job.verl.config import rl_overrides  # noqa: E402
-from trainer_service.job.verl.driver.advantages import with_baselines  # noqa: E402
-from trainer_service.job.verl.rank import losses  # noqa: E402
-from trainer_service.job.verl.rank.pairs import CENTERING, REFERENCE, dpo_loss, reward_model_loss  # noqa: E402
-from trainer_service.job.verl.runtime import compose_config  # noqa: E402
+from trainer_service.verl.algorithms import VERL_ALGORITHMS  # noqa: E402
+from trainer_service.verl.config import rl_overrides  # noqa: E402
+from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402
+from trainer_service.verl.rank import losses  # noqa: E402
+from trainer_service.verl.rank.pairs import CENTERING, REFERENCE, dpo_loss, reward_model_loss  # noqa: E402
+from trainer_service.verl.runtime import compose_config  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

@@ -13,9 +13,9 @@ from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine  # noqa: E402
 
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
-from trainer_service.job.verl.config import rl_overrides, sft_overrides  # noqa: E402
-from trainer_service.job.verl.rank import patches  # noqa: E402
-from trainer_service.job.verl.runtime import compose_config  # noqa: E402
+from trainer_service.verl.config import rl_overrides, sft_overrides  # noqa: E402
+from trainer_service.verl.rank.patches import learning_rates, reported_learning_rate  # noqa: E402
+from trainer_service.verl.runtime import compose_config  # noqa: E402
 
 pytestmark = pytest.mark.verl
 
@@ -62,7 +62,7 @@ def test_each_schedule(
     else:
         optim = compose_config("ppo_trainer", rl_overrides(job, None)).actor_rollout_ref.actor.optim
     optim.total_training_steps = STEPS  # as verl's trainers set it
-    patches.learning_rates()
+    learning_rates.apply()
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=optim.lr)
     engine = SimpleNamespace(optimizer_config=omega_conf_to_dataclass(optim), rank=1)
     scheduler = FSDPEngine._build_lr_scheduler(engine, optimizer)
@@ -79,7 +79,7 @@ def test_each_schedule(
 
 
 def test_the_rate_of_a_step_is_the_one_that_it_learned_by(unpatched: None) -> None:
-    patches.learning_rate_of_its_step()
+    reported_learning_rate.apply()
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=0.5)
     engine = SimpleNamespace(lr_scheduler=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 4))

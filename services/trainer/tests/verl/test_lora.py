@@ -11,7 +11,7 @@ from peft import LoraConfig, get_peft_model  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from ratchet_testing.llama import random_llama  # noqa: E402
-from trainer_service.job.verl.rank import lora  # noqa: E402
+from trainer_service.verl.rank import lora  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

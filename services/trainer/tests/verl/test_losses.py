@@ -16,7 +16,8 @@ from verl.utils.metric import Metric  # noqa: E402
 from verl.workers.config import FSDPActorConfig, PolicyLossConfig  # noqa: E402
 from verl.workers.utils.losses import ppo_loss  # noqa: E402
 
-from trainer_service.job.verl.rank import losses, without_signal  # noqa: E402
+from trainer_service.verl.rank import losses  # noqa: E402
+from trainer_service.verl.rank.patches import without_signal  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

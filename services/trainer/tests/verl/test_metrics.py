@@ -1,4 +1,4 @@
-from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, memory, of_plugins, rename
+from trainer_service.verl.metrics import RL_NAMES, SFT_NAMES, memory, of_plugins, rename
 
 
 def test_metrics_take_ratchets_names():

@@ -22,7 +22,7 @@ JOB = """
 import sys, time
 from pathlib import Path
 from trainer_service.job.config import JobConfig
-from trainer_service.job.verl import engine
+from trainer_service.verl import engine
 job = JobConfig.from_env()
 engine.set_environment(job)
 engine.connect(job)
@@ -55,7 +55,7 @@ from dataclasses import replace
 from datetime import timedelta
 from trainer_service.domain.spec import Resources
 from trainer_service.job.config import JobConfig
-from trainer_service.job.verl import engine, runtime
+from trainer_service.verl import engine, runtime
 job = JobConfig.from_env()
 engine.set_environment(job)
 engine.connect(job)

@@ -7,7 +7,7 @@ pytest.importorskip("ray", reason="needs the trainer environment")
 import torch
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError, WorkerCrashedError
 
-from trainer_service.job.verl.out_of_memory import ran_out
+from trainer_service.verl.out_of_memory import ran_out
 
 pytestmark = pytest.mark.verl
 

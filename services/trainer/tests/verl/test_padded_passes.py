@@ -8,7 +8,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from tensordict import NonTensorStack, TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
-from trainer_service.job.verl.rank.padded_passes import rows_at  # noqa: E402
+from trainer_service.verl.rank.patches.padded_passes import rows_at  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

@@ -12,8 +12,7 @@ import verl.workers.engine.utils as engine_utils  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
-from trainer_service.job.verl.rank import padded_passes  # noqa: E402
-from trainer_service.job.verl.rank.pairs import (  # noqa: E402
+from trainer_service.verl.rank.pairs import (  # noqa: E402
     CENTERING,
     REFERENCE,
     answer_log_probs,
@@ -21,6 +20,7 @@ from trainer_service.job.verl.rank.pairs import (  # noqa: E402
     dpo_loss,
     reward_model_loss,
 )
+from trainer_service.verl.rank.patches import padded_passes  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

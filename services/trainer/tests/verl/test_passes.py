@@ -1,6 +1,6 @@
 import pytest
 
-from trainer_service.job.verl.passes import Tree, packed, parted, passes, trees
+from trainer_service.verl.passes import Tree, packed, parted, passes, trees
 
 
 def test_like_lengths_go_together_and_no_pass_is_over_its_tokens() -> None:

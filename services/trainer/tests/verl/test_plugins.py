@@ -27,9 +27,9 @@ from trainer_service.domain.plugins import Installed, Plugin, PluginKind
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
 from trainer_service.job import plugins
-from trainer_service.job.verl.config import PLUGIN_NAME, rl_overrides
-from trainer_service.job.verl.driver.samplers import PluginSampler
-from trainer_service.job.verl.runtime import compose_config
+from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
+from trainer_service.verl.driver.samplers import PluginSampler
+from trainer_service.verl.runtime import compose_config
 
 pytestmark = pytest.mark.verl
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)

@@ -10,7 +10,7 @@ pytest.importorskip("ray", reason="needs the trainer environment")
 
 import ray._private.services as services
 
-from trainer_service.job.verl.ray_start import wait_longer
+from trainer_service.verl.ray_start import wait_longer
 
 pytestmark = pytest.mark.verl
 

@@ -16,8 +16,8 @@ from ratchet_kit.errors import InvalidArgument  # noqa: E402
 from ratchet_problems import CallTest, Message, Problem  # noqa: E402
 from trainer_service.job.config import JobConfig  # noqa: E402
 from trainer_service.job.prompting import conversation_ids  # noqa: E402
-from trainer_service.job.verl.rank.reward_head import with_reward_head  # noqa: E402
-from trainer_service.job.verl.reward_model import RewardModel, _passes  # noqa: E402
+from trainer_service.verl.rank.reward_head import with_reward_head  # noqa: E402
+from trainer_service.verl.reward_model import RewardModel, _passes  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

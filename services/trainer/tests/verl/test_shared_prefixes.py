@@ -15,7 +15,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # no
 from verl.workers.utils.padding import no_padding_2_padding  # noqa: E402
 
 from ratchet_testing.llama import random_llama  # noqa: E402
-from trainer_service.job.verl.rank import padded_passes, shared_prefixes  # noqa: E402
+from trainer_service.verl.rank.patches import padded_passes, shared_prefixes  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

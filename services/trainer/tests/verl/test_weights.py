@@ -11,7 +11,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from trainer_service.domain.spec import Hyperparameters  # noqa: E402
 from trainer_service.job.policy import Weights, WeightSync  # noqa: E402
-from trainer_service.job.verl.rank import weights as sending  # noqa: E402
+from trainer_service.verl.rank import weights as sending  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

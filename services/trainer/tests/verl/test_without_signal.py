@@ -16,7 +16,8 @@ from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.workers.config import PolicyLossConfig  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # noqa: E402
 
-from trainer_service.job.verl.rank import losses, padded_passes, without_signal  # noqa: E402
+from trainer_service.verl.rank import losses  # noqa: E402
+from trainer_service.verl.rank.patches import padded_passes, without_signal  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 

@@ -135,7 +135,7 @@ class LocalRay:
         options = self._options
         ports = [f"{flag}={options.port + offset}" for flag, offset in _PORTS.items()]
         return [
-            *(sys.executable, "-m", "trainer_service.job.verl.ray_start", "start", "--head", "--block"),
+            *(sys.executable, "-m", "trainer_service.verl.ray_start", "start", "--head", "--block"),
             *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={LOOPBACK}", "--include-dashboard=true"),
             *ports,
             *("--min-worker-port=0", "--max-worker-port=0", f"--temp-dir={self._folder}"),

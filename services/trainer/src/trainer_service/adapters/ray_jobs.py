@@ -1,4 +1,4 @@
-"""JobRunner by Ray's job API: a job is `python -m trainer_service.job` with its config in the environment.
+"""JobRunner by Ray's job API: a job is `python -m trainer_service.verl` with its config in the environment.
 
 The API is spoken over HTTP (docs.ray.io, "Ray Jobs REST API"): Ray's own client for it is blocking, has no timeouts,
 and would load Ray into the service.
@@ -129,7 +129,7 @@ class RayJobs:
         output = self._log_file(run.id, run.attempt)
         with disk_errors(str(output.parent)):
             await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
-        command = [self._options.python, "-m", "trainer_service.job"]
+        command = [self._options.python, "-m", "trainer_service.verl"]
         body = {
             "submission_id": name,
             "entrypoint": f"exec {shlex.join(command)} >> {shlex.quote(str(output))} 2>&1",

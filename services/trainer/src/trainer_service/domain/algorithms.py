@@ -1,4 +1,4 @@
-"""The algorithms of training: one row each. verl's settings for each stand in `job/verl/algorithms.py`.
+"""The algorithms of training: one row each. verl's settings for each stand in `verl/algorithms.py`.
 
 Sources of the numbers: DAPO's clip range and token-mean loss, arXiv:2503.14476 (section 3.1); PPO's clip range,
 arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as is usual with verifiable rewards

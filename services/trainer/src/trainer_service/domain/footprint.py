@@ -23,7 +23,7 @@ MOST_CORES = 16
 BESIDE_S = 2.0
 """Seconds of a step that no operations of the model are: programs, queues, weights that are sent."""
 SLICE = 512
-"""Tokens whose logits are there at a time (job/verl/rank/head.py)."""
+"""Tokens whose logits are there at a time (verl/rank/head.py)."""
 SLICE_COPIES = 2
 """Of the logits of a slice: themselves and their probabilities."""
 HIDDEN_COPIES = 12

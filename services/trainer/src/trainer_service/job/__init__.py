@@ -1,1 +1,1 @@
-"""The training job: what Ray runs for one attempt of one run. Imports nothing of the service around it."""
+"""What a training job is made of, whatever trains it: below `verl/`. Imports nothing of the service around it."""

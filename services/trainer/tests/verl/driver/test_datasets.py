@@ -17,7 +17,7 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Message, Problem, jsonl
 from trainer_service.job.endings import ending
 from trainer_service.job.prompting import prompt_ids, reply_ids
-from trainer_service.job.verl.driver.datasets import (
+from trainer_service.verl.driver.datasets import (
     ExampleDataset,
     PairDataset,
     PromptDataset,

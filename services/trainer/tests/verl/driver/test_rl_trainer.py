@@ -23,10 +23,10 @@ from trainer_service.job.schedule import Schedule
 from trainer_service.job.sent import Sent
 from trainer_service.job.session import Session
 from trainer_service.job.steps import Generating
-from trainer_service.job.verl.driver import rl_trainer
-from trainer_service.job.verl.driver.replay import FAULTS
-from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
-from trainer_service.job.verl.rank.losses import GAP_MEAN
+from trainer_service.verl.driver import rl_trainer
+from trainer_service.verl.driver.replay import FAULTS
+from trainer_service.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.verl.rank.losses import GAP_MEAN
 
 pytestmark = pytest.mark.verl
 

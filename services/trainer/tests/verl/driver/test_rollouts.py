@@ -19,8 +19,8 @@ from ratchet_policies import Generation, Sampling
 from trainer_service.job.curriculum import Evidence
 from trainer_service.job.groups import Group
 from trainer_service.job.made import Prompted
-from trainer_service.job.verl.driver.rollouts import GATHER_S, Rollouts
-from trainer_service.job.verl.driver.transfer import put, rows_of
+from trainer_service.verl.driver.rollouts import GATHER_S, Rollouts
+from trainer_service.verl.driver.transfer import put, rows_of
 
 from ...generating import GREEDY, PROBLEMS, Environment, Making, Measurer, Policy
 
@@ -54,7 +54,7 @@ def puts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, tuple[Prompted, Grou
     def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
         puts.append({one.uid: (one, group) for one, group in groups})
 
-    monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", put)
+    monkeypatch.setattr("trainer_service.verl.driver.transfer.put", put)
     return puts
 
 
@@ -114,7 +114,7 @@ def test_who_waits_is_told_of_a_failure_at_once(build, puts):
 @pytest.mark.parametrize(("algorithm", "compared"), [("grpo", False), ("dapo", True), ("dapo_steps", True)])
 def test_what_dynamic_sampling_compares_is_in_the_queue(algorithm: str, compared: bool, build, monkeypatch):
     said: list[bool] = []
-    monkeypatch.setattr("trainer_service.job.verl.driver.transfer.put", lambda groups, compared: said.append(compared))
+    monkeypatch.setattr("trainer_service.verl.driver.transfer.put", lambda groups, compared: said.append(compared))
     rollouts = build(Policy(), Environment(), algorithm=algorithm)
     rollouts.generate_sequences(step_of("a", "b"))
     rollouts.wait_made()

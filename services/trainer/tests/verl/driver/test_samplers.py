@@ -8,7 +8,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from trainer_service.domain.curriculum import Curriculum, Kind
 from trainer_service.job.curriculum import Draws, Evidence
-from trainer_service.job.verl.driver.samplers import CurriculumSampler
+from trainer_service.verl.driver.samplers import CurriculumSampler
 
 pytestmark = pytest.mark.verl
 

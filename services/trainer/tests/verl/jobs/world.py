@@ -147,7 +147,7 @@ class World:
     @asynccontextmanager
     async def running(self, job: JobConfig, **environment: str) -> AsyncIterator[ProcessGroup]:
         log = self.folder / f"{job.run_id}-{job.attempt}.log"
-        async with process(log, str(TRAINER), "-m", "trainer_service.job", **job.to_env(), **environment) as group:
+        async with process(log, str(TRAINER), "-m", "trainer_service.verl", **job.to_env(), **environment) as group:
             yield group
 
     async def finish(self, job: JobConfig, **environment: str) -> None:

@@ -1,0 +1,154 @@
+"""`python -m trainer_service.verl`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
+
+Exit status: 0 when the run has all its steps, was cancelled or taken over, or makes room for another; 1 when it failed
+for a reason that every attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too
+little, 76 (NO_ROOM) when the cluster was; 75 (EX_TEMPFAIL) for any other: a process or a service that was lost, a full
+disk. Where it has reported no end, the service starts the next attempt.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import grpc
+
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.named import environment_of
+from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_kit import client, logs
+from ratchet_quality.measuring import Measurer
+from ratchet_quality.preference import Scorer
+from trainer_service.domain.plugins import PluginKind
+from trainer_service.job.background import Background
+from trainer_service.job.called import Called
+from trainer_service.job.checkpoints import Checkpoints
+from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
+from trainer_service.job.policy import RunPolicy, rollouts, size_of_weights
+from trainer_service.job.replies import Replies
+from trainer_service.job.report import Reporter, Stopped
+from trainer_service.job.rewarding import Overlong, Rewarding
+from trainer_service.job.schedule import Schedule
+from trainer_service.job.session import Session
+from trainer_service.verl import engine
+
+# Waits double from 0.2 s: a sandbox that is away for 25 s costs no sample.
+GRADING_ATTEMPTS = 8
+
+LOST = os.EX_TEMPFAIL
+LAST_S = 30.0
+"""What a job that is no longer wanted gets to end by itself, in seconds."""
+
+log = logs.get_logger(__name__)
+
+
+def main() -> int:
+    started = time.monotonic()
+    job = JobConfig.from_env()
+    logs.configure("trainer-job")
+    logs.bind(run_id=job.run_id, attempt=job.attempt)
+    engine.set_environment(job)
+    job.work_dir.mkdir(parents=True, exist_ok=True)
+    os.chdir(job.work_dir)
+    # The weights and two moments of Adam, or adapters; and the model that is exported.
+    copies = 2 if job.spec.hyperparameters.lora_rank else 4
+    first_bytes = copies * size_of_weights(job.base_path)
+    checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri, first_bytes)
+    checkpoints.sweep()
+    latest = checkpoints.latest()
+    schedule = Schedule.of(job.spec, latest.tokens if latest else 0)
+    unfinished = latest is None or (latest.step < schedule.steps and not schedule.is_spent)
+    if unfinished:
+        # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
+        engine.connect(job)
+    scorer = engine.reward_model(job)
+    with Background() as background, contextlib.ExitStack() as stack:
+        clients = contextlib.AsyncExitStack()
+        stack.callback(lambda: background.wait(clients.aclose()))
+        session = background.wait(_open(job, background, clients, checkpoints, schedule, scorer))
+        try:
+            session.reporter.started()
+            background.start(session.reporter.beat(_end))
+            if unfinished:
+                if scorer:
+                    scorer.load()
+                engine.train(session)
+            session.reporter.finished()
+        except Stopped as error:
+            log.info("job.stopped", reason=str(error))
+            return 0
+        except Exception as error:
+            failure = engine.failure_of(error)
+            if memory_was_short := engine.ran_out_of_memory(error):
+                failure = replace(failure, message=f"out of memory: {failure.message}")
+            if engine.found_no_room(error):
+                log.error("job.lost", reason=failure.message)
+                return NO_ROOM
+            passes = memory_was_short or engine.lost_a_node()
+            if passes or not engine.is_final(error, session.reporter.has_stepped):
+                log.exception("job.failed")
+                log.error("job.lost", reason=failure.message)  # which the service reads
+                return OUT_OF_MEMORY if memory_was_short else LOST
+            log.exception("run.failed")
+            session.reporter.finished(failure)
+            return 1
+    log.info("run.finished", seconds=round(time.monotonic() - started, 1))
+    return 0
+
+
+def _end(reason: str) -> None:
+    """Ends this process as Ray would stop it: with what it started, in whatever it is."""
+    log.info("job.stopped", reason=reason)
+    last = threading.Timer(LAST_S, os._exit, [LOST])
+    last.daemon = True
+    last.start()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _open(
+    job: JobConfig,
+    background: Background,
+    clients: contextlib.AsyncExitStack,
+    checkpoints: Checkpoints,
+    schedule: Schedule,
+    scorer: Scorer | None,
+) -> Session:
+    """Runs on the background loop, since grpc.aio binds a channel to the loop that it is made on."""
+
+    async def channel(target: str) -> grpc.aio.Channel:
+        return await clients.enter_async_context(client.channel(target))
+
+    sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
+    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
+    plugins = {
+        one.plugin: clients.enter_context(Called(PluginKind.REWARD, one.plugin, one.digest))
+        for one in job.spec.reward.components
+        if one.plugin
+    }
+    replies = None
+    if (wanted := job.spec.environment) and wanted.plugin:
+        call = clients.enter_context(Called(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
+        replies = clients.enter_context(Replies(wanted.plugin, call))
+    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
+    return Session(
+        job=job,
+        schedule=schedule,
+        background=background,
+        reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
+        policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
+        environment=environment_of(
+            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards), replies
+        ),
+        rewarding=Rewarding(
+            job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
+        ),
+        checkpoints=checkpoints,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

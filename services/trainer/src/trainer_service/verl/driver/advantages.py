@@ -1,0 +1,41 @@
+"""Advantages of rewards that verl has no estimator for. Registered when this is imported."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from verl.protocol import DataProto
+from verl.trainer.ppo.core_algos import register_adv_est
+from verl.utils.torch_functional import masked_whiten
+
+from trainer_service.verl.config import GDPO
+
+
+@register_adv_est(GDPO)
+def whitened(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **unused: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rewards that are normalised in their groups (`ratchet_rewards.combine`), normalised once more over the tokens of
+    the batch: the last step of GDPO (arXiv:2601.05242). All shapes are (sequences, tokens).
+
+    verl's own `gdpo` wants each component in the batch, which its trainer V1 does not hand on
+    (trainer/ppo/v1/trainer_base.py:1745).
+    """
+    scores = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
+    advantages = masked_whiten(scores, response_mask) * response_mask
+    return advantages, advantages
+
+
+def with_baselines(compute: Callable[..., DataProto], baseline_of: Callable[[str], float]) -> Callable[..., DataProto]:
+    """verl's `compute_advantage_for_multi_trajectories`, with what its estimator `remax` needs and its trainer V1 does
+    not hand on (trainer/ppo/v1/trainer_base.py:1740): the reward of each prompt's greedy completion.
+
+    `baseline_of`: by the uid of a prompt, which the keys of its samples begin with: `<uid>_<session>_<index>`.
+    """
+
+    def computed(data: DataProto, batch_keys: Sequence[str], **options: Any) -> DataProto:
+        uids = (key.rsplit("_", 2)[0] for key in batch_keys)
+        data.batch["reward_baselines"] = torch.tensor([baseline_of(uid) for uid in uids])
+        return compute(data, batch_keys, **options)
+
+    return computed

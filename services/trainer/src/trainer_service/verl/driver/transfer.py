@@ -1,0 +1,84 @@
+"""Groups in the TransferQueue, from where verl's replay buffer takes them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import transfer_queue as tq
+from verl.utils import tensordict_utils as tu
+
+from trainer_service.job.groups import Group
+from trainer_service.job.made import Prompted
+from trainer_service.verl.algorithms import BEFORE_LENGTH
+
+TRAIN = "train"
+"""verl's partition of what is learned from."""
+
+
+def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
+    """Stores groups in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
+    `compared`: by dynamic sampling (verl/algorithms.py).
+
+    Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
+    """
+    if taught := [(one, group) for one, group in groups if group.samples]:
+        tq.kv_batch_put(
+            keys=[f"{one.uid}_{session}_0" for one, group in taught for session in range(len(group.samples))],
+            fields=tu.list_of_dict_to_tensordict(
+                [row for one, group in taught for row in rows_of(one.uid, group, compared)]
+            ),
+            tags=[tag for one, group in taught for tag in tags_of(one, group)],
+            partition_id=TRAIN,
+        )
+    tq.kv_batch_put(
+        keys=[one.uid for one, _ in groups],
+        tags=[{"status": "finished" if len(group.samples) == one.draw.size else "failure"} for one, group in groups],
+        partition_id=TRAIN,
+    )
+
+
+def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            "status": "success",
+            "prompt_len": len(group.prompt),
+            "response_len": len(sample.played.tokens),
+            "seq_len": len(group.prompt) + len(sample.played.tokens),
+            "global_steps": one.draw.step,
+            # The weights' version in verl's terms.
+            "min_global_steps": one.version,
+            "max_global_steps": one.version,
+            "policy_id": one.draw.policy_id,
+        }
+        for sample in group.samples
+    ]
+
+
+def rows_of(uid: str, group: Group, compared: bool) -> list[dict[str, Any]]:
+    """What is no tensor takes the queue and each rank as long as several tensors: only what is asked for is there."""
+    prompt = torch.tensor(group.prompt, dtype=torch.int64)
+    rows = []
+    for sample in group.samples:
+        played = sample.played
+        tokens = torch.tensor(played.tokens, dtype=torch.int64)
+        ids = torch.cat([prompt, tokens])
+        mask = torch.tensor(played.mask, dtype=torch.int64)
+        scores = torch.zeros(len(tokens), dtype=torch.float32)
+        scores[list(played.ends)] = torch.tensor(sample.rewards, dtype=torch.float32)
+        rows.append(
+            {
+                "uid": uid,
+                "prompts": prompt,
+                "responses": tokens,
+                "response_mask": mask,
+                "loss_mask": mask,
+                "input_ids": ids,
+                "position_ids": torch.arange(len(ids)),
+                "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
+                "rm_scores": scores,
+                "num_turns": 2 * len(played.ends),
+            }
+        )
+        if compared:
+            rows[-1]["extra_fields"] = {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}}
+    return rows
