@@ -11,7 +11,7 @@ import pytest
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
-from gateway_service.domain.releases.evidence import AROUND
+from gateway_service.domain.releases.evidence import STEP_WINDOW
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State, Unproven
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import (
@@ -193,7 +193,7 @@ async def test_without_a_share_of_the_baseline_a_step_is_looked_for(world: World
         assert (await world.releases.get(release.id)).percent == 100
         if not breaks_at_once:
             await traffic(world)
-            world.clock.advance(AROUND)
+            world.clock.advance(STEP_WINDOW)
         failing.add("starter@2")
         await traffic(world, 300)
         world.clock.advance(timedelta(seconds=61))

@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 
 from gateway_service.adapters.memory import MemoryCompletionLog
-from gateway_service.domain.releases.evidence import AROUND, TrafficReader
+from gateway_service.domain.releases.evidence import STEP_WINDOW, TrafficReader
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, Period
@@ -40,8 +40,8 @@ async def test_without_a_share_the_baseline_is_that_of_just_before_and_for_as_lo
     reader, start = TrafficReader(log, clock), clock.now()
     for _ in range(10):
         assert (await reader.read(release)).baseline == BEFORE
-        clock.advance(AROUND / 10)
-    assert log.read == [Period(start - AROUND, start)]
+        clock.advance(STEP_WINDOW / 10)
+    assert log.read == [Period(start - STEP_WINDOW, start)]
     clock.advance(timedelta(seconds=1))
     assert (await reader.read(release)).baseline == NO_TRAFFIC
 

@@ -14,7 +14,7 @@ from gateway_service.domain.traffic.record import Arm
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, NO_TRAFFIC, ArmSample, Period, UnitLatency, quantile
 from ratchet_kit.times import Clock
 
-AROUND = timedelta(minutes=5)
+STEP_WINDOW = timedelta(minutes=5)
 """Before and after the candidate gets all traffic: where the baseline keeps no share, a step is looked for there."""
 MAX_BEFORE = 100
 MIN_LATENCIES = 100
@@ -25,7 +25,7 @@ MIN_LATENCIES = 100
 class Traffic:
     """The arms in the present stage, at the same time, and the scores of all stages.
 
-    Where no share stays with the baseline, its sample is of the AROUND before the candidate got everything, and only
+    Where no share stays with the baseline, its sample is of the STEP_WINDOW before the candidate got everything, and only
     for as long after it: what changes later has nothing beside it that it could be compared with.
     """
 
@@ -62,12 +62,12 @@ class TrafficReader:
     async def _baseline_before(self, release: Release) -> ArmSample:
         assert release.stage_start_time is not None, "a release in progress has a stage"
         start, key = release.stage_start_time, (release.id, release.stage)
-        if self._clock.now() - start > AROUND:
+        if self._clock.now() - start > STEP_WINDOW:
             return NO_TRAFFIC
         if key not in self._before:
             while len(self._before) >= MAX_BEFORE:
                 del self._before[next(iter(self._before))]
-            sample = await self._log.version_sample(release.baseline, Period(start - AROUND, start))
+            sample = await self._log.version_sample(release.baseline, Period(start - STEP_WINDOW, start))
             self._before[key] = replace(sample, slowness=_slower(sample.latencies, release.slow_after(Arm.BASELINE)))
         return self._before[key]
 
