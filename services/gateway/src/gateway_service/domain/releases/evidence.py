@@ -25,8 +25,8 @@ MIN_LATENCIES = 100
 class Traffic:
     """The arms in the present stage, at the same time, and the scores of all stages.
 
-    Where no share stays with the baseline, its sample is of the STEP_WINDOW before the candidate got everything, and only
-    for as long after it: what changes later has nothing beside it that it could be compared with.
+    Where no share stays with the baseline, its sample is of the STEP_WINDOW before the candidate got all traffic, and
+    only for as long after it: what changes later has nothing beside it that it could be compared with.
     """
 
     candidate: ArmSample = NO_TRAFFIC
