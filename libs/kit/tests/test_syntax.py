@@ -1,5 +1,6 @@
 """Trees of Python source, built by several threads."""
 
+import ast
 import gc
 import math
 import sys
@@ -57,6 +58,16 @@ def test_numbers_are_longer_than_python_reads() -> None:
     assert syntax.write([1, "a"]) == "[1, 'a']"
     with pytest.raises(ValueError, match="of 200000 digits, and at most 100000 are taken"):
         syntax.literal("9" * 200_000)
+
+
+def test_a_source_may_hold_such_numbers() -> None:
+    digits = "9" * 5_000
+    source = f"x = {digits}; assert f('{digits}') == x"
+    assigned, asserted = syntax.parse(source).body
+    assert isinstance(assigned, ast.Assign)
+    assert ast.literal_eval(assigned.value) == 10**5_000 - 1
+    assert ast.get_source_segment(source, asserted) == f"assert f('{digits}') == x"
+    assert {symbol.get_name() for symbol in syntax.symbols(source).get_symbols()} == {"x", "f"}
 
 
 def test_a_value_may_be_infinite() -> None:

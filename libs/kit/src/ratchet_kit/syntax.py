@@ -8,6 +8,8 @@ Nothing is compiled here: a compiler takes gigabytes of a few hundred bytes. Wha
 (tests, literals), never what a model did: that is read by ratchet_problems.outline. The parser's time is in proportion
 to the text but for f-strings, which it reads anew for each of their parts: those of very many are refused.
 
+Whole numbers may have json_text.MOST_DIGITS, and not the 4,300 that Python itself reads.
+
 All raise what `compile` does for what is no Python: SyntaxError, ValueError, RecursionError, MemoryError.
 """
 
@@ -28,21 +30,20 @@ _STRING = re.compile(
     re.DOTALL,
 )
 """A string or a comment. One that does not end is one up to where it can't go on, so that nothing is read twice."""
-_LONG = re.compile(r"\d[\d_]{4300}")
+_LONG = re.compile(r"(?<!\w)\d[\d_]{4300}")
 _STRING_OR_LONG = re.compile(rf"{_STRING.pattern}|(?<![\w.])(?P<long>\d[\d_]{{4300,}})(?![\w.])", re.DOTALL)
 _MOST_PARTS = 1 << 28
 """Parts of f-strings times characters: a quarter of a second or so."""
 
 
 def parse(source: str) -> ast.Module:
+    source = _with_long_numbers(source)
     with _alone(source):
         return ast.parse(source)  # noqa: TID251
 
 
 def parse_expression(source: str) -> ast.Expression:
-    """Its whole numbers may have json_text.MOST_DIGITS, and not the 4,300 that Python itself reads."""
-    if _LONG.search(source):
-        source = _STRING_OR_LONG.sub(lambda found: found[0] if found["long"] is None else _hex(found[0]), source)
+    source = _with_long_numbers(source)
     with _alone(source):
         return ast.parse(source.strip(), mode="eval")  # noqa: TID251
 
@@ -85,12 +86,20 @@ class _WithConstants(ast.NodeTransformer):
         return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
+def _with_long_numbers(source: str) -> str:
+    """With those that Python does not read in hex, at the same length: places in the source stay what they are."""
+    if not _LONG.search(source):
+        return source
+    return _STRING_OR_LONG.sub(lambda found: found[0] if found["long"] is None else _hex(found[0]), source)
+
+
 def _hex(digits: str) -> str:
-    return hex(json_text.whole(digits.replace("_", "")))
+    return f"{json_text.whole(digits.replace('_', '')):#0{len(digits)}x}"
 
 
 def symbols(source: str) -> symtable.SymbolTable:
     """Which names each scope binds and uses."""
+    source = _with_long_numbers(source)
     with _alone(source):
         return symtable.symtable(source, "<unknown>", "exec")
 

@@ -65,6 +65,8 @@ CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candida
         ),
         ("def f(x): x.append(1)", "items = [0]\nf(items)\nassert items == [0, 1]", Verdict.PASSED),
         ("def f(x, k=0): return x + k", "assert f(1, k=2) == 3", Verdict.PASSED),
+        ("def f(x): return str(x + 1)", f"assert f(10**5000) == '1{'0' * 4999}1'", Verdict.PASSED),
+        ("def f(x): return int(x) + 1", f"assert str(f('{'9' * 5000}')) == '1{'0' * 5000}'", Verdict.PASSED),
         ("import os\nos._exit(0)", CHECK, Verdict.RUNTIME_ERROR),
         ("import os\ndef f(x): os._exit(0)", CHECK, Verdict.RUNTIME_ERROR),
         ("import sys\ndef f(x): sys.exit(0)", CHECK, Verdict.RUNTIME_ERROR),

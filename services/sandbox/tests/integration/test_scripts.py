@@ -31,6 +31,26 @@ async def test_scripts(sandbox: Sandbox) -> None:
     assert "EOFError" in execution.results[3].error
 
 
+NINES = "9" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("source", "test"),
+    [
+        ("print(10**5000)", StdioTest("", "1" + "0" * 5000)),
+        ("print(int(input()) % 7)", StdioTest("9" * 10_000, "3")),
+        ("print(int(input()) + int(input()))", StdioTest(f"{NINES}\n1\n", "1" + "0" * 100_000)),
+        (f"print({'9' * 5000} % 7)", StdioTest("", str((10**5000 - 1) % 7))),
+        ("def f():\n    return 10**5000", CallTest((), 10**5000)),
+        ("def f(x):\n    return len(str(x))", CallTest((10**5000,), 5001)),
+    ],
+    ids=["printed", "read", "added", "in the source", "returned", "taken"],
+)
+async def test_integers_of_many_digits(sandbox: Sandbox, source: str, test: Test) -> None:
+    execution = await sandbox.execute(program(source, test))
+    assert execution.verdict is Verdict.PASSED, execution.detail
+
+
 @pytest.mark.parametrize(
     ("source", "verdict", "stdout"),
     [

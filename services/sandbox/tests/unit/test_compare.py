@@ -229,6 +229,9 @@ SAME_HASH = [{"i": hex(P * k)} for k in range(1, 10_000)]
         ({"s": [{"l": ["Decimal", f"{k}e99999"]} for k in range(1000)]}, {"s": [1]}),
         ([[1.5] * 600 + [k] for k in range(250)], [[1.5] * 600 + [k + 0.5] for k in range(250)]),
         ([[k, 0.5] for k in range(20_000)], [[k, 0.5000001] for k in range(20_000)]),
+        ({"d": [[k + 0.5, 1] for k in range(20_000)]}, {"d": [[k + 0.5000001, 2] for k in range(20_000)]}),
+        ({"d": [[[k, 0.5], 1] for k in range(20_000)]}, {"d": [[[k, 0.6], 1] for k in range(20_000)]}),
+        ({"d": [[1 + k * 1e-9, k] for k in range(200)]}, {"d": [[1 + k * 1e-9 + 5e-10, 200] for k in range(200)]}),
     ],
 )
 def test_what_a_program_sends_costs_no_more_than_its_size(got: Any, expected: Any) -> None:
@@ -278,6 +281,31 @@ def test_what_fits_two_leaves_one_to_another() -> None:
 
 def test_a_set_of_pairs_has_a_tolerance() -> None:
     assert matches({(0.1 + 0.2, 1), (2, 2)}, {(0.3, 1), (2, 2)})
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "same"),
+    [
+        ({0.1 + 0.2: 1}, {0.3: 1}, True),
+        ({(0.1 + 0.2, "a"): 0.1 + 0.2, "b": 1}, {(0.3, "a"): 0.3, "b": 1}, True),
+        ({0.1: "a", 0.1 + 1e-9: "b"}, {0.1 + 2e-9: "b", 0.1 + 3e-9: "a"}, True),
+        ({k + 0.1 + 0.2: k for k in range(2000)}, {k + 0.3: k for k in range(2000)}, True),
+        (Counter({0.1 + 0.2: 2}), {0.3: 2}, True),
+        ({1: "a"}, {1.0000001: "a"}, True),
+        ({0.1 + 0.2: 1}, {0.3: 2}, False),
+        ({0.31: 1}, {0.3: 1}, False),
+        ({1.0000001: "a"}, {1: "a"}, False),
+        ({True: "a"}, {1.0000001: "a"}, False),
+        ({0.3: 1, 0.1 + 0.2: 2}, {0.3: 2, 0.1 + 0.2: 1}, False),  # equal keys are one another's
+        ({0.1 + 0.2: 1, 0.3: 1}, {0.3: 1}, False),
+        ({0.3: 1}, {0.3: 1, 0.1 + 0.2: 1}, False),
+        ({"a": 1}, {"b": 1}, False),
+    ],
+)
+def test_keys_have_a_tolerance(got: object, expected: object, same: bool) -> None:
+    assert matches(got, expected) is same
+    assert matches([got], [expected]) is same
+    assert not matches(got, expected, Tolerance(0.0, 0.0)) or got == expected
 
 
 def test_tokens() -> None:

@@ -143,11 +143,15 @@ def _same_text(got: float, expected: float) -> bool:
 
 
 def _same_dict(got: list[Form], expected: list[Form], tolerance: Tolerance) -> bool:
-    mine = {forms.key(name): item for name, item in got}
-    theirs = {forms.key(name): item for name, item in expected}
+    """Equal keys have equal values. The others are within a tolerance, as elements of a set are, or wrong."""
+    mine = {forms.key(pair[0]): pair for pair in got}
+    theirs = {forms.key(pair[0]): pair for pair in expected}
     if len(mine) != len(theirs):
         return False
-    return all(name in mine and matches(mine[name], item, tolerance) for name, item in theirs.items())
+    if not all(matches(mine[name][1], pair[1], tolerance) for name, pair in theirs.items() if name in mine):
+        return False
+    left = [pair for name, pair in mine.items() if name not in theirs]
+    return _same_rows(left, [pair for name, pair in theirs.items() if name not in mine], tolerance)
 
 
 def _distinct(items: list[Form]) -> list[Form]:
@@ -155,11 +159,7 @@ def _distinct(items: list[Form]) -> list[Form]:
 
 
 def _same_elements(got: list[Form], expected: list[Form], tolerance: Tolerance) -> bool:
-    """Whether each of `expected` has one of `got` for itself.
-
-    Most are found by their key. The others are within a tolerance or wrong: numbers are paired in their order, which
-    is exact; anything else by a search that does no more than a bounded work.
-    """
+    """Whether each of `expected` has one of `got` for itself: most are found by their key."""
     if len(got) != len(expected):
         return False
     left: dict[str, list[Form]] = defaultdict(list)
@@ -173,9 +173,21 @@ def _same_elements(got: list[Form], expected: list[Form], tolerance: Tolerance) 
         else:
             mine.append(item)
     theirs = [item for items in left.values() for item in items]
-    if all(isinstance(item, int | float) for item in [*mine, *theirs]):
-        pairs = zip(sorted(mine, key=_real), sorted(theirs, key=_real), strict=True)
-        return all(matches(one, other, tolerance) for one, other in pairs)
+    return _same_rows([[item] for item in mine], [[item] for item in theirs], tolerance)
+
+
+def _same_rows(mine: list[list[Form]], theirs: list[list[Form]], tolerance: Tolerance) -> bool:
+    """Whether each of as many rows has one that matches for itself: elements, or the pairs of a dict.
+
+    Those that begin with numbers are paired in their order, which is exact for numbers alone; anything else by a search
+    that does no more than a bounded work.
+    """
+    if all(isinstance(row[0], int | float) for row in [*mine, *theirs]):
+        pairs = zip(sorted(mine, key=_first), sorted(theirs, key=_first), strict=True)
+        if all(matches(one, other, tolerance) for one, other in pairs):
+            return True
+        if len(mine[0]) == 1:
+            return False
     size = sum(map(_size, mine)) + sum(map(_size, theirs))
     return len(mine) * size <= _MOST_WORK and _paired(mine, theirs, tolerance)
 
@@ -214,9 +226,9 @@ def _paired(mine: list[Form], theirs: list[Form], tolerance: Tolerance) -> bool:
     return all(place(item, set()) for item in range(len(mine)))
 
 
-def _real(item: float) -> float:
+def _first(row: list[Form]) -> float:
     try:
-        number = float(item)
+        number = float(row[0])
     except OverflowError:
-        return math.inf if item > 0 else -math.inf
+        return math.inf if row[0] > 0 else -math.inf
     return math.inf if math.isnan(number) else number
