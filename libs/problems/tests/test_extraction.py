@@ -48,6 +48,15 @@ ANSWERS = {
     "a thought": f"<think>maybe ```python\ndef add(): pass\n``` no</think>\n{FUNCTION}",
     "a thought that the prompt opened": f"```python\ndef add(a, b): pass\n```\n</think>\n\n```python\n{FUNCTION}```",
     "two thoughts": f"<think>a</think>\n<think>b</think>\n{FUNCTION}",
+    "a thought after it": f"```python\n{FUNCTION}```\n<reasoning>\n```python\ndef add(): pass\n```\n</reasoning>",
+    "a fence in a block quote": "So:\n> ```python\n> def add(a, b):\n>     return a + b\n> ```\n> That is all.\n",
+    "an answer in tags": f"<answer>{FUNCTION}</answer>",
+    "an answer in tags on one line": "So:\n<answer>def add(a, b): return a + b</answer>",
+    "an answer in tags with a fence": f"```python\ndef add(): pass\n```\n<answer>\n```python\n{FUNCTION}```\n</answer>",
+    "an answer in tags that is words": f"```python\n{FUNCTION}```\n<answer>See above.</answer>",
+    "words behind the closing fence": f"```python\n{FUNCTION}``` That is all.",
+    "words behind it and more": f"```python\n{FUNCTION}``` Use it so:\n```python\nprint(add(1, 2))\n```",
+    "a language behind a space": f"```python\ndef add(): pass\n```\n``` python\n{FUNCTION}```",
     "a correction": f"First:\n```python\ndef add(a, b):\n    return a\n```\nBetter:\n```python\n{FUNCTION}```",
     "a command after it": f"```python\n{FUNCTION}```\nRun it:\n```bash\npython add.py\n```",
     "an example after it": f"```python\n{FUNCTION}```\nUse:\n```python\nprint(add(1, 2))\n```",
@@ -262,6 +271,7 @@ UNITS = [
     "\r", "\t", "~~~\n", "```python\n", "~~~~\n```\n", "from a import b\n", "import a,", "a=b;", "if x:\n", "Time: O\n",
     "'\n", "\"\n'\n", "</s>", "<s>\n", "````\n```\n", "[", "def f(x):\n  '''\n```\n'''\n", "    ", "x ", "1 ",
     "List ", "return 1\n", "```markdown\n", "x```python\n", "import a\n```\n", "```markdown\n```\n", "from x import (",
+    "> ```\n\n", "> ```\n", "<answer>", "<answer>\n```\n", "``` a\n",
 ]  # fmt: skip
 
 

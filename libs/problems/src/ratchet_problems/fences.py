@@ -1,8 +1,9 @@
 """A completion as Markdown: its fenced blocks, and what stands outside of them, without the model's thoughts.
 
-By CommonMark's rules: a fence is closed by one of its own kind that is as long or longer. Four things models do are
+By CommonMark's rules: a fence is closed by one of its own kind that is as long or longer. What models do beside them is
 taken, too: a fence behind words in a line, one closed at the end of its code's last line, one that the prompt had
-opened, and in Python a fence that stands within a string of the code. Nothing in a block is edited.
+opened, in Python a fence that stands within a string of the code and words behind the closing one, and an answer in
+`<answer>...</answer>`, which is the last word. Nothing in a block is edited.
 """
 
 import itertools
@@ -22,11 +23,16 @@ _LANGUAGES = {
 _OUTSIDE = re.compile(
     r"^[ \t]*+(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)(?P<info>[^\n]*+)$"
     r"|(?<=[^`\n])(?P<inline>```)(?P<tag>python3?|py3?|cpp|c\+\+|java|javascript|js|go|rust|bash)[ \t\r]*+$"
-    rf"|^[ \t]*+{SPECIAL}*+(?P<think><(?P<kind>think|thinking)>)"
-    r"|(?P<thought></think(?:ing)?>)",
+    rf"|^[ \t]*+{SPECIAL}*+(?P<think><(?P<kind>think|thinking|reasoning)>)"
+    r"|(?P<thought></(?:think|thinking|reasoning)>)"
+    rf"|^[ \t]*+{SPECIAL}*+(?P<answer><answer>)"
+    r"|^ {0,3}(?P<quote>>[ \t]{0,3}(?:`{3}|~{3}))",
     re.MULTILINE,
 )
 _CLOSING = re.compile(rf"^(?P<margin>[ \t]*+)(?P<fence>`{{3,}}+|~{{3,}}+)(?:[ \t\r]|{SPECIAL})*+$", re.MULTILINE)
+_CLOSING_WITH_WORDS = re.compile(rf"{_CLOSING.pattern[:-1]}(?:$|(?<=[ \t])(?P<words>[^\s`~][^\n`]*+)$)", re.MULTILINE)
+_QUOTED = re.compile(r"(?: {0,3}>[^\n]*+(?:\n|\Z))++")
+_QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 _ANY_FENCE = re.compile(r"^[ \t]*+(?:`{3,}+(?=[^`\n]*+$)|~{3,}+)[ \t\r]*+(?P<info>[^\n]?)", re.MULTILINE)
 _REST_OF_LINE = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _BEGINS = re.compile(rf"(?:\s*+{SPECIAL})*+")
@@ -92,10 +98,35 @@ class _Reader:
             if match["think"]:
                 end = self._text.find(f"</{match['kind']}>", match.end())
                 at = len(self._text) if end < 0 else end + len(match["kind"]) + 3
+            elif match["answer"]:
+                at = self._answer(match)
+            elif match["quote"]:
+                at = self._quoted(match)
             else:
                 at = self._block(match)
         self._found.outside.append(self._text[at:])
         return self._found
+
+    def _answer(self, match: re.Match[str]) -> int:
+        """What came before one that holds code was on the way to it."""
+        if self._inner:
+            return match.end()
+        end = self._text.find("</answer>", match.end())
+        end = len(self._text) if end < 0 else end
+        inside = _Reader(self._text[match.end() : end], self._language, inner=True).read()
+        if inside.blocks:
+            self._found = inside
+        else:
+            self._found.outside += ["\n", *inside.outside, "\n"]
+        return min(end + len("</answer>"), len(self._text))
+
+    def _quoted(self, match: re.Match[str]) -> int:
+        """The lines of a block quote from a fence on."""
+        quoted = _QUOTED.match(self._text, match.start())
+        if self._inner or quoted is None:
+            return match.end()
+        self._found.blocks += _Reader(_QUOTE_MARK.sub("", quoted[0]), self._language, inner=True).read().blocks
+        return quoted.end()
 
     def _end_thought(self, match: re.Match[str], at: int) -> int:
         """One that the prompt had opened: what came before was the thought."""
@@ -155,10 +186,12 @@ class _Reader:
     def _closing(self, opening: re.Match[str], begin: int, is_python: bool) -> re.Match[str] | None:
         fence = opening["fence"] or opening["inline"]
         margin = len(opening[0][: opening.start("fence") - opening.start()].expandtabs(4)) if opening["fence"] else 0
+        pattern = _CLOSING_WITH_WORDS if is_python and self._knows_strings else _CLOSING
         closings = (
             match
-            for match in _CLOSING.finditer(self._text, begin)
+            for match in pattern.finditer(self._text, begin)
             if match["fence"].startswith(fence) and len(match["margin"].expandtabs(4)) < margin + 4
+            if not _opens_another(match)
         )
         first = next(closings, None)
         if first is None or not (is_python and self._knows_strings):
@@ -174,6 +207,11 @@ class _Reader:
                 end = inside
         self._knows_strings = False
         return first
+
+
+def _opens_another(closing: re.Match[str]) -> bool:
+    words = (closing.groupdict().get("words") or "").split()
+    return bool(words) and words[0].strip("{}.").lower() in _LANGUAGES
 
 
 def _without_margin(code: str, margin: int) -> str:
