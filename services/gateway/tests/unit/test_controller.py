@@ -392,7 +392,7 @@ async def test_a_release_without_scores_holds_says_so_and_ends_in_its_time(world
     await world.tick()
     view = await world.gateway.releases.get(release.id)
     assert view.release.percent == 50
-    assert "0 scored answers are too few to compare quality" in view.waits_for
+    assert "to compare latency, quality, each version needs traffic of 20 users" in view.waits_for
     assert view.waits_for.endswith("Fails if that takes more than 60 s.")
     world.clock.advance(timedelta(minutes=2))
     release = await ended(world, release)

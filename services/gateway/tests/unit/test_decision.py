@@ -160,7 +160,7 @@ def test_what_is_foreseen_comes_so() -> None:
 def test_without_scores_it_holds_or_goes_on_by_a_word_and_says_so() -> None:
     held = look(sample(scored=0))
     assert isinstance(held, Hold)
-    missing = "0 scored answers are too few to compare quality; each version needs traffic of 20 users to be compared"
+    missing = "to compare quality, each version needs traffic of 20 users"
     assert held.reason == f"Held at 25 %: {missing}. Fails if that takes more than 24 h."
     gone_on = look(sample(scored=0), release=PROCEEDS)
     assert isinstance(gone_on, Advance)
@@ -189,7 +189,7 @@ def test_the_last_stage_asks_for_no_proof_again_but_for_arms_that_can_be_compare
     assert isinstance(decide(last, Traffic(few, few, Strata(shown)), LATER), Advance)
     held = decide(last, Traffic(few, sample(5, scored=0), Strata(shown)), LATER)
     assert isinstance(held, Hold)
-    assert "60 requests are too few to compare error rates" in held.reason
+    assert "to compare error rates, how many callers leave, latency, each version needs" in held.reason
     without = replace(last, spec=replace(SPEC, baseline_percent=0))
     assert isinstance(decide(without, Traffic(few, NO_TRAFFIC, Strata(shown)), LATER), Advance)
 

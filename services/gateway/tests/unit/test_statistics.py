@@ -383,3 +383,12 @@ class TestStrata:
             assert np.mean(stated) == pytest.approx(np.var(gaps), rel=0.15)
             gaps.clear()
             stated.clear()
+
+
+def test_a_unit_that_asks_a_thousand_times_as_often_is_one_surprise() -> None:
+    """Its residual is 0 where it is nearly all of the traffic: units of the average size would add nothing."""
+    sizes = np.array([1.0] * 19 + [1e6])
+    fails = mean(Moments.of(sizes, np.array([0.0] * 19 + [1e6])), bounded=True)
+    works = mean(Moments.of(sizes, np.zeros(20)), bounded=True)
+    assert fails.variance**0.5 > 0.25
+    assert works.variance**0.5 > 0.25

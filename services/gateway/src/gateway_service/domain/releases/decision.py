@@ -65,12 +65,14 @@ def decide(release: Release, traffic: Traffic, now: datetime) -> Decision:
 
 def _watched(release: Release, findings: Sequence[Finding], elapsed: timedelta) -> Decision:
     watch = release.spec.watch
+    suspected = "; ".join(finding.text for finding in findings if finding.suspected)
+    seen = f"Looks worse than allowed, in too little traffic to be sure: {suspected}." if suspected else ""
     if elapsed < watch:
-        suspected = "; ".join(finding.text for finding in findings if finding.suspected)
-        seen = f"Looks worse than allowed, in too little traffic to be sure: {suspected}." if suspected else ""
         return Hold(f"Watched for {_span(watch - elapsed)} more as the champion. {seen}".strip())
     if not any(finding.beyond for finding in findings):
         return Advance(f"Watched for {_span(watch)}, with too little traffic of {release.baseline} to compare with.")
+    if suspected:
+        return Advance(f"Watched for {_span(watch)} as the champion. {seen}")
     return Advance(f"Watched for {_span(watch)} as the champion, and not found to be worse than allowed.")
 
 
@@ -95,7 +97,9 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
     unproven = _unproven(release, findings)
     if not unproven:
         seen = "; ".join(finding.text for finding in findings if finding.beyond)
-        return Advance(f"Within bounds at {share}{f': {seen}' if seen else ''}. {following}.")
+        if not seen:
+            return Advance(f"Nothing could be compared at {share}. {following}.")
+        return Advance(f"Within bounds at {share}: {seen}. {following}.")
     missing = _missing(unproven)
     if release.spec.unproven is Unproven.PROCEED:
         return Advance(f"Nothing looks worse than allowed at {share}. It is to proceed, though {missing}. {following}.")
@@ -121,11 +125,11 @@ def _missing(unproven: Sequence[Finding]) -> str:
     """What the traffic is too little for, of each kind of traffic."""
     kinds: dict[str, list[str]] = {}
     for finding in unproven:
-        use = f"rule out {finding.claim}" if finding.beyond else f"compare {finding.bound.noun}"
-        kinds.setdefault(finding.rests_on, []).append(use)
+        if finding.beyond:
+            kinds.setdefault(finding.rests_on, []).append(f"rule out {finding.claim}")
     said = [f"{rests_on} are too few to {', or to '.join(uses)}" for rests_on, uses in kinds.items()]
-    if not all(finding.beyond for finding in unproven):
-        said.append(f"each version needs traffic of {MIN_UNITS} users to be compared")
+    if nouns := [finding.bound.noun for finding in unproven if not finding.beyond]:
+        said.append(f"to compare {', '.join(nouns)}, each version needs traffic of {MIN_UNITS} users")
     return "; ".join(said)
 
 

@@ -103,10 +103,10 @@ def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> 
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
     Units that all agree do not say what one that was not seen yet would be. `bounded`: values are in [0, 1]; the
-    variance is then that with one unit more whose values are all 0 and one whose values are all 1, each of the average
-    size, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
-    `cautious`: two of each (Agresti and Coull, the same journal 52, 1998), as large as the unit of a request that is
-    drawn by chance: to rule something out, where some ask far more often than others and so may who was not seen yet.
+    variance is then that with one unit more whose values are all 0 and one whose values are all 1, each as large as the
+    unit of a request that is drawn by chance (where some ask far more often than others, so may who was not seen yet),
+    so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    `cautious`: two of each (Agresti and Coull, the same journal 52, 1998): to rule something out.
     Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
     if bounded:
@@ -138,7 +138,7 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     """
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
-        size = one.x / one.units * other.x / other.units
+        size = _size(one) * _size(other)
         one, other = _padded(one), _padded(other)
         shared = Products(
             shared.units + 2,
@@ -236,6 +236,11 @@ def _per_unit(squares: float, units: float) -> float:
 
 def _padded(m: Moments, cautious: bool = False) -> Moments:
     """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise."""
-    number, size = (2, m.xx / m.x) if cautious else (1, m.x / m.units)
+    number, size = 2 if cautious else 1, _size(m)
     x, xx = number * size, number * size**2
     return Moments(m.units + 2 * number, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)
+
+
+def _size(m: Moments) -> float:
+    """Of the unit of a request that is drawn by chance: where few ask most, one of the average size says nothing."""
+    return m.xx / m.x
