@@ -224,3 +224,9 @@ def test_who_waits_is_told_for_what(ratchet: Any, gateway: ScriptedGateway) -> N
     gateway.answers(queued)
     shown = ratchet("evaluations", "show", "eval_1").stdout
     assert shown.splitlines()[-2:] == ["it has decimals.", "It waits for a worker: busy with eval_0 of mbpp."]
+
+
+@pytest.mark.usefixtures("address")
+def test_one_that_failed_is_shown_with_its_reason(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers(evaluation("FAILED", failure={"code": "DATA_LOSS", "message": "tensor w has a value that is NaN"}))
+    assert "It ended FAILED: tensor w has a value that is NaN" in ratchet("evaluations", "show", "eval_1").stdout

@@ -148,12 +148,12 @@ def joined_calls(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple
 
 
 _OVER_LENGTH = "this model's maximum context length is {most} tokens, completion included, and the prompt has {tokens}"
-_IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"\d+"))
+_IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"(?:at least )?\d+"))
 
 
-def over_length(tokens: int, most: int) -> str:
+def over_length(tokens: int, most: int, *, at_least: bool = False) -> str:
     """What a node says of a prompt that is too long for its model: in words that clients of OpenAI's API look for."""
-    return _OVER_LENGTH.format(most=most, tokens=tokens)
+    return _OVER_LENGTH.format(most=most, tokens=f"at least {tokens}" if at_least else tokens)
 
 
 def is_over_length(text: str) -> bool:

@@ -102,6 +102,12 @@ class TestLife:
         await experiments.delete(draft.id)
         assert (await experiments.page("", 10, "")).items == []
 
+    async def test_one_whose_version_was_deleted_meanwhile_cannot_start(self, world: World) -> None:
+        draft = await world.gateway.experiments.create("", SPEC)
+        world.registry.versions["starter"] = 1
+        with pytest.raises(FailedPrecondition, match="variant treatment: version starter@2 does not exist"):
+            await world.gateway.experiments.start(draft.id)
+
     async def test_a_request_makes_one(self, world: World) -> None:
         first = await world.gateway.experiments.create("once", SPEC)
         assert await world.gateway.experiments.create("once", SPEC) == first

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -214,6 +215,14 @@ def test_greedy_repeats_itself_and_a_seed_does(service: Service, model: Any) -> 
     assert greedy[0] == greedy[1]
     assert seeded[0] == seeded[1]
     assert free[0] != free[1]
+
+
+def test_a_text_that_is_far_too_long_is_refused_before_its_tokens_are_counted(service: Service, model: Any) -> None:
+    """For 15 MiB that took 43 s, in which the engine answered nobody."""
+    with pytest.raises(grpc.RpcError) as refused:
+        service.stub.Generate(pb.GenerateRequest(policy="p", prompt=generation_pb2.Prompt(text="a" * (15 << 20))))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert re.search(r"maximum context length is \d+ tokens, .* the prompt has at least \d+", refused.value.details())
 
 
 def test_weights_that_do_not_fit_fail_the_policy_which_can_be_loaded_anew(

@@ -60,6 +60,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
         print_table(("", "", "value", "95 % interval"), rows)
     counts = _counts(evaluation.verdicts)
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
+    if evaluation.failure.message:
+        say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
     for notice in evaluation.notices:
         say(f"{notice}.")
     if evaluation.waits_for:

@@ -20,7 +20,7 @@ from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
-from ratchet_kit.errors import Aborted, FailedPrecondition
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults, check_reason
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
@@ -133,14 +133,17 @@ class Experiments:
         return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
 
     async def start(self, experiment_id: str, actor: str = "") -> Experiment:
-        """Also goes on after a pause. Raises NotFound, also for a version that is gone, FailedPrecondition when it has
-        ended, when the model has a release under way, or when an older experiment takes all of its traffic; Aborted
+        """Also goes on after a pause. Raises NotFound, FailedPrecondition when it has ended, when a version of it was
+        deleted, when the model has a release under way, or when an older experiment takes all of its traffic; Aborted
         when it was changed at the same moment."""
         experiment = await self._store.get(experiment_id)
         started = experiment.start(self._clock.now(), actor)
         if started is not experiment:
             for variant in experiment.spec.variants if experiment.state is State.DRAFT else ():
-                await self._registry.version(variant.version)
+                try:
+                    await self._registry.version(variant.version)
+                except NotFound as error:
+                    raise FailedPrecondition(f"variant {variant.name}: {error.message}") from error
             started = await self._store.start(started)
             await self._known.refresh()
         return await self._shown(started)

@@ -66,6 +66,8 @@ class VllmEngine:
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
         self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
+        self._longest_token = max(map(len, self._tokenizer.get_vocab()), default=1)
+        """In characters of the vocabulary's own writing, which are never fewer than those of the text."""
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
@@ -236,7 +238,9 @@ class VllmEngine:
                 if unknown:
                     raise RequestRefused(field, self._unknown(unknown[0]))
             case TextPrompt(text):
-                field, ids = "prompt.text", self._tokenizer.encode(text)
+                field = "prompt.text"
+                self._require_length(field, text)
+                ids = self._tokenizer.encode(text)
             case ChatPrompt() as chat:
                 field, ids = "prompt.chat", self._render(chat)
         if not ids:
@@ -244,6 +248,13 @@ class VllmEngine:
         if len(ids) >= self.max_model_len:
             raise RequestRefused(field, over_length(len(ids), self.max_model_len))
         return ids
+
+    def _require_length(self, field: str, text: str) -> None:
+        """Refuses what is too long however its tokens fall: to count them takes seconds a megabyte, and nobody else
+        is answered meanwhile."""
+        least = math.ceil(len(text) / self._longest_token)
+        if least >= self.max_model_len:
+            raise RequestRefused(field, over_length(least, self.max_model_len, at_least=True))
 
     def _unknown(self, token: int) -> str:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
@@ -259,6 +270,7 @@ class VllmEngine:
             )
         except Exception as error:  # a template is a program of the model's author and may raise anything
             raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
+        self._require_length("prompt.chat", text)
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _sampling(
