@@ -14,7 +14,15 @@ from ratchet.common.v1 import failure_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
+from ratchet_kit.errors import (
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    ResourceExhausted,
+)
 from ratchet_kit.ids import new_id
 from ratchet_policies import BrokenOff, ChatPrompt, Sampling
 from ratchet_policies.rollout import RolloutEngine
@@ -40,6 +48,7 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         self.answers_from = WEIGHTS
         self.finish_reason = generation_pb2.FINISH_REASON_LENGTH
         self.full = False
+        self.refuses: RatchetError | None = None
 
     def put(self, name: str, **fields: Any) -> None:
         self.policies[name] = pb.Policy(
@@ -49,6 +58,8 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
         self.loads.append(request)
+        if self.refuses is not None:
+            raise self.refuses
         if request.name not in self.policies:
             if self.full:
                 raise ResourceExhausted("1 policies are loaded, as many as this service may hold")
@@ -191,3 +202,15 @@ async def test_a_completion_that_the_engine_gave_up_is_no_answer(host: EnginePol
     async with host.open(MODEL, "eval_1") as policy:
         with pytest.raises(BrokenOff):
             await policy.complete(CHAT, SAMPLING)
+
+
+async def test_weights_that_are_gone_are_the_versions_fault_and_a_paths_the_callers(
+    host: EnginePolicyHost, rollout: Rollout
+) -> None:
+    rollout.refuses = InvalidArgument("it holds no model")
+    with pytest.raises(DataLoss, match="the version's weights are gone or damaged: it holds no model"):
+        async with host.open(MODEL, "eval_1"):
+            pass
+    with pytest.raises(InvalidArgument):
+        async with host.open(ResolvedModel("/models/a"), "eval_1"):
+            pass

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DataLoss,
+    FailedPrecondition,
+    Failure,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+)
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, VersionRef
 from ratchet_kit.storage import SPARE_BYTES
@@ -361,3 +369,10 @@ async def test_the_record_of_a_run_is_listed_and_read_in_parts(trainer: Any, run
 async def test_no_tracker_shows_a_run_where_the_operator_has_set_none(trainer: Any, make_spec: Any) -> None:
     run = await trainer.create("r1", make_spec(loggers=("mlflow", "console")))
     assert run.tracks == ()
+
+
+async def test_a_version_whose_weights_are_gone_is_no_fault_of_who_names_it(trainer: Any, make_spec: Any) -> None:
+    spec = make_spec(base=VersionRef("starter", 1))
+    trainer.folders.models.clear()
+    with pytest.raises(DataLoss, match="the weights of starter@1 are gone"):
+        await trainer.create("", spec)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from eval_service.domain.evaluation import ResolvedModel
 from eval_service.domain.ports import Answer, LoadedPolicy
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
 from ratchet_policies import (
@@ -49,13 +49,20 @@ class EnginePolicyHost:
             return
         spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION)
         try:
-            policy = await ensure_ready(self._engine, spec, timeout=self._load_timeout, poll=self._poll)
-            yield _EnginePolicy(self._engine, policy)
+            yield _EnginePolicy(self._engine, await self._loaded(model, spec))
         finally:
             try:
                 await self.close(holder)
             except RatchetError as error:  # the worker looks for leftovers now and then
                 log.warning("policy.not_unloaded", holder=holder, reason=error.message)
+
+    async def _loaded(self, model: ResolvedModel, spec: PolicySpec) -> Policy:
+        try:
+            return await ensure_ready(self._engine, spec, timeout=self._load_timeout, poll=self._poll)
+        except InvalidArgument as error:
+            if not model.policy_id:  # a path that the caller named
+                raise
+            raise DataLoss(f"the version's weights are gone or damaged: {error.message}") from error
 
     async def holders(self) -> Sequence[str]:
         matches = [_OURS.fullmatch(policy.name) for policy in await self._engine.all()]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import ratchet_rewards
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
+from ratchet_kit.logs import get_logger
 from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Lookup, Reward
 from trainer_service.domain import plugins, recipes
@@ -22,6 +23,8 @@ from trainer_service.domain.ports import (
     Trial,
 )
 from trainer_service.domain.spec import ProblemSetRef, RunSpec
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class References:
     async def find(self, spec: RunSpec, faults: Faults) -> Found:
         """What leads nowhere is added to `faults`.
 
-        Raises Unavailable when the registry or a store is needed and cannot be reached.
+        Raises Unavailable when the registry or a store is needed and cannot be reached, DataLoss where the weights of a
+        version are gone.
         """
         base = await self._model("base", spec.base, faults)
         algorithm = ALGORITHMS.get(spec.algorithm)
@@ -142,10 +146,14 @@ class References:
             if isinstance(ref, Location):
                 return await self._folders.inspect(ref.uri)
             version = await self._registry.resolve(ref)
-            return replace(await self._folders.inspect(version.uri), ref=version.ref)
         except NotFound as error:
             faults.add(field, f"leads nowhere: {error.message}")
             return None
+        try:
+            return replace(await self._folders.inspect(version.uri), ref=version.ref)
+        except NotFound as error:  # which is no fault of who names the version
+            log.warning("version.gone", version=str(version.ref), reason=error.message)
+            raise DataLoss(f"the weights of {version.ref} are gone: its artifact holds no model") from error
 
     async def _set(
         self, field: str, ref: ProblemSetRef, look_up: Callable[[ProblemSetRef], Awaitable[FoundSet]], faults: Faults
