@@ -19,7 +19,7 @@ HOSTILE = {
     "sum": "1" + "+1" * 30_000,
     "alternatives": "if 1:\n  pass\n" + "elif 1:\n  pass\n" * 4000,
     "braces": "f'" + "{1}" * 20_000 + "'",
-    "a number": "1" * 60_000,
+    "a number": "1" * 100_001,
     "a null": "a\0b",
     "nothing": "# no code\n",
     "too much": "x = 1\n" * MAX_BYTES,

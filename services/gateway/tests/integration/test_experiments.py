@@ -41,7 +41,7 @@ async def test_from_feedback_to_a_conclusion(door: Door, http: httpx.AsyncClient
                 feedback = pb.CreateFeedbackRequest(completion_id=answer["id"], metrics=metrics, score=1)
                 assert (await stub.CreateFeedback(feedback, metadata=key)).score == 1
     ended = (await http.post(f"/api/v1/experiments/{made}/conclude", json={})).json()["experiment"]
-    accepted, cost = ended["report"]["comparisons"]
+    accepted, cost, _left = ended["report"]["comparisons"]
     assert (accepted["name"], accepted["standing"]) == ("accepted_chars", "STANDING_BETTER")
     assert ended["report"]["conclusion"].startswith("treatment: better in accepted_chars: +")
     assert (cost["measure"], cost["standing"]) == ("MEASURE_COST", "STANDING_UNDECIDED")

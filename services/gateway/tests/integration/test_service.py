@@ -174,7 +174,7 @@ async def test_a_release_rolls_back_and_no_answer_fails(http, engine, registry) 
     engine.before_answer = die
     release = await until_ended(http, await create_release(http, samples=20))
     assert release["state"] == "STATE_ROLLED_BACK"
-    assert "error rate 100.0%" in release["events"][-1]["reason"]
+    assert "error rate 100.0 %" in release["events"][-1]["reason"]
     assert registry.aliases["starter", "champion"] == 1
 
 

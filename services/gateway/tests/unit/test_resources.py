@@ -273,13 +273,18 @@ async def test_a_release_through_rest(world: World, http) -> None:
     made = (await http.post("/api/v1/releases", json={"request_id": "r", "spec": spec})).json()["release"]
     assert (made["state"], made["baseline"]) == ("STATE_PREPARING", {"model": "starter", "number": 1})
     assert made["spec"]["stages"][0]["min_duration"] == "1.500s"
-    bounds = {"max_error_rate_increase": 0.02, "max_latency_ratio": 1.5, "max_quality_drop": 0.0}
+    bounds = {
+        "max_error_rate_increase": 0.02,
+        "max_latency_ratio": 1.5,
+        "max_quality_drop": 0.0,
+        "max_left_increase": 0.02,
+    }
     assert made["spec"]["bounds"] == bounds
     assert "latency_p95" not in made["candidate_stats"]
     assert (await http.get(f"/api/v1/releases/{made['id']}")).json()["release"]["id"] == made["id"]
     assert len((await http.get("/api/v1/releases?model=starter")).json()["releases"]) == 1
     assert (made["spec"]["unproven"], made["spec"]["watch"]) == ("UNPROVEN_HOLD", "3600s")
-    assert made["waits_for"] == "the candidate's engine is being loaded"
+    assert made["waits_for"] == "starter@2 is being loaded."
     for step in ("pause", "resume", "promote"):
         early = await http.post(f"/api/v1/releases/{made['id']}/{step}", json={"reason": "now"})
         assert (early.status_code, early.json()["error"]["code"]) == (409, "FAILED_PRECONDITION")

@@ -7,6 +7,7 @@ that of the delta method (Deng, Knoblich, Lu: Applying the delta method in metri
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,9 @@ MIN_UNITS = 20
 """Of a variant, in effect: fewer prove nothing, since the intervals hold for many units."""
 SHARED_UNITS = 100
 """With the spread of all variants, that are added to each: a smaller one whose units agree may have had no luck yet."""
+FEW = 0.2
+"""Kish's effective units, as a share of the units, below which few units have most of the requests: 0.01 where one in
+100 asks 1,000 times as often, 0.37 where sizes are lognormal with sd 1."""
 ROUNDING = 1e-12
 """Of a number: what rounding may leave of it."""
 
@@ -103,10 +107,11 @@ def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> 
     """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
 
     Units that all agree do not say what one that was not seen yet would be. `bounded`: values are in [0, 1]; the
-    variance is then that with one unit more whose values are all 0 and one whose values are all 1, each as large as the
-    unit of a request that is drawn by chance (where some ask far more often than others, so may who was not seen yet),
-    so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
-    `cautious`: two of each (Agresti and Coull, the same journal 52, 1998): to rule something out.
+    variance is then that with one unit more whose values are all 0 and one whose values are all 1, each of the average
+    size, so that it is not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    Where few ask most (FEW), each is as large as the unit of a request that is drawn by chance: so may be who was not
+    seen yet. `cautious`: two of each (Agresti and Coull, the same journal 52, 1998), so large always: to rule something
+    out.
     Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
     if bounded:
@@ -236,11 +241,13 @@ def _per_unit(squares: float, units: float) -> float:
 
 def _padded(m: Moments, cautious: bool = False) -> Moments:
     """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise."""
-    number, size = 2 if cautious else 1, _size(m)
+    number, size = 2 if cautious else 1, _size(m, cautious)
     x, xx = number * size, number * size**2
     return Moments(m.units + 2 * number, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)
 
 
-def _size(m: Moments) -> float:
-    """Of the unit of a request that is drawn by chance: where few ask most, one of the average size says nothing."""
-    return m.xx / m.x
+def _size(m: Moments, cautious: bool = False) -> float:
+    """Of a unit that is added: see `mean`."""
+    few_ask_most = cautious | (m.x * m.x < FEW * m.units * m.xx)
+    size: Any = np.where(few_ask_most, m.xx / m.x, m.x / m.units)
+    return size  # type: ignore[no-any-return]
