@@ -9,7 +9,7 @@ from gateway_service.domain.experiments.replay import Replay, ReplayPrompt
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Unit
 from ratchet.registry.v1 import registry_pb2
-from ratchet_kit.errors import NotFound
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.names import VersionRef
 from ratchet_policies import TextPrompt
 
@@ -99,6 +99,6 @@ async def test_a_version_of_what_has_ended_is_deleted(world: World, registry: Re
 async def test_an_experiment_whose_version_was_deleted_does_not_start(world: World) -> None:
     draft = await world.gateway.experiments.create("", ExperimentSpec(VARIANTS, Metric(Measure.ERROR_RATE)))
     world.registry.versions["starter"] = 1
-    with pytest.raises(NotFound):
+    with pytest.raises(FailedPrecondition, match="starter@2 does not exist"):
         await world.gateway.experiments.start(draft.id)
     assert (await world.experiments.get(draft.id)).state is State.DRAFT
