@@ -12,8 +12,8 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Measurer
-from eval_service.domain.patience import Deadlines
+from eval_service.domain.measuring.measurer import Measurer
+from eval_service.domain.measuring.patience import Deadlines
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task

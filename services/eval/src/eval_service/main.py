@@ -17,8 +17,8 @@ from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Measurer
-from eval_service.domain.patience import Deadlines
+from eval_service.domain.measuring.measurer import Measurer
+from eval_service.domain.measuring.patience import Deadlines
 from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PairStore, PolicyHost, ProblemSource
 from eval_service.domain.preferences import Preferences
 from eval_service.servicer import EvalServicer, PreferenceServicer

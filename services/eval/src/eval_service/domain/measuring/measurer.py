@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AsyncExitStack
 from functools import partial
 
-from eval_service.domain import preflight
-from eval_service.domain.drawing import Drawing, Lost, Wanted
 from eval_service.domain.evaluation import Evaluation, Pace, References
-from eval_service.domain.judging import Judging
+from eval_service.domain.measuring import examine
+from eval_service.domain.measuring.judge import Judging
+from eval_service.domain.measuring.patience import WORTH_A_RETRY, Deadlines, OutOfPatience, Patience, PatientEnvironment
+from eval_service.domain.measuring.sampler import Drawing, Lost, Wanted
 from eval_service.domain.parallel import each, parts
-from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, OutOfPatience, Patience, PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
@@ -238,13 +238,13 @@ class Measurer:
         async def tell(references: References) -> None:
             await self._store.change(evaluation.id, lambda now: now.try_references(owner, references))
 
-        return await preflight.unsound(sets, keys, self._store, environment, self._judging, tell)
+        return await examine.unsound(sets, keys, self._store, environment, self._judging, tell)
 
     async def _leave_out(self, evaluation: Evaluation, faults: Mapping[ProblemKey, str]) -> None:
         """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not
         allow that."""
         if faults and not evaluation.spec.exclude_unsound:
-            raise preflight.refusal(faults)
+            raise examine.refusal(faults)
         await self._store.exclude(evaluation.id, faults)
 
     async def _facts(self, evaluation: Evaluation) -> Sequence[Facts]:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.patience import Patience
+from eval_service.domain.measuring.patience import Patience
 from eval_service.domain.ports import Answer, LoadedPolicy, Put
 from eval_service.domain.sample import Sample, SampleKey, request_of
 from eval_service.domain.sets import Sets

@@ -1,8 +1,8 @@
 """Judges samples, and stores what was found."""
 
-from eval_service.domain.drawing import Drawing
+from eval_service.domain.measuring.patience import PatientEnvironment
+from eval_service.domain.measuring.sampler import Drawing
 from eval_service.domain.parallel import Batches
-from eval_service.domain.patience import PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, Meter
 from eval_service.domain.sample import Sample, judgement_of
 from eval_service.domain.sets import Sets

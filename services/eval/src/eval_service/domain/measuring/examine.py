@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from eval_service.domain.evaluation import References
-from eval_service.domain.patience import PatientEnvironment
+from eval_service.domain.measuring.patience import PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, Sound
 from eval_service.domain.sample import ProblemKey
 from eval_service.domain.sets import Sets
