@@ -1,65 +1,63 @@
-"""Judges samples, and stores what was found."""
+"""Stage 4 of 5: judges samples as they come, and stores what was found."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.measuring.patience import PatientEnvironment
-from eval_service.domain.measuring.sampler import Drawing
+from eval_service.domain.measuring.samples import Origin, Samples
 from eval_service.domain.parallel import Batches
-from eval_service.domain.ports import EvaluationStore, Meter
+from eval_service.domain.ports import Meter
 from eval_service.domain.sample import Sample, judgement_of
-from eval_service.domain.sets import Sets
-from ratchet_environments import Task
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_environments import Environment, EnvironmentSpec
 
 
-class Judging:
-    """For one evaluation."""
-
+class Judge:
     def __init__(
         self,
-        evaluation_id: str,
-        sets: Sets,
-        store: EvaluationStore,
-        environment: PatientEnvironment,
+        environments: Callable[[EnvironmentSpec | None], Environment],
         meter: Meter,
-        moment: float,
+        at_once: int = 256,
+        moment: float = 0.05,
     ) -> None:
-        """`moment`: seconds in which what is found goes to the store together."""
-        self._sets = sets
-        self._environment = environment
+        """`environments`: what judges, by a spec. `at_once`: samples that are judged together. `moment`: seconds in
+        which judgements go to the store together."""
+        self._environments = environments
         self._meter = meter
-        patience = self._patience = environment.patience
+        self._at_once = at_once
+        self._moment = moment
 
-        async def add(samples: list[Sample]) -> None:
-            await patience.insist(lambda: store.add_samples(evaluation_id, samples))
+    async def judge(self, attempt: Attempt, samples: Samples) -> Attempt:
+        """With the faults that were found on the way. Raises Unavailable after all patience, InvalidArgument for a
+        problem that cannot be run."""
+        environment = PatientEnvironment(self._environments(attempt.spec.environment), attempt.patience)
 
-        async def judge(samples: list[Sample]) -> None:
-            await patience.insist(lambda: store.judge_samples(evaluation_id, samples))
+        async def store(judged: list[Sample]) -> None:
+            await attempt.patience.insist(lambda: attempt.store.judge_samples(attempt.id, judged))
 
-        self._drawn = Batches(add, moment)
-        self._judged = Batches(judge, moment)
+        batches = Batches(store, self._moment)
 
-    async def keep(self, sample: Sample) -> None:
-        """Stores a sample that was drawn: whatever happens now, it is not drawn again."""
-        await self._drawn.add(sample)
+        async def judge(sample: Sample, origin: Origin) -> None:
+            judged = await _judged(sample, origin, environment)
+            await batches.add(judged)
+            assert judged.judgement is not None
+            self._meter.sampled(judged.judgement.verdict)
+            attempt.patience.made()
 
-    async def judge(self, sample: Sample, drawing: Drawing | None = None) -> None:
-        """Judges a sample that is stored. `drawing`: where it came from, and where its episode goes on; None where it
-        was imported. Raises Unavailable after all patience, InvalidArgument for a problem that cannot be run."""
-        task, text = drawing.judged(sample) if drawing else self._imported(sample)
-        episode = await self._environment.step(await self._environment.start(task), text)
-        while episode.outcome is None:
-            if drawing is None:
-                raise FailedPrecondition(f"one answer to {task.problem.id} does not end its episode")
-            answer = await drawing.reply(sample.key, episode)
-            if answer is None:
-                episode = episode.cut()
-                break
-            sample = sample.replied(answer.text, answer.tokens, answer.truncated)
-            episode = await self._environment.step(episode, answer.text)
-        assert episode.outcome is not None
-        judgement = judgement_of(episode.outcome.grade, task, episode.answer)
-        await self._judged.add(sample.judged(judgement))
-        self._meter.sampled(judgement.verdict)
-        self._patience.made()
+        faults = await samples.each(judge, self._at_once)
+        return replace(attempt, faults={**attempt.faults, **faults})
 
-    def _imported(self, sample: Sample) -> tuple[Task, str]:
-        return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
+
+async def _judged(sample: Sample, origin: Origin, environment: PatientEnvironment) -> Sample:
+    """Once its episode has ended."""
+    task, text = origin.judged(sample)
+    episode = await environment.step(await environment.start(task), text)
+    while episode.outcome is None:
+        answer = await origin.reply(sample.key, episode)
+        if answer is None:
+            episode = episode.cut()
+            break
+        sample = sample.replied(answer.text, answer.tokens, answer.truncated)
+        episode = await environment.step(episode, answer.text)
+    assert episode.outcome is not None
+    return sample.judged(judgement_of(episode.outcome.grade, task, episode.answer))
