@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
@@ -54,11 +53,11 @@ class RatchetDpoTrainer(PairTrainer):
         hyper, validated = spec.hyperparameters, spec.validation_problems
         if validated is None:
             return
-        config = SimpleNamespace(
-            max_prompt_length=hyper.max_prompt_tokens,
-            filter_overlong_prompts=not spec.refuse_long_prompts,
-            prompt_form=self.config.data.prompt_form,
-        )
+        limits = {
+            "max_prompt_length": hyper.max_prompt_tokens,
+            "filter_overlong_prompts": not spec.refuse_long_prompts,
+        }
+        config = OmegaConf.create({**self.config.data, **limits})
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
