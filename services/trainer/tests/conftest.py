@@ -30,17 +30,17 @@ from trainer_service.adapters.memory import (
     MemoryRunStore,
     NoMeter,
 )
-from trainer_service.domain import defaults
-from trainer_service.domain.driver import Deadlines, Driver
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import Installed, Plugin
+from trainer_service.domain.create import defaults
+from trainer_service.domain.create.runs import Runs
+from trainer_service.domain.inputs.references import Found
 from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.references import Found
-from trainer_service.domain.reports import Reports
-from trainer_service.domain.run import Run
-from trainer_service.domain.runs import Runs
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.run.run import Run
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Installed, Plugin
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.work.driver import Deadlines, Driver
+from trainer_service.domain.work.reports import Reports
 from trainer_service.job.background import Background
 from trainer_service.job.config import JobConfig
 from trainer_service.job.groups import Groups

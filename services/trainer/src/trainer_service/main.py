@@ -40,10 +40,9 @@ from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.adapters.wandb import Wandb
-from trainer_service.domain.driver import Deadlines, Driver
-from trainer_service.domain.leftovers import Leftovers
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.mirror import ModelMirror
+from trainer_service.domain.cluster.scheduler import Scheduler, Sharing
+from trainer_service.domain.create.runs import Runs
+from trainer_service.domain.inputs.references import References
 from trainer_service.domain.ports import (
     Events,
     JobRunner,
@@ -57,12 +56,13 @@ from trainer_service.domain.ports import (
     RunFiles,
     RunStore,
 )
-from trainer_service.domain.references import References
-from trainer_service.domain.reports import Reports
-from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.runs import Runs
-from trainer_service.domain.scheduler import Scheduler, Sharing
-from trainer_service.domain.tracking import Tracker, Tracking
+from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.work.driver import Deadlines, Driver
+from trainer_service.domain.work.mirror import ModelMirror
+from trainer_service.domain.work.reports import Reports
+from trainer_service.domain.work.retention import Leftovers
+from trainer_service.domain.work.tracking import Tracker, Tracking
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork

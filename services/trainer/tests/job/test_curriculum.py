@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
 from trainer_service.job.curriculum import Draws, Evidence
 
 BATCH = 4

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
 
 

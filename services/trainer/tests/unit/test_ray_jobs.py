@@ -13,9 +13,9 @@ import pytest
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
+from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId
+from trainer_service.domain.run.run import Run, RunId
 from trainer_service.job.config import JobConfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from ratchet_kit.errors import Unavailable
 from trainer_service.adapters import trials
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.ports import Trial
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 class Node:

@@ -21,11 +21,12 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from ratchet_kit.names import Location
 from ratchet_problems import load
-from trainer_service.domain import defaults, recipes
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import Installed, Plugin, PluginKind
+from trainer_service.domain.create import defaults
+from trainer_service.domain.inputs.references import Found
 from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.references import Found
+from trainer_service.domain.spec import recipes
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Installed, Plugin, PluginKind
 from trainer_service.job import plugins
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.verl.driver.samplers import PluginSampler

@@ -10,9 +10,7 @@ from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.plugins import Installed
+from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.ports import (
     FetchedModel,
     FoundModel,
@@ -25,10 +23,12 @@ from trainer_service.domain.ports import (
     Trial,
     VersionState,
 )
-from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId, State, Step
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import Installed
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 class MemoryRunStore:

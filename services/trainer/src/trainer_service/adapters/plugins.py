@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain import recipes
-from trainer_service.domain.plugins import Installed, PluginKind
-from trainer_service.domain.recipes import Recipe
+from trainer_service.domain.spec import recipes
+from trainer_service.domain.spec.plugins import Installed, PluginKind
+from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.job import plugins
 from trainer_service.job.called import Called
 

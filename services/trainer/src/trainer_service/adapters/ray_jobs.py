@@ -21,9 +21,9 @@ from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_line, tail
 from trainer_service.adapters.ray_head import Cluster
+from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId
+from trainer_service.domain.run.run import Run, RunId
 from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}

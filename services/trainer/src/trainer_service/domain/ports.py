@@ -11,14 +11,14 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
 from ratchet_rewards import Registered
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.footprint import Shape
-from trainer_service.domain.plugins import Installed
-from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId, State, Step
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.create.memory import Shape
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import Installed
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 class RunStore(Protocol):

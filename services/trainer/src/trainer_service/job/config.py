@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ratchet_kit.names import policy_name
-from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
-from trainer_service.domain.spec import Passes, RunSpec
+from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.spec import Passes, RunSpec
 
 ENV = "RATCHET_JOB"
 OUT_OF_MEMORY = 77

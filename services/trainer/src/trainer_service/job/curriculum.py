@@ -13,7 +13,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
 
 PRIOR = 4.0
 """Completions that what is known of a difficulty counts for, beside those of the problem itself."""

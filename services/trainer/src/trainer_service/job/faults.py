@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 def check_probabilities(step: int, gap: float, limit: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
-from trainer_service.domain.plugins import Plugin, PluginKind, named
+from trainer_service.domain.spec.plugins import Plugin, PluginKind, named
 from trainer_service.job import signatures
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_problems import Problem, jsonl, load
-from trainer_service.domain.plugins import PREFIX, PluginKind, dataset_of
+from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
 from trainer_service.job.called import MOST, Called
 
 

@@ -16,7 +16,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
 from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.work import surviving
-from trainer_service.domain.run import Phase
+from trainer_service.domain.run.run import Phase
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
 

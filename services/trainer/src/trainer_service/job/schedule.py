@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.spec.spec import RunSpec
 
 
 @dataclass(slots=True)  # mutable: what a step trains on is known only in that step

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.syntax import parse
-from trainer_service.domain.plugins import PluginKind
+from trainer_service.domain.spec.plugins import PluginKind
 
 TAKES = {
     PluginKind.SAMPLER: ("problems", "seed", "number"),

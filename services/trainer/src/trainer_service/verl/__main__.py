@@ -23,7 +23,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
-from trainer_service.domain.plugins import PluginKind
+from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.background import Background
 from trainer_service.job.called import Called
 from trainer_service.job.checkpoints import Checkpoints

@@ -17,7 +17,7 @@ from ratchet_benchmarks import OWN_PROMPTING
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Message, Problem
-from trainer_service.domain.footprint import SCORED_TOKENS
+from trainer_service.domain.create.memory import SCORED_TOKENS
 from trainer_service.job.config import JobConfig
 from trainer_service.job.prompting import conversation_ids
 

@@ -16,7 +16,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.spec.spec import Hyperparameters
 from trainer_service.job.curriculum import Evidence
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.schedule import Schedule

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
-from trainer_service.domain.spec import Hyperparameters, Resources
+from trainer_service.domain.spec.spec import Hyperparameters, Resources
 from trainer_service.job import plugins
 
 from .world import PATIENCE, RUNS_JOBS, STARTER, World

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.run import Phase
+from trainer_service.domain.run.run import Phase
 from trainer_service.job import policy
 from trainer_service.job.faults import check_data
 from trainer_service.job.groups import Groups

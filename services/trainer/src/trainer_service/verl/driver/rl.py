@@ -8,7 +8,7 @@ from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from trainer_service.domain.plugins import PluginKind
+from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.session import Session
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides

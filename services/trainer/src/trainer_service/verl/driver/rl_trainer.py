@@ -23,9 +23,9 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from ratchet_kit import policy_id
 from ratchet_problems import Problem
 from ratchet_rewards import Combination
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.plugins import PluginKind
-from trainer_service.domain.run import TOKENS_SO_FAR, Phase
+from trainer_service.domain.run.run import TOKENS_SO_FAR, Phase
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.curriculum import Draws
 from trainer_service.job.faults import check_data, check_probabilities

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from trainer_service.domain.footprint import SLICE
+from trainer_service.domain.create.memory import SLICE
 
 UNUSED = -100
 """The label of a token whose outputs are not used: they are 0. As in PyTorch's cross entropy."""

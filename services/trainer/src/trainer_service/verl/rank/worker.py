@@ -6,7 +6,7 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.trainer.ppo.core_algos import register_policy_loss
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from trainer_service.domain.plugins import PluginKind
+from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job import plugins
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import WeightSync
