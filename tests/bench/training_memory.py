@@ -35,7 +35,7 @@ from ratchet_testing.processes import process
 from ratchet_testing.services import serving
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.create import defaults
-from trainer_service.domain.inputs.references import Found
+from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.job.config import JobConfig

@@ -32,8 +32,7 @@ from trainer_service.adapters.memory import (
 )
 from trainer_service.domain.create import defaults
 from trainer_service.domain.create.runs import Runs
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Installed, Plugin
@@ -158,6 +157,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         queue=queue,
         jobs=jobs,
         registry=registry,
+        versions=registry,
         rewards=rewards,
         folders=folders,
         files=folders,

@@ -12,7 +12,7 @@ from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
-from trainer_service.domain.create.memory import GIB
+from trainer_service.domain.spec.limits import GIB
 from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
 

@@ -7,8 +7,7 @@ from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AliasRef, Location, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundModel, FoundSet
+from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec

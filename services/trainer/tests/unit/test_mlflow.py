@@ -14,7 +14,7 @@ from ratchet_testing.clock import ManualClock
 from ratchet_testing.ports import free_port
 from trainer_service.adapters.mlflow import Credentials, Mlflow
 from trainer_service.domain.run.run import Run, RunId, Step
-from trainer_service.domain.work.tracking import Shown
+from trainer_service.domain.work.ports import Shown
 
 SECRET = "p4ss"
 

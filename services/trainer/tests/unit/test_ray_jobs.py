@@ -14,7 +14,8 @@ from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.domain.cluster.capacity import Node
-from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
+from trainer_service.domain.cluster.ports import JobState, JobStatus
+from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
 from trainer_service.job.config import JobConfig
 

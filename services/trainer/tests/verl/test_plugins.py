@@ -22,8 +22,7 @@ from ratchet_kit.errors import DataLoss, InvalidArgument
 from ratchet_kit.names import Location
 from ratchet_problems import load
 from trainer_service.domain.create import defaults
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.spec import recipes
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Installed, Plugin, PluginKind

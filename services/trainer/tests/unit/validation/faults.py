@@ -4,8 +4,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import check
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import RunSpec
 

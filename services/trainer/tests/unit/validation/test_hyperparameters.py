@@ -7,8 +7,7 @@ import pytest
 
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import notices
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundSet
+from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
 

@@ -9,7 +9,7 @@ from ratchet_kit.faults import Faults
 from ratchet_rewards import Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import check
-from trainer_service.domain.inputs.references import Found
+from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Plugin, PluginKind

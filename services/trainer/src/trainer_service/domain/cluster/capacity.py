@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trainer_service.domain.create.memory import GIB
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.limits import GIB
 
 _CONTROLLERS = 3
 """CPUs that verl reserves for a run of RL beside one for each rank: two actors of its queue, a task at the start."""

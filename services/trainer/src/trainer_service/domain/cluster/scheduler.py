@@ -16,8 +16,9 @@ from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, WorkQueue, enqueue, every
 from trainer_service.domain.cluster import preemption
 from trainer_service.domain.cluster.capacity import Room
+from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.preemption import Plan
-from trainer_service.domain.ports import JobRunner, PolicyHost, RunStore
+from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import Run, RunId, State
 from trainer_service.domain.run.run_updates import RunUpdates
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from ratchet_kit.errors import FailedPrecondition
 from trainer_service.domain.create.memory import MOST_TOKENS, Training, scoring_bytes, too_large
-from trainer_service.domain.inputs.references import Found
+from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.run.run import Forecast
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.limits import Limits

@@ -11,9 +11,10 @@ and the logits of a slice of the tokens.
 
 from dataclasses import dataclass, replace
 
+from trainer_service.domain.inputs.found import Shape
+from trainer_service.domain.spec.limits import GIB
 from trainer_service.domain.spec.spec import Hyperparameters, Passes
 
-GIB = 1 << 30
 COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 """The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""
 SPEED = {"cpu": 50e9}
@@ -41,23 +42,6 @@ LEAST_TOKENS = 1024
 """Of a pass where the memory is not known."""
 MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
 """Of a pass: more of them make no step faster."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Of a decoder, as its config says."""
-
-    parameters: int
-    layers: int
-    hidden: int
-    inner: int
-    """Width of the MLP."""
-    vocabulary: int
-
-    def adapters(self, rank: int) -> int:
-        """Parameters of LoRA's matrices, about: beside four projections of attention and three of the MLP, each of the
-        rank times what goes in and what comes out."""
-        return self.layers * rank * (4 * 2 * self.hidden + 3 * (self.hidden + self.inner))
 
 
 @dataclass(frozen=True, slots=True)

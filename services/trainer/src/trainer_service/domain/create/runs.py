@@ -14,22 +14,15 @@ from ratchet_kit.pages import Page
 from ratchet_kit.storage import SPARE_BYTES
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
+from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.scheduler import Scheduler
 from trainer_service.domain.create import defaults, validation
 from trainer_service.domain.create.forecast import forecast_of
+from trainer_service.domain.inputs.found import FoundModel
+from trainer_service.domain.inputs.ports import ModelFolders, RewardRegistry
 from trainer_service.domain.inputs.references import References, notices
-from trainer_service.domain.ports import (
-    Events,
-    FoundModel,
-    JobRunner,
-    ModelFolders,
-    PolicyHost,
-    RewardRegistry,
-    RunFile,
-    RunFiles,
-    RunStore,
-)
 from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunStore
 from trainer_service.domain.run.run import Run, RunId, State, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.spec.limits import Limits

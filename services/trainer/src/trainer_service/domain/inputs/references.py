@@ -1,48 +1,22 @@
 """What the references of a spec lead to: its base, its sets of problems, its pairs, and rewards of the registry."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import ratchet_rewards
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import AnyModel, Location
-from ratchet_rewards import Lookup, Reward
-from trainer_service.domain.ports import (
-    FoundModel,
-    FoundSet,
-    ModelFolders,
-    ModelRegistry,
-    Plugins,
-    ProblemSets,
-    RewardRegistry,
-    Trial,
-)
+from ratchet_rewards import Reward
+from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
+from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
 from trainer_service.domain.spec import plugins, recipes
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.plugins import Installed, PluginKind
+from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a spec's references lead to. None: nowhere, or there is no such reference."""
-
-    base: FoundModel | None = None
-    problems: FoundSet | None = None
-    validation_problems: FoundSet | None = None
-    rewards: Lookup = field(default_factory=Lookup)
-    """Of the registry. What is missing there is in it, for `validation.check` to name."""
-    plugins: Sequence[Installed] = ()
-    """All there are; none is looked for where the spec names none."""
-    pairs: FoundSet | None = None
-    validation_pairs: FoundSet | None = None
-    reward_model: FoundModel | None = None
-    environment: str = ""
-    """The digest of one that is a plug-in."""
 
 
 class References:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+GIB = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

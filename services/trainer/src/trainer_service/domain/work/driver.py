@@ -22,23 +22,15 @@ from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import AnyModel, Location, VersionRef
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
+from trainer_service.domain.cluster.ports import JobRunner, JobState, JobStatus, PolicyHost
 from trainer_service.domain.cluster.scheduler import Scheduler
-from trainer_service.domain.ports import (
-    Events,
-    FoundModel,
-    JobRunner,
-    JobState,
-    JobStatus,
-    ModelFolders,
-    ModelRegistry,
-    PolicyHost,
-    ProblemSets,
-    RunStore,
-    VersionState,
-)
+from trainer_service.domain.inputs.found import FoundModel
+from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry
 from trainer_service.domain.run.heartbeat import Pulse
+from trainer_service.domain.run.ports import Events, RunStore
 from trainer_service.domain.run.run import Run, RunId, State
 from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.work.ports import VersionState
 from trainer_service.domain.work.registration import Registration
 
 log = get_logger(__name__)
@@ -81,20 +73,19 @@ class Driver:
         jobs: JobRunner,
         registry: ModelRegistry,
         folders: ModelFolders,
-        problems: ProblemSets,
+        registration: Registration,
         policies: PolicyHost,
         events: Events,
         updates: RunUpdates,
         scheduler: Scheduler,
         clock: Clock,
-        code_version: str,
         deadlines: Deadlines = Deadlines(),
     ) -> None:
         self._store = store
         self._jobs = jobs
         self._registry = registry
         self._folders = folders
-        self._registration = Registration(registry, problems, clock, code_version, deadlines.again)
+        self._registration = registration
         self._policies = policies
         self._events = events
         self._updates = updates

@@ -1,62 +1,15 @@
 """The registry's models in another registry, such as MLflow's: what is there is compared with what is here, and made
 the same. The registry is the truth, so that nothing is kept of it, and a restart begins with a comparison."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import replace
 
 from ratchet_kit.errors import NotFound, RatchetError
 from ratchet_kit.logs import get_logger
-from trainer_service.domain.ports import RunStore
+from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import RunId
+from trainer_service.domain.work.ports import Catalogue, Mirror, MirroredModel, MirroredVersion
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class MirroredModel:
-    name: str
-    description: str
-    aliases: Mapping[str, int]
-    """Alias -> number of the version that it points at."""
-    latest: int
-    """The highest number given so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class MirroredVersion:
-    """A version that is READY."""
-
-    number: int
-    uri: str
-    policy_id: str
-    run_id: str
-    """Empty where no run made it."""
-    key: str = ""
-    """What the tracker calls that run."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MirroredVersions:
-    ready: Sequence[MirroredVersion]
-    """The oldest first."""
-    is_settled: bool
-    """None is being made."""
-
-
-class Catalogue(Protocol):
-    """The registry, to be read. Both raise Unavailable."""
-
-    async def models(self) -> Sequence[MirroredModel]: ...
-
-    async def versions(self, model: str) -> MirroredVersions: ...
-
-
-class Mirror(Protocol):
-    async def reflect(self, model: MirroredModel, versions: Sequence[MirroredVersion]) -> None:
-        """Adds the versions that are missing there, and points the aliases at them. Raises RatchetError."""
-        ...
 
 
 class ModelMirror:

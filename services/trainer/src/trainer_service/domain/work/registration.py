@@ -17,9 +17,10 @@ from ratchet_kit.errors import (
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
-from trainer_service.domain.ports import Lineage, ModelRegistry, ProblemSets, RegisteredVersion, VersionState
+from trainer_service.domain.inputs.ports import ProblemSets
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.work.ports import Lineage, RegisteredVersion, VersionRegistry, VersionState
 
 log = get_logger(__name__)
 
@@ -29,7 +30,7 @@ _OUTSIDE = frozenset(Failure.of(kind("")).code for kind in OUTSIDE)
 
 class Registration:
     def __init__(
-        self, registry: ModelRegistry, problems: ProblemSets, clock: Clock, code_version: str, again: timedelta
+        self, registry: VersionRegistry, problems: ProblemSets, clock: Clock, code_version: str, again: timedelta
     ) -> None:
         """`again`: before a version that the platform could not make is asked for again; the n-th time n times that."""
         self._registry = registry

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
 from trainer_service.domain.guards import guards
-from trainer_service.domain.ports import Events, RunStore
 from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import Events, RunStore
 from trainer_service.domain.run.run import Phase, Run, RunId, State, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.spec.thresholds import FIRST

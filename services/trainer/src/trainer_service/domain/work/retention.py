@@ -4,7 +4,8 @@ from datetime import datetime
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.work import surviving
-from trainer_service.domain.ports import ModelFolders, RunStore
+from trainer_service.domain.inputs.ports import ModelFolders
+from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import RunId
 
 

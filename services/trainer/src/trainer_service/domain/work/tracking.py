@@ -5,60 +5,24 @@ had yet; one that is away, or hangs, is noticed on the run, and asked again. How
 (`Track`), so a restart, another attempt or a resumed run goes on where it was: a step is sent once.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Protocol
 
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
-from trainer_service.domain.ports import RunFiles, RunStore
-from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.run import Run, Step, Track
+from trainer_service.domain.run.ports import RunFiles, RunStore
+from trainer_service.domain.run.run import Run, Track
+from trainer_service.domain.work.ports import Shown, Tracker
 
 log = get_logger(__name__)
 
-EXPERIMENT = "ratchet"
-"""Where a spec names none."""
 AT_ONCE = 500
 """Steps."""
 PATIENCE = timedelta(days=1)
 """After the end of a run a tracker that does not take the rest of it is given up."""
 MAX_FILE_BYTES = 4 << 20
 """Of a file that trackers are given: configs and samples are, traces are not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a tracker is given of a run."""
-
-    run: Run
-    steps: Sequence[Step]
-    """Those that it has not had."""
-    checkpoints: Sequence[Checkpoint]
-    files: Mapping[str, bytes]
-    """Name -> content, of the small ones on record."""
-
-    @property
-    def experiment(self) -> str:
-        return self.run.spec.experiment or EXPERIMENT
-
-    @property
-    def name(self) -> str:
-        return self.run.spec.display_name or self.run.id
-
-
-class Tracker(Protocol):
-    @property
-    def name(self) -> str:
-        """As specs name it in `loggers`."""
-        ...
-
-    async def show(self, shown: Shown, key: str) -> str:
-        """Adds the steps, and makes all else as it is now. `key`: what the call before returned for this run, empty at
-        the first; called again with the same it shows the same run. Raises RatchetError, within a minute or so."""
-        ...
 
 
 class Tracking:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
-from trainer_service.domain.inputs.references import Found
-from trainer_service.domain.ports import FoundModel, Trial
+from trainer_service.domain.inputs.found import Found, FoundModel, Trial
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.curriculum import Curriculum

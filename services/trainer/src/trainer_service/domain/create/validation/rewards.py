@@ -3,7 +3,7 @@
 import ratchet_rewards
 from ratchet_kit.faults import Faults
 from ratchet_rewards import Combination, Reward
-from trainer_service.domain.inputs.references import Found
+from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.spec import PromptForm, RunSpec
 

@@ -10,7 +10,7 @@ from ratchet_kit.names import check_model_name
 from ratchet_kit.work import Priority
 from ratchet_rewards import Combination
 from trainer_service.domain.create.validation import data, hyperparameters, rewards
-from trainer_service.domain.inputs.references import Found
+from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec import plugins, verl_settings
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.limits import Limits
