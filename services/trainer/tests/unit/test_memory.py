@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainer_service.domain.create.memory import GIB, MOST_TOKENS, Training, fitting, scoring_bytes, too_large
+from trainer_service.domain.create.memory import MOST_TOKENS, Training, fitting, scoring_bytes, too_large
 from trainer_service.domain.inputs.found import Shape
+from trainer_service.domain.spec.limits import GIB
 from trainer_service.domain.spec.spec import Passes
 
 SMOLLM2 = Shape(parameters=134_515_008, layers=30, hidden=576, inner=1536, vocabulary=49152)

@@ -9,8 +9,7 @@ from dataclasses import replace
 import ratchet_rewards
 from ratchet_kit.work import Priority
 from ratchet_rewards import Reward
-from trainer_service.domain.create.forecast import training
-from trainer_service.domain.create.memory import LEAST_TOKENS, fitting
+from trainer_service.domain.create.memory import LEAST_TOKENS, fitting, training
 from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm

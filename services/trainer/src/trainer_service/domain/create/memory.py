@@ -1,4 +1,4 @@
-"""What a run's training takes of memory, and the passes that make it fit.
+"""The memory that a run's training takes, the passes that make it fit, and the forecast that callers see.
 
 Counted from the shape of the model and the lengths of its sequences; what processes take before they have a model, and
 the speed of a CPU, are rough numbers (`tests/bench/training_memory.py` measures a job). Bytes, if nothing else is said.
@@ -10,10 +10,14 @@ and the logits of a slice of the tokens.
 """
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from trainer_service.domain.inputs.found import Shape
-from trainer_service.domain.spec.limits import GIB
-from trainer_service.domain.spec.spec import Hyperparameters, Passes
+from ratchet_kit.errors import FailedPrecondition
+from trainer_service.domain.inputs.found import Found, Shape
+from trainer_service.domain.run.run import Forecast
+from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.limits import GIB, Limits
+from trainer_service.domain.spec.spec import Hyperparameters, Passes, Resources, RunSpec
 
 COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 """The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""
@@ -177,6 +181,40 @@ def too_large(training: Training, passes: Passes, limit: int) -> str:
         f" {millions} parameters and {trained}{scoring}, and {_gib(needed - kept)} for"
         f" passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
     )
+
+
+def training(
+    hyper: Hyperparameters, algorithm: Algorithm, resources: Resources, found: Found, limits: Limits
+) -> Training | None:
+    """What memory is counted from; None where the base's shape is not known, or the device."""
+    base, scored_by = found.base, found.reward_model
+    if base is None or base.shape is None or resources.device not in MOST_TOKENS:
+        return None
+    return Training.of(
+        base.shape,
+        hyper,
+        resources.ranks,
+        resources.ranks_per_node,
+        resources.device,
+        limits.activation_bytes,
+        algorithm.has_critic,
+        algorithm.takes_pairs,
+        scoring_bytes(scored_by.shape, scored_by.size_bytes, limits.activation_bytes) if scored_by else 0,
+    )
+
+
+def forecast_of(spec: RunSpec, found: Found, limits: Limits) -> Forecast | None:
+    """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
+    hyper = spec.hyperparameters
+    counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, found, limits)
+    if counted is None:
+        return None
+    peak, limit = counted.bytes(spec.passes()), limits.memory_bytes
+    if limit is not None and peak > limit:
+        raise FailedPrecondition(too_large(counted, spec.passes(), limit))
+    again = bool(hyper.kl_in_reward) or hyper.mini_batch_size not in (None, hyper.batch_size)
+    seconds = counted.step_seconds(hyper.samples, spec.passes(), again, limits.cores)
+    return Forecast(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))
 
 
 def _with_fewer_bytes(training: Training, limit: int) -> str:

@@ -17,7 +17,7 @@ from ratchet_kit.work import Priority, Queue, enqueue
 from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.scheduler import Scheduler
 from trainer_service.domain.create import defaults, validation
-from trainer_service.domain.create.forecast import forecast_of
+from trainer_service.domain.create.memory import forecast_of
 from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.inputs.ports import ModelFolders, RewardRegistry
 from trainer_service.domain.inputs.references import References, notices
