@@ -38,7 +38,7 @@ from trainer_service.domain.create import defaults
 from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30

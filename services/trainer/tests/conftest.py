@@ -40,11 +40,11 @@ from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.reports import Reports
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.groups import Groups
-from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.reward.rewarding import Rewarding
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.groups import Groups
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
 

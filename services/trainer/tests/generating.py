@@ -10,11 +10,11 @@ from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Message, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.groups import Groups
-from trainer_service.job.prompting import Put
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompting import Put
 
 LOUD = Reward(components=(Component("loud", program="one's own"),), combination="weighted_sum")
 PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]

@@ -17,7 +17,7 @@ from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,8 +11,8 @@ from ratchet_environments.turns import Seen
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem
 from ratchet_rewards import Grade
-from trainer_service.job.called import Called
-from trainer_service.job.replies import Replies
+from trainer_service.job.plugins.process import Called
+from trainer_service.job.samples.replies import Replies
 
 PROBLEM = Problem("p", "Add one.", (CallTest("[1]", "2"), CallTest("[9]", "10", held_out=True)), entry_point="f")
 SEEN = Seen(PROBLEM, ["a", "b"], PROBLEM.tests[:1], Ran(Grade("FAILED", 0, 1, "wrong")))

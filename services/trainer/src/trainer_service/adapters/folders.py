@@ -18,7 +18,7 @@ from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
-from trainer_service.job.record import PART, RECORD
+from trainer_service.job.run.record import PART, RECORD
 
 _BASE = "base"
 _REWARD_MODEL = "reward-model"

@@ -8,8 +8,8 @@ from ratchet_kit.errors import InvalidArgument
 from trainer_service.domain.spec import recipes
 from trainer_service.domain.spec.plugins import Installed, PluginKind
 from trainer_service.domain.spec.recipes import Recipe
-from trainer_service.job import plugins
-from trainer_service.job.called import Called
+from trainer_service.job.plugins import entry_points
+from trainer_service.job.plugins.process import Called
 
 
 class InstalledPlugins:
@@ -22,9 +22,9 @@ class InstalledPlugins:
 
     def _installed(self) -> list[Installed]:
         found = []
-        for one in plugins.installed():
+        for one in entry_points.installed():
             allowed = not self._allowed.isdisjoint(map(_normal, (one.package, one.name)))
-            found.append(Installed(one, allowed, plugins.fault(one) if allowed else ""))
+            found.append(Installed(one, allowed, entry_points.fault(one) if allowed else ""))
         return found
 
     async def recipe(self, name: str) -> Recipe:

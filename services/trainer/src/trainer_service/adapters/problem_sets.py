@@ -14,7 +14,7 @@ from trainer_service.domain.inputs.ports import Plugins
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of, missing
 from trainer_service.domain.spec.spec import ProblemSetRef
-from trainer_service.job import problems as problem_sets
+from trainer_service.job.samples import problems as problem_sets
 
 
 class LibraryProblemSets:

@@ -25,7 +25,7 @@ from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
-from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
+from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5

@@ -15,7 +15,7 @@ from ratchet_problems import Problem
 from trainer_service.domain.inputs.found import Trial
 from trainer_service.domain.spec.plugins import PREFIX
 from trainer_service.domain.spec.spec import ProblemSetRef
-from trainer_service.job import problems as problem_sets
+from trainer_service.job.samples import problems as problem_sets
 
 log = get_logger(__name__)
 MOST = 1000

@@ -24,15 +24,15 @@ from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.job.background import Background
-from trainer_service.job.called import Called
-from trainer_service.job.checkpoints import Checkpoints
-from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
-from trainer_service.job.policy import RunPolicy, rollouts, size_of_weights
-from trainer_service.job.replies import Replies
-from trainer_service.job.report import Reporter, Stopped
-from trainer_service.job.rewarding import Overlong, Rewarding
-from trainer_service.job.schedule import Schedule
+from trainer_service.job.plugins.process import Called
+from trainer_service.job.policy.policy import RunPolicy, rollouts, size_of_weights
+from trainer_service.job.reward.rewarding import Overlong, Rewarding
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.checkpoints import Checkpoints
+from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
+from trainer_service.job.run.report import Reporter, Stopped
+from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.replies import Replies
 from trainer_service.job.session import Session
 from trainer_service.verl import engine
 

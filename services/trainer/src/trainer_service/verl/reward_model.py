@@ -18,8 +18,8 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Message, Problem
 from trainer_service.domain.create.memory import SCORED_TOKENS
-from trainer_service.job.config import JobConfig
-from trainer_service.job.prompting import conversation_ids
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.prompting import conversation_ids
 
 log = get_logger(__name__)
 

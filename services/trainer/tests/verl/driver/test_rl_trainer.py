@@ -17,12 +17,12 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec.spec import Hyperparameters
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.policy import WeightSync
-from trainer_service.job.schedule import Schedule
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.steps import Generating
 from trainer_service.job.session import Session
-from trainer_service.job.steps import Generating
 from trainer_service.verl.driver import rl_trainer
 from trainer_service.verl.driver.replay import FAULTS
 from trainer_service.verl.driver.rl_trainer import RatchetTrainer

@@ -96,7 +96,7 @@ class RunFile:
 
 
 class RunFiles(Protocol):
-    """What jobs put on record for people to read (job/record.py)."""
+    """What jobs put on record for people to read (job/run/record.py)."""
 
     async def files(self, id: RunId) -> Sequence[RunFile]:
         """By name; none where there is no record."""

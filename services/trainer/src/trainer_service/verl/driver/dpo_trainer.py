@@ -19,12 +19,12 @@ from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run.run import Phase
-from trainer_service.job import policy
-from trainer_service.job.faults import check_data
-from trainer_service.job.groups import Groups
-from trainer_service.job.lengths import left_out
-from trainer_service.job.prompting import Prompting
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy import policy
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.run.faults import check_data
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompt_limits import left_out
+from trainer_service.job.samples.prompting import Prompting
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 from trainer_service.verl.driver.datasets import PromptDataset

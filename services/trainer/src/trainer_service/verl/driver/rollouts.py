@@ -13,13 +13,13 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_problems import Problem
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Draw, Group, Groups
-from trainer_service.job.made import Made, Prompted
-from trainer_service.job.seeds import group_seed
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.seeds import group_seed
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.groups import Draw, Group, Groups
+from trainer_service.job.samples.step_samples import Made, Prompted
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver import transfer
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
-from trainer_service.job import called, plugins
-from trainer_service.job.called import Called
+from trainer_service.job.plugins import entry_points, process
+from trainer_service.job.plugins.process import Called
 
 SOURCE = """
 import os, time
@@ -69,7 +69,7 @@ def test_one_that_fails_says_why_and_is_there_for_the_next_call(
 
 
 def test_one_that_never_ends_is_ended(call: Called, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(called, "CALL_S", 1.0)
+    monkeypatch.setattr(process, "CALL_S", 1.0)
     with pytest.raises(InvalidArgument, match="it took more than 1 s"):
         call("hang")
     assert call("a") == ["a", 1]
@@ -77,7 +77,7 @@ def test_one_that_never_ends_is_ended(call: Called, monkeypatch: pytest.MonkeyPa
 
 def test_other_code_is_not_called(make_plugin: Any) -> None:
     make_plugin("mine", SOURCE, reward="mine")
-    (found,) = plugins.installed()
+    (found,) = entry_points.installed()
     with Called("reward", "mine", found.digest) as call:
         assert call("a") == ["a", 1]
     with Called("reward", "mine", "sha256:other") as call, pytest.raises(DataLoss, match="not here as it was"):

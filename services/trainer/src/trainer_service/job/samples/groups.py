@@ -15,16 +15,16 @@ from ratchet_environments import Environment
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
-from trainer_service.job.config import JobConfig
-from trainer_service.job.episodes import Complete, Played, Player
-from trainer_service.job.faults import check_faults
-from trainer_service.job.policy import RunPolicy
-from trainer_service.job.prompting import Prompting, Put
-from trainer_service.job.report import Reporter
-from trainer_service.job.rewarding import Earned, Rewarding
-from trainer_service.job.seeds import group_seed
-from trainer_service.job.sent import Sent
-from trainer_service.job.tally import Tallied, Turns, Waits, repetition
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.policy.seeds import group_seed
+from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.reward.rewarding import Earned, Rewarding
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.faults import check_faults
+from trainer_service.job.run.report import Reporter
+from trainer_service.job.samples.episodes import Complete, Played, Player
+from trainer_service.job.samples.prompting import Prompting, Put
+from trainer_service.job.samples.tally import Tallied, Turns, Waits, repetition
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Draw, Group
-from trainer_service.job.tally import Tally
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.groups import Draw, Group
+from trainer_service.job.samples.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from ratchet_kit.retry import OUTSIDE, patiently
 from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.work import surviving
 from trainer_service.domain.run.run import Phase
-from trainer_service.job.background import Background
-from trainer_service.job.checkpoints import Export
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.checkpoints import Export
 
 CALL_DEADLINE_S = 20
 HEARTBEAT = timedelta(seconds=10)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, RatchetError
-from trainer_service.job.faults import check_versions
-from trainer_service.job.policy import RunPolicy
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.run.faults import check_versions
 
 
 @dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them

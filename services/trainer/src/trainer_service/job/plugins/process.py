@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from ratchet_kit.process import line_of
-from trainer_service.job import plugins
+from trainer_service.job.plugins import entry_points
 
 START_S = 120.0
 """For what it imports, on a busy machine."""
@@ -30,7 +30,7 @@ class Called:
     def __init__(self, kind: str, name: str, digest: str = "") -> None:
         """`digest`: of its code; empty: it may be any."""
         self._what = f"the {kind} {name}"
-        self._command = [sys.executable, "-m", "trainer_service.job.called", kind, name, digest]
+        self._command = [sys.executable, "-m", "trainer_service.job.plugins.process", kind, name, digest]
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
@@ -117,7 +117,7 @@ def main(kind: str, name: str, digest: str) -> None:
             line = line[os.write(answers, line) :]
 
     try:
-        function = plugins.function_of(kind, name, digest)
+        function = entry_points.function_of(kind, name, digest)
     except DataLoss as error:
         say(lost=error.message)
         return

@@ -2,7 +2,7 @@ import pytest
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem
-from trainer_service.job.lengths import fitting, left_out
+from trainer_service.job.samples.prompt_limits import fitting, left_out
 
 PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]
 

@@ -26,8 +26,8 @@ from ratchet_policies import (
     unload,
 )
 from ratchet_policies.fleet import Fleet
-from trainer_service.job import deadlines
-from trainer_service.job.config import JobConfig
+from trainer_service.job.policy import deadlines
+from trainer_service.job.run.config import JobConfig
 
 CHUNK_BYTES = 4 << 20
 

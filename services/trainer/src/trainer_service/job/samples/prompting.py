@@ -6,7 +6,7 @@ from typing import Any
 
 from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_problems import Message, Problem
-from trainer_service.job.endings import Ending, ending, rendered, written_after
+from trainer_service.job.samples.endings import Ending, ending, rendered, written_after
 
 
 @dataclass(frozen=True, slots=True)

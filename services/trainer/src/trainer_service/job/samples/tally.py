@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from trainer_service.job.rewarding import Earned, metric
+from trainer_service.job.reward.rewarding import Earned, metric
 
 RUN = 4
 """Tokens of what is counted as a repetition."""

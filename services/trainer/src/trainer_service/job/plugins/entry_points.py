@@ -12,7 +12,7 @@ from typing import Any
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from trainer_service.domain.spec.plugins import Plugin, PluginKind, named
-from trainer_service.job import signatures
+from trainer_service.job.plugins import signatures
 
 
 def installed() -> list[Plugin]:

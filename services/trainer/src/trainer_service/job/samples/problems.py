@@ -7,7 +7,7 @@ from pathlib import Path
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_problems import Problem, jsonl, load
 from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
-from trainer_service.job.called import MOST, Called
+from trainer_service.job.plugins.process import MOST, Called
 
 
 def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from ratchet_environments import Environment, Episode, Task
 from ratchet_policies import BrokenOff, Completion, FinishReason, Sampling
-from trainer_service.job.prompting import Prompting, Put
-from trainer_service.job.rewarding import Graded
-from trainer_service.job.seeds import turn_seed
+from trainer_service.job.policy.seeds import turn_seed
+from trainer_service.job.reward.rewarding import Graded
+from trainer_service.job.samples.prompting import Prompting, Put
 
 Complete = Callable[[Sequence[int], Sampling], Awaitable[Sequence[Completion]]]
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Draw
-from trainer_service.job.made import Made, Prompted
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.groups import Draw
+from trainer_service.job.samples.step_samples import Made, Prompted
 
 from ..generating import PROBLEMS, Environment, Policy
 
