@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet_benchmarks import Form
 from ratchet_kit import model_config
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Message
+from ratchet_problems.prompting import Form
 
 ANSWER = "ratchetanswer5d1f0c"
 """Stands for an answer where only what comes after it is asked for. Letters and digits: templates that change

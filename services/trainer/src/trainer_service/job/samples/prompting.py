@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet_benchmarks import OWN_PROMPTING, Form, Prompt
 from ratchet_problems import Message, Problem
+from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
 from trainer_service.job.samples.endings import Ending, ending, rendered, written_after
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ratchet_benchmarks import OWN_PROMPTING, Prompting
-from ratchet_benchmarks.prompting import END_OF_TEXT, EVALPLUS_STOP, FUNCTION_STOP, Prompt, at
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem, StdioTest
+from ratchet_problems.prompting import END_OF_TEXT, EVALPLUS_STOP, FUNCTION_STOP, OWN_PROMPTING, Prompt, Prompting, at
 
 PROBLEM = Problem("p", "def f(x):\n", (CallTest("[1]", "2"),), entry_point="f")
 RULES = Prompting(

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import Message, Problem
 from ratchet_problems.extraction import begins_program
+from ratchet_problems.messages import Message
+from ratchet_problems.problem import Problem
 
 Form = Literal["chat", "completion"]
 
