@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet_kit.errors import InvalidArgument, Unimplemented
-from ratchet_problems.benchmarks import READERS, Options, Row, Work, lines_match
-from ratchet_problems.benchmarks.completions import extract, extract_first
-from ratchet_problems.benchmarks.human_eval import evo_eval, human_eval
-from ratchet_problems.benchmarks.live_code_bench import live_code_bench
-from ratchet_problems.benchmarks.mbpp import mbpp
 from ratchet_problems.problem import CheckTest
+from sandbox_service.fusion.rows import READERS, Options, Row, Work, lines_match
+from sandbox_service.fusion.rows.completions import extract, extract_first
+from sandbox_service.fusion.rows.human_eval import evo_eval, human_eval
+from sandbox_service.fusion.rows.live_code_bench import live_code_bench
+from sandbox_service.fusion.rows.mbpp import mbpp
 
 ANSWER = "First:\n```\nplain\n```\nthen\n```python\na = 1\n```\nand\n```py\na = 2\n```"
 

@@ -8,11 +8,11 @@ import zlib
 from typing import Any
 
 from ratchet_kit import json_text
-from ratchet_problems.benchmarks.completions import extract
-from ratchet_problems.benchmarks.python_tests import STARS, imports
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work, by_cases, stdio_case
 from ratchet_problems.problem import CallTest
+from sandbox_service.fusion.rows.completions import extract
+from sandbox_service.fusion.rows.python_tests import STARS, imports
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work, by_cases, stdio_case
 
 _MOST_UNPACKED = 64 << 20  # bytes
 # As pickle's load() says.

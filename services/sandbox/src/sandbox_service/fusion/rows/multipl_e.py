@@ -1,8 +1,8 @@
 """MultiPL-E's form: tests in the program's own language, compiled into it."""
 
 from ratchet_kit.errors import Unimplemented
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work
 
 # Its names of languages, and ours. Of the others some have no lanes; Java's asserts and Go's tests take a runner.
 _LANGUAGES = {"cpp": "cpp", "js": "javascript", "rs": "rust", "sh": "bash", "py": "python"}

@@ -1,10 +1,11 @@
 """The AutoEval form: a script of tests that comes after the program."""
 
 from ratchet_kit.errors import Unimplemented
-from ratchet_problems.benchmarks.completions import extract, without_main
-from ratchet_problems.benchmarks.python_tests import MAIN, checked, entry_point_of, pasted
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work
+from ratchet_problems.entry_points import entry_point_of
+from sandbox_service.fusion.rows.completions import extract, without_main
+from sandbox_service.fusion.rows.python_tests import MAIN, checked, pasted
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work
 
 _INSERT = "#<INSERT>"
 

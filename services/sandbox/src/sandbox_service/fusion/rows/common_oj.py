@@ -1,8 +1,8 @@
 """The CommonOJ form: inputs and outputs, in any language."""
 
-from ratchet_problems.benchmarks.completions import extract
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work, by_cases, stdio_case
+from sandbox_service.fusion.rows.completions import extract
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work, by_cases, stdio_case
 
 
 def common_oj(row: Row, completion: str, options: Options) -> Work:

@@ -1,9 +1,10 @@
 """The MBPP form, and MHPP's: asserts that call the function."""
 
-from ratchet_problems.benchmarks.completions import extract, extract_first
-from ratchet_problems.benchmarks.python_tests import MAIN, checked, entry_point_of
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work
+from ratchet_problems.entry_points import entry_point_of
+from sandbox_service.fusion.rows.completions import extract, extract_first
+from sandbox_service.fusion.rows.python_tests import MAIN, checked
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work
 
 
 def mbpp(row: Row, completion: str, options: Options) -> Work:

@@ -9,16 +9,16 @@ them in a process of their own, or compares outputs outside; what can't be grade
 
 from collections.abc import Mapping
 
-from ratchet_problems.benchmarks.auto_eval import auto_eval
-from ratchet_problems.benchmarks.big_code_bench import big_code_bench
-from ratchet_problems.benchmarks.common_oj import common_oj
-from ratchet_problems.benchmarks.human_eval import evo_eval, human_eval
-from ratchet_problems.benchmarks.live_code_bench import live_code_bench
-from ratchet_problems.benchmarks.mbpp import mbpp, mhpp
-from ratchet_problems.benchmarks.multipl_e import multipl_e
-from ratchet_problems.benchmarks.output import lines_match
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Case, Options, Reader, Work
+from sandbox_service.fusion.rows.auto_eval import auto_eval
+from sandbox_service.fusion.rows.big_code_bench import big_code_bench
+from sandbox_service.fusion.rows.common_oj import common_oj
+from sandbox_service.fusion.rows.human_eval import evo_eval, human_eval
+from sandbox_service.fusion.rows.live_code_bench import live_code_bench
+from sandbox_service.fusion.rows.mbpp import mbpp, mhpp
+from sandbox_service.fusion.rows.multipl_e import multipl_e
+from sandbox_service.fusion.rows.output import lines_match
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Case, Options, Reader, Work
 
 READERS: Mapping[str, Reader] = {
     "auto_eval": auto_eval,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet_problems.benchmarks.row import Row
 from ratchet_problems.problem import CallTest, CheckTest
+from sandbox_service.fusion.rows.row import Row
 
 _MOST_CASES = 1000
 

@@ -2,12 +2,12 @@
 
 import re
 
-from ratchet_problems.benchmarks.completions import extract, extract_first
-from ratchet_problems.benchmarks.multipl_e import multipl_e
-from ratchet_problems.benchmarks.python_tests import STARS, checked, imports
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work
 from ratchet_problems.helpers import declared, with_helpers
+from sandbox_service.fusion.rows.completions import extract, extract_first
+from sandbox_service.fusion.rows.multipl_e import multipl_e
+from sandbox_service.fusion.rows.python_tests import STARS, checked, imports
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work
 
 _NEW_STATEMENT = re.compile(r"\n(?=\S)")
 

@@ -2,10 +2,10 @@
 
 import re
 
-from ratchet_problems.benchmarks.completions import extract
-from ratchet_problems.benchmarks.python_tests import pasted
-from ratchet_problems.benchmarks.row import Row
-from ratchet_problems.benchmarks.work import Options, Work
+from sandbox_service.fusion.rows.completions import extract
+from sandbox_service.fusion.rows.python_tests import pasted
+from sandbox_service.fusion.rows.row import Row
+from sandbox_service.fusion.rows.work import Options, Work
 
 
 def big_code_bench(row: Row, completion: str, options: Options) -> Work:

@@ -1,4 +1,4 @@
-"""Test code in Python: which function it is about, and what the program and the tests may count on."""
+"""Test code in Python: what the program and the tests may count on."""
 
 import ast
 import builtins
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ratchet_kit import syntax
-from ratchet_problems.benchmarks.work import Work
 from ratchet_problems.problem import CheckTest
+from sandbox_service.fusion.rows.work import Work
 
 # What the pasted code could count on. A module is imported where its name is used.
 _MODULES: tuple[str, ...] = ("math", "re", "sys", "copy", "datetime", "itertools", "collections", "heapq")
@@ -90,22 +90,3 @@ def imports(code: str) -> str:
     used = [name for name in _MODULES if re.search(rf"\b{name}\.", code)]
     lines = [f"import {name}\n" for name in used]
     return "".join(lines) + ("import numpy as np\n" if re.search(r"\bnp\.", code) else "")
-
-
-def entry_point_of(tests: str, code: str) -> str:
-    """The function that the tests are about: the first that they call and the code defines, or the first they call."""
-    try:
-        nodes = list(ast.walk(syntax.parse(tests)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        nodes = []  # the tests are parsed again, and their fault told, where the program is taken in
-    called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    local = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    called = [name for name in called if name not in local]
-    called = [name for name in called if not hasattr(builtins, name)] or called
-    defined = _defined(code)
-    return next((name for name in called if name in defined), called[0] if called else "candidate")
-
-
-def _defined(code: str) -> set[str]:
-    found = re.findall(r"^(?:(?:async )?def|class) (\w+)|^(\w+)\s*=[^=]", code, re.MULTILINE)
-    return {name for pair in found for name in pair if name}
