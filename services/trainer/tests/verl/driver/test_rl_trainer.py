@@ -24,8 +24,8 @@ from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.steps import Generating
 from trainer_service.job.session import Session
 from trainer_service.verl.driver import rl_trainer
-from trainer_service.verl.driver.replay import FAULTS
 from trainer_service.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.verl.driver.step_sampling import FAULTS
 from trainer_service.verl.rank.losses import GAP_MEAN
 
 pytestmark = pytest.mark.verl

@@ -42,9 +42,9 @@ from trainer_service.verl import metrics as names
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver.advantages import with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
-from trainer_service.verl.driver.replay import FAULTS, Replay
 from trainer_service.verl.driver.rollouts import Rollouts
 from trainer_service.verl.driver.samplers import CurriculumSampler, PluginSampler
+from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.verl.rank.worker import ActorWorker

@@ -11,7 +11,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from ratchet_kit.errors import Unavailable
-from trainer_service.verl.driver.replay import Replay
+from trainer_service.verl.driver.step_sampling import Replay
 
 pytestmark = pytest.mark.verl
 
