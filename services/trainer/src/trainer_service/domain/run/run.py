@@ -159,7 +159,7 @@ class Run:
     preemptions: int = 0
     """Attempts that ended so."""
     waits_for: str = ""
-    """Of one that is QUEUED, in words, as this process sees it (`Turns`): it is not stored."""
+    """Of one that is QUEUED, in words, as this process sees it (`Scheduler`): it is not stored."""
 
     def track(self, tracker: str) -> Track | None:
         return next((one for one in self.tracks if one.tracker == tracker), None)
