@@ -40,7 +40,7 @@ from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.reports import Reports
-from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.reward.rewarding import Rewarding
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.config import JobConfig
@@ -247,7 +247,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         spec = make_complete_spec(
             algorithm=algorithm, steps=9, hyperparameters=hyper, environment=EnvironmentSpec("edits")
         )
-        job, sent, rewarding = make_job(spec), Sent(push), Rewarding(LOUD, measurer or Measurer(), limit)
+        job, sent, rewarding = make_job(spec), WeightVersions(push), Rewarding(LOUD, measurer or Measurer(), limit)
         sent.now("sha256:mine", 0)
         answers: Any = policy
         put: Any = prompts or Prompts()

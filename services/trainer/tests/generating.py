@@ -10,7 +10,7 @@ from ratchet_problems import CallTest, Message, Problem
 from ratchet_problems.prompting import Prompt
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
-from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.samples.groups import Groups
@@ -126,5 +126,5 @@ class Making:
 
     job: JobConfig
     background: Background
-    sent: Sent
+    sent: WeightVersions
     groups: Groups

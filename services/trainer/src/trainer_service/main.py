@@ -53,7 +53,7 @@ from trainer_service.domain.work.mirror import ModelMirror
 from trainer_service.domain.work.ports import Tracker, VersionRegistry
 from trainer_service.domain.work.registration import Registration
 from trainer_service.domain.work.reports import Reports
-from trainer_service.domain.work.retention import Leftovers
+from trainer_service.domain.work.retention import Retention
 from trainer_service.domain.work.tracking import Tracking
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
@@ -162,10 +162,10 @@ def _compose(
         leased=True,
         timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
     )
-    leftovers = Leftovers(ports.store, ports.folders)
+    retention = Retention(ports.store, ports.folders)
     kept = [
-        Kept("checkpoints", settings.keep_checkpoints, leftovers.remove_checkpoints),
-        Kept("exports", settings.keep_exports, leftovers.remove_exports),
+        Kept("checkpoints", settings.keep_checkpoints, retention.remove_checkpoints),
+        Kept("exports", settings.keep_exports, retention.remove_exports),
     ]
     return Service(
         runs=Runs(

@@ -9,7 +9,7 @@ from trainer_service.domain.spec import recipes
 from trainer_service.domain.spec.plugins import Installed, PluginKind
 from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.job.plugins import entry_points
-from trainer_service.job.plugins.process import Called
+from trainer_service.job.plugins.process import PluginProcess
 
 
 class InstalledPlugins:
@@ -31,12 +31,12 @@ class InstalledPlugins:
         return await asyncio.to_thread(_recipe, name)
 
     async def check_environment(self, name: str) -> None:
-        with Called(PluginKind.ENVIRONMENT, name) as call:
+        with PluginProcess(PluginKind.ENVIRONMENT, name) as call:
             await asyncio.to_thread(call.start)
 
 
 def _recipe(name: str) -> Recipe:
-    with Called(PluginKind.ALGORITHM, name) as call:
+    with PluginProcess(PluginKind.ALGORITHM, name) as call:
         said = call()
     try:
         return recipes.read(said)

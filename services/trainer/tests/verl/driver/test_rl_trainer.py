@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils as tu
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec.spec import Hyperparameters
 from trainer_service.job.policy.policy import WeightSync
-from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.schedule import Schedule
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.steps import Generating
@@ -43,7 +43,7 @@ class Ranks:
 class Rollouts:
     """`submitted`: the step that learns from a batch, and the weights that made it."""
 
-    sent: Sent
+    sent: WeightVersions
     submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 

@@ -6,7 +6,7 @@ from ratchet_kit.times import Clock
 from trainer_service.domain.run.run import Run
 
 
-class Pulse:
+class Heartbeat:
     """How long one driver has heard nothing of a run's job, by its own clock alone. Mutable: it remembers what it heard
     last, and when that was there first."""
 

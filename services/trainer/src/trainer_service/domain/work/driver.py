@@ -26,7 +26,7 @@ from trainer_service.domain.cluster.ports import JobRunner, JobState, JobStatus,
 from trainer_service.domain.cluster.scheduler import Scheduler
 from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry
-from trainer_service.domain.run.heartbeat import Pulse
+from trainer_service.domain.run.heartbeat import Heartbeat
 from trainer_service.domain.run.ports import Events, RunStore
 from trainer_service.domain.run.run import Run, RunId, State
 from trainer_service.domain.run.run_updates import RunUpdates
@@ -104,7 +104,7 @@ class Driver:
         runs have their turn; and an unforeseen error that has lasted.
         """
         waiting_since: datetime | None = None
-        pulse = Pulse(self._clock)
+        heartbeat = Heartbeat(self._clock)
         with bound(run_id=id):
             while True:
                 run: Run | None = None
@@ -119,7 +119,7 @@ class Driver:
                         if not await self._start(run):
                             return
                         continue
-                    await self._advance(run, pulse)
+                    await self._advance(run, heartbeat)
                     waiting_since = None
                     continue
                 except FailedPrecondition as error:  # somebody was faster: look again
@@ -130,7 +130,7 @@ class Driver:
                     raise
                 except Exception as error:  # noqa: BLE001 (it is logged below, and raised where it lasts)
                     fault = error
-                pulse.forget()  # while nothing could be read, nothing could be heard
+                heartbeat.forget()  # while nothing could be read, nothing could be heard
                 waiting_since = waiting_since or self._clock.now()
                 self._bear(fault, run, self._clock.now() - waiting_since)
                 await self._updates.wait(id, self._deadlines.retry)
@@ -152,13 +152,13 @@ class Driver:
             raise Unavailable(error.message)
         await self._fail(id, Failure.of(error))
 
-    async def _advance(self, run: Run, pulse: Pulse) -> None:
+    async def _advance(self, run: Run, heartbeat: Heartbeat) -> None:
         """One step of a run that has begun towards its end."""
         if run.trained_time:
             await self._finish(run)
             return
         job = await self._jobs.status(run.id, run.attempt)
-        silent = pulse.silent_for(run)
+        silent = heartbeat.silent_for(run)
         if job.state is JobState.UNKNOWN and run.place != self._jobs.place:
             is_gone = silent >= (self._deadlines.lost if run.heartbeat_time else self._deadlines.silence)
         elif job.state is JobState.ACTIVE:

@@ -9,7 +9,7 @@ from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import RunId
 
 
-class Leftovers:
+class Retention:
     def __init__(self, store: RunStore, folders: ModelFolders) -> None:
         self._store = store
         self._folders = folders

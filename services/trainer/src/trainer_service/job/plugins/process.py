@@ -23,7 +23,7 @@ MOST = 100_000
 """Items of an answer: a generator may have no end."""
 
 
-class Called:
+class PluginProcess:
     """One plug-in's function. One call at a time, from any thread; where the process ends or takes too long, the next
     call starts another."""
 

@@ -11,7 +11,7 @@ from trainer_service.job.run.faults import check_versions
 
 
 @dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them
-class Sent:
+class WeightVersions:
     push: Callable[[], str]
     """Sends them again, and returns their policy id."""
     max_staleness: int = 0

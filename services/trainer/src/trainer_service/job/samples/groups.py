@@ -17,7 +17,7 @@ from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.seeds import group_seed
-from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.reward.rewarding import Earned, Rewarding
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.faults import check_faults
@@ -87,7 +87,7 @@ class Groups:
         policy: RunPolicy,
         environment: Environment,
         rewarding: Rewarding,
-        sent: Sent,
+        sent: WeightVersions,
         prompting: Prompting,
         reporter: Reporter,
     ) -> None:

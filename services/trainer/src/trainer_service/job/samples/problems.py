@@ -7,7 +7,7 @@ from pathlib import Path
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_problems import Problem, jsonl, load
 from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
-from trainer_service.job.plugins.process import MOST, Called
+from trainer_service.job.plugins.process import MOST, PluginProcess
 
 
 def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
@@ -17,7 +17,7 @@ def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     if not plugin:
         return load(name, limit=limit)
     split = name.removeprefix(PREFIX).partition("/")[2]
-    with Called(PluginKind.DATASET, plugin) as call:
+    with PluginProcess(PluginKind.DATASET, plugin) as call:
         given = call(split, most=MOST + 1 if limit is None else limit)
     if given is not None and not isinstance(given, list):
         raise InvalidArgument(f"the dataset {plugin} must give problems, not {json.dumps(given)[:60]}")

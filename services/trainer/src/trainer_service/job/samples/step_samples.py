@@ -29,7 +29,7 @@ class Prompted:
 
 
 @dataclass(slots=True)  # mutable: written by the background loop, read by the main thread once its step learns from it
-class Made:
+class StepSamples:
     places: dict[str, int] = field(default_factory=dict)
     """Of prompts, by their uids."""
     greedy: dict[str, float] = field(default_factory=dict)

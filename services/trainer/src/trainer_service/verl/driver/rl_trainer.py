@@ -29,13 +29,13 @@ from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
 from trainer_service.job.policy.policy import WeightSync
-from trainer_service.job.policy.weight_versions import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.faults import check_data, check_probabilities
 from trainer_service.job.samples.curriculum import Draws
 from trainer_service.job.samples.groups import Groups
 from trainer_service.job.samples.prompt_limits import left_out
 from trainer_service.job.samples.prompting import Prompting
-from trainer_service.job.samples.step_samples import Made
+from trainer_service.job.samples.step_samples import StepSamples
 from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
@@ -64,7 +64,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._session = session
         self._loading = loading
         self._max_staleness = session.job.spec.hyperparameters.max_staleness or 0
-        self._sent = Sent(self._restore_weights, self._max_staleness)
+        self._sent = WeightVersions(self._restore_weights, self._max_staleness)
         self._moves = Moves(draw=self._draw, learn=self._learn, save=self._save, renew=self._renew)
         self._state: State | None = None
         """None until the engine has weights."""
@@ -326,7 +326,7 @@ class RatchetTrainer(PPOTrainerSync):
         elif isinstance(self._state, Generating) and self._is_known_ahead:
             self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
 
-    def _of_rewards(self, step: int, made: Made) -> dict[str, float]:
+    def _of_rewards(self, step: int, made: StepSamples) -> dict[str, float]:
         rewarding = self._session.rewarding
         tallied = made.tally.take() | rewarding.weights(step)
         if self._session.job.algorithm.has_greedy:
