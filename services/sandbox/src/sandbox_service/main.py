@@ -33,12 +33,12 @@ from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.domain.audit import Audit, Honest
 from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
-from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.node_speed import Benchmark
 from sandbox_service.domain.ports import BatchStore, Meter, Pool
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion import app
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer
 from sandbox_service.settings import Settings

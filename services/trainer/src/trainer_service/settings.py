@@ -12,8 +12,8 @@ from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
-from trainer_service.domain.footprint import GIB
-from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
+from trainer_service.domain.spec.limits import GIB
+from trainer_service.job.run.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
 
 class Settings(ServiceSettings):

@@ -17,13 +17,13 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.run import Phase
-from trainer_service.job import policy
-from trainer_service.job.faults import check_data
-from trainer_service.job.groups import Groups
-from trainer_service.job.lengths import left_out
-from trainer_service.job.prompting import Prompting
-from trainer_service.job.sent import Sent
+from trainer_service.domain.run.run import Phase
+from trainer_service.job.policy import policy
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.faults import check_data
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompt_limits import left_out
+from trainer_service.job.samples.prompting import Prompting
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 from trainer_service.verl.driver.datasets import PromptDataset
@@ -61,7 +61,7 @@ class RatchetDpoTrainer(PairTrainer):
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
-        self._sent = Sent(push=lambda: self._push(self._sent.step))
+        self._sent = WeightVersions(push=lambda: self._push(self._sent.step))
         prompting, its = Prompting.of(tokenizer, self.config.data), self._session
         self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate
