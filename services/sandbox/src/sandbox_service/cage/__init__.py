@@ -1,7 +1,7 @@
 """What runs inside the cage: by a bare interpreter, so with the standard library alone and no import of the service.
 
-Each lane is a Python process of its own. `enter.py` is its script, exec'd once per lane with a clean environment; its
-folder is first on sys.path, so the modules here import one another by bare names (`import jail`).
+Each lane is a Python process of its own. `enter.py` is its script, exec'd once per lane with a clean environment. It
+makes this package known by its name and nothing else of the service, and no folder of it is on sys.path.
 
     outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
     start.py     locks the process in (lockdown.py), forks the zygote, and becomes the keeper

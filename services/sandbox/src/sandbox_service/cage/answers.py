@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import standing
+from sandbox_service.cage import standing
 
 REFUSED_WORD = "an object that the program made says so itself"
 _SHOWN = ("__str__", "__repr__", "__format__", "__hash__")

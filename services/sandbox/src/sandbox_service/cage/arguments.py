@@ -8,8 +8,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import fixtures
-import little_pytest
+from sandbox_service.cage import fixtures, little_pytest
 
 
 class Fixtures:

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from child import Child
-from cpu_time import Account
-from process_tree import ProcessTree
+from sandbox_service.cage.child import Child
+from sandbox_service.cage.cpu_time import Account
+from sandbox_service.cage.process_tree import ProcessTree
 
 
 class Limits(NamedTuple):

@@ -6,10 +6,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import counting
-import equality
-import little_pytest
-import outcomes
+from sandbox_service.cage import counting, equality, little_pytest, outcomes
 
 _COROUTINE = 0x80  # of a code's flags
 

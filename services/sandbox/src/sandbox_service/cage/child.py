@@ -6,10 +6,10 @@ import select
 import signal
 from typing import TYPE_CHECKING
 
-from cpu_time import cpu_clock
+from sandbox_service.cage.cpu_time import cpu_clock
 
 if TYPE_CHECKING:
-    from zygote import Zygote
+    from sandbox_service.cage.zygote import Zygote
 
 
 class Child:

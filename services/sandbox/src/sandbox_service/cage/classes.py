@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import lent
-import making
-import mirrors
-from grades import Standing
-from standing import Proxy, ProxyClass
+from sandbox_service.cage import lent, making, mirrors
+from sandbox_service.cage.grades import Standing
+from sandbox_service.cage.standing import Proxy, ProxyClass
 
 
 class Classes:

@@ -11,7 +11,7 @@ whose key is the tag:
 Nothing else is ever rebuilt, and never by code of the sender. A subclass crosses as its base (IntEnum as int). An
 object that has no form is opaque: it equals nothing.
 
-Used on both sides: the cage imports it by path, the service as a module (domain/forms.py reads there what came).
+Used on both sides, by the cage and by the service (domain/forms.py reads there what came).
 """
 
 import json

@@ -14,14 +14,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import arguments
-import cases
-import counting
-import fixtures
-import little_pytest
-import outcomes
-
-import examples
+from sandbox_service.cage import arguments, cases, counting, examples, fixtures, little_pytest, outcomes
 
 
 class LeftWith(AssertionError):

@@ -3,8 +3,7 @@
 import os
 import signal
 
-import runner
-import wire
+from sandbox_service.cage import runner, wire
 
 
 def run_command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str]) -> int:

@@ -10,7 +10,7 @@ A statement compares if it is one of these:
 - a `try` whose body ends in a raise, a fail or a false assert: the exception that spares it that
 - sys.exit and `raise SystemExit` with more than a constant
 
-Used on both sides: the cage imports it by path, the service as a module.
+Used on both sides, by the cage and by the service.
 """
 
 import _ast

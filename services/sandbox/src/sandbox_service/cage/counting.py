@@ -13,11 +13,7 @@ import types
 from collections.abc import Callable, Collection
 from typing import Any
 
-import caught
-import comparisons
-import elements
-import equality
-import marking
+from sandbox_service.cage import caught, comparisons, elements, equality, marking
 
 _SEEN, _CHECKED, _ERROR, _CAUGHT, _JUDGED = "@seen", "@checked", "@AssertionError", "@caught", "@judged"
 _HELD, _WHOLE = "@held", "@whole"

@@ -9,7 +9,7 @@ import os
 import struct
 import time
 
-from kernel import libc
+from sandbox_service.cage.kernel import libc
 
 _PERF_EVENT_OPEN = 241 if os.uname().machine == "aarch64" else 298
 _SOFTWARE, _TASK_CLOCK, _CLOSE_ON_EXEC = 1, 1, 8

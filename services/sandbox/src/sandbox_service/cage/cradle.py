@@ -7,16 +7,8 @@ import sys
 from _socket import socket
 from collections.abc import Callable
 
-import command
-import files
-import jail
-import lockdown
-import rehearsal
-import runner
-import scratch
-import tester
-import wire
-from kernel import libc, seccomp
+from sandbox_service.cage import command, files, jail, lockdown, rehearsal, runner, scratch, tester, wire
+from sandbox_service.cage.kernel import libc, seccomp
 
 
 class Cradle:

@@ -6,9 +6,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import channel
-import codec
-import link
+from sandbox_service.cage import channel, codec, link
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _BINDING = (types.FunctionType, type(functools.cache(len)))

@@ -5,7 +5,7 @@ Objects in it stay behind, and so do names with an underscore and what the two s
 
 from typing import Any
 
-import codec
+from sandbox_service.cage import codec
 
 _HELD: dict[type, tuple[str, ...]] = {
     OSError: ("errno", "strerror", "filename", "filename2"),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import arrays
+from sandbox_service.cage import arrays
 
 ZIP, MAP, EVERY, COMPARED, OPERATED = "@zip", "@map", "@every", "@compared", "@operated"
 IDENTITY, ALL = "@identity", "@all"

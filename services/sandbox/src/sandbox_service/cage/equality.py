@@ -6,10 +6,8 @@ counts until the tests do something with it. So it can't take over what that one
 
 from typing import Any
 
-import grades
-import shared
-import standing
-from answers import REFUSED_WORD, ask
+from sandbox_service.cage import grades, shared, standing
+from sandbox_service.cage.answers import REFUSED_WORD, ask
 
 _DEEPEST = 10
 

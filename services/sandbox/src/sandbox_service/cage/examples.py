@@ -5,8 +5,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import comparisons
-import counting
+from sandbox_service.cage import comparisons, counting
 
 
 def run(module: types.ModuleType, count: counting.Count, names: Mapping[str, Any], flags: int = 0) -> Any:

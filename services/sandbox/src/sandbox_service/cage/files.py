@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-import wire
+from sandbox_service.cage import wire
 
 MAX_FILES = 256
 # Of the paths in a folder that is fetched: their length in bytes, and how many are looked at.

@@ -5,9 +5,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import captures
-import little_pytest
-import patches
+from sandbox_service.cage import captures, little_pytest, patches
 
 NOTHING: Any = object()
 

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from standing import CannotCross, Proxy
+from sandbox_service.cage.standing import CannotCross, Proxy
 
 _IMPORTERS = "<frozen importlib"
 # Of the library, what compiles texts that it has made itself, or only parses them. All else runs what it is given:

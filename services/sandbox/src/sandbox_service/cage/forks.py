@@ -12,10 +12,10 @@ from _socket import AF_UNIX, CMSG_SPACE, SO_PASSCRED, SOCK_SEQPACKET, SOL_SOCKET
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-import runner
-from kernel import libc
-from proof import LeftBehind
-from world import World
+from sandbox_service.cage import runner
+from sandbox_service.cage.kernel import libc
+from sandbox_service.cage.proof import LeftBehind
+from sandbox_service.cage.world import World
 
 PLACES = 6  # for the descriptors of a child: from 0 on
 # What a child does, given how many descriptors it has: it returns the exit status.

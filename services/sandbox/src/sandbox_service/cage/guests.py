@@ -8,8 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import details
-import lent
+from sandbox_service.cage import details, lent
 
 _MISSING: Any = type("default", (), {"__repr__": lambda self: "<default>"})()
 

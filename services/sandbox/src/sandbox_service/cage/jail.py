@@ -9,7 +9,7 @@ import resource
 import sys
 from collections.abc import Callable
 
-from kernel import libc
+from sandbox_service.cage.kernel import libc
 
 INSIDE_ID = 1000
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS

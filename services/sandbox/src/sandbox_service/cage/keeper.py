@@ -11,15 +11,12 @@ import signal
 from _socket import socket, socketpair
 from typing import Any
 
-import files
-import lockdown
-import scratch
-import wire
-from budget import Budget, Limits
-from child import Child
-from pipe import Pipe
-from process_tree import ProcessTree
-from zygote import Zygote
+from sandbox_service.cage import files, lockdown, scratch, wire
+from sandbox_service.cage.budget import Budget, Limits
+from sandbox_service.cage.child import Child
+from sandbox_service.cage.pipe import Pipe
+from sandbox_service.cage.process_tree import ProcessTree
+from sandbox_service.cage.zygote import Zygote
 
 _FIRST_LOOK = 0.005  # seconds
 _COMPILED_BY = 0.05

@@ -10,9 +10,8 @@ import builtins
 import types
 from typing import Any
 
-import channel
-import link
-from describe import annotations
+from sandbox_service.cage import channel, link
+from sandbox_service.cage.describe import annotations
 
 _OF_GENERATORS = ("send", "throw", "close")
 _OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")

@@ -18,13 +18,7 @@ import builtins
 import sys
 from typing import Any
 
-import arrays
-import channel
-import codec
-import details
-import library
-import runner
-import shared
+from sandbox_service.cage import arrays, channel, codec, details, library, runner, shared
 
 
 class Link:

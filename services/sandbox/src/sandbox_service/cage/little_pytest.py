@@ -12,9 +12,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-import nearness
-import outcomes
-from outcomes import Failed, Skipped, Unsupported
+from sandbox_service.cage import nearness, outcomes
+from sandbox_service.cage.outcomes import Failed, Skipped, Unsupported
 
 __all__ = ["Failed", "Skipped", "Unsupported"]
 

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jail
-import root
-from cpu_time import Account
-from kernel import landlock, libc, seccomp
-from world import OwnWorld, World
+from sandbox_service.cage import jail, root
+from sandbox_service.cage.cpu_time import Account
+from sandbox_service.cage.kernel import landlock, libc, seccomp
+from sandbox_service.cage.world import OwnWorld, World
 
 # What a process was started with. TensorFlow reads it before its first operation, and aborts where it can't.
 _OWN_WORDS = f"{root.PROC}/self/cmdline"

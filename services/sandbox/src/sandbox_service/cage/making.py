@@ -2,12 +2,7 @@
 
 from typing import Any
 
-import channel
-import grades
-import methods
-import operators
-import protocols
-import standing
+from sandbox_service.cage import channel, grades, methods, operators, protocols, standing
 
 
 def make_class(

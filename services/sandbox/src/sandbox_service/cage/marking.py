@@ -10,8 +10,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import comparisons
-import elements
+from sandbox_service.cage import comparisons, elements
 
 _BUILTINS = frozenset(vars(builtins))
 _AS_THEY_ARE = {"enumerate", "list", "tuple", "reversed", "iter", "sorted"}

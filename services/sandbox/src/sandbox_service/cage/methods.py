@@ -8,9 +8,7 @@ import sys
 import types
 from typing import Any
 
-import grades
-import link
-import standing
+from sandbox_service.cage import grades, link, standing
 
 # What an object of Python's own is to isinstance, by the name of its type.
 PYTHONS = {

@@ -4,10 +4,7 @@ import enum
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
-import codec
-import grades
-import methods
-import standing
+from sandbox_service.cage import codec, grades, methods, standing
 
 _ENUMS = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
 _places: dict[Any, int] = {}

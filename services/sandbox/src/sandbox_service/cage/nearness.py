@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outcomes import Failed
+from sandbox_service.cage.outcomes import Failed
 
 
 class Approx:

@@ -5,12 +5,8 @@ import numbers
 from collections.abc import Generator, Iterator
 from typing import Any
 
-import answers
-import channel
-import equality
-import grades
-import standing
-from answers import REFUSED_WORD, ask
+from sandbox_service.cage import answers, channel, equality, grades, standing
+from sandbox_service.cage.answers import REFUSED_WORD, ask
 
 
 def _rank(proxy: Any) -> Any:

@@ -11,11 +11,9 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-import jail
-import root
-import wire
-from kernel import libc
-from world import OwnWorld
+from sandbox_service.cage import jail, root, wire
+from sandbox_service.cage.kernel import libc
+from sandbox_service.cage.world import OwnWorld
 
 
 def main() -> None:
@@ -32,8 +30,8 @@ def main() -> None:
     if not begin["refused"]:
         begin["layers"] = _go_in(own_root, uid)
         _begin_again(python, parent, begin)
-    import keeper  # noqa: F401 (later its file may not be this process's to read)
-    import start
+    from sandbox_service.cage import start
+    from sandbox_service.cage.keeper import Keeper  # noqa: F401 (later its file may not be this process's to read)
 
     if os.geteuid() == 0:
         os.chown(stage, uid, uid)

@@ -17,14 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import channel
-import describe
-import guests
-import link
-import reports
-import runner
-import series
-import surroundings
+from sandbox_service.cage import channel, describe, guests, link, reports, runner, series, surroundings
 
 # Types that tests may get as they are: what's done with them is done there, by the tests' own.
 _TYPES = {

@@ -7,8 +7,8 @@ descriptor of it.
 import os
 from collections.abc import Iterable, Iterator
 
-from child import Child
-from jail import SHARED_BYTES
+from sandbox_service.cage.child import Child
+from sandbox_service.cage.jail import SHARED_BYTES
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")

@@ -9,7 +9,7 @@ import os
 import resource
 from typing import Any
 
-from kernel import libc
+from sandbox_service.cage.kernel import libc
 
 _LIMITS = range(16)  # kinds, by the kernel's numbers
 _SIGNALS, _TIMER, _PATH = 128, 32, 1024  # bytes, as the kernel and libc write them

@@ -5,8 +5,7 @@ tests. The rules are in standing.py.
 import types
 from typing import Any
 
-import grades
-import standing
+from sandbox_service.cage import grades, standing
 
 
 def copied(self: Any, do: str) -> Any:

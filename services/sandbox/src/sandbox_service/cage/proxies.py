@@ -13,21 +13,23 @@ import _socket
 from collections.abc import Collection
 from typing import Any
 
-import classes
-import details
-import drawn
-import equality
-import lent
-import link
-import methods
-import mirrors
-import moment
-import replay
-import standing
-import surroundings
-import vanished
-from grades import Grade, Standing
-from standing import CannotCross, Proxy, ProxyClass
+from sandbox_service.cage import (
+    classes,
+    details,
+    drawn,
+    equality,
+    lent,
+    link,
+    methods,
+    mirrors,
+    moment,
+    replay,
+    standing,
+    surroundings,
+    vanished,
+)
+from sandbox_service.cage.grades import Grade, Standing
+from sandbox_service.cage.standing import CannotCross, Proxy, ProxyClass
 
 __all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
 

@@ -4,8 +4,7 @@ import _socket
 import types
 from typing import Any
 
-import owner
-import proxies
+from sandbox_service.cage import owner, proxies
 
 _SOURCE = "def f(x):\n    x.append(1)\n    return {'a': (x, 1.5)}\n"
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import lent
+from sandbox_service.cage import lent
 
 
 class Replay:

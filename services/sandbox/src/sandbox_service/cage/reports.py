@@ -14,10 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import library
-import link
-import runner
-import wire
+from sandbox_service.cage import library, link, runner, wire
 
 _MOST_TEXT = 1 << 20
 _MOST_EVENTS = 1000

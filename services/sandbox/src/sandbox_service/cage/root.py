@@ -7,7 +7,7 @@ library is then seen in this lane alone. Devices are the lane's own where root m
 import os
 import stat
 
-from kernel import libc
+from sandbox_service.cage.kernel import libc
 
 SCRATCH, PACKAGES, CAGE = "/tmp", "/packages", "/cage"
 NAMES = "/names"  # last on the PATH: `python`, for programs that start it by its name

@@ -19,11 +19,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-import arrays
-import codec
-import library
-import little_pytest
-import wire
+from sandbox_service.cage import arrays, codec, library, little_pytest, wire
 
 _TEXT_LIMIT = 1024
 FILE, _MARK = "program.py", "\ufeff"

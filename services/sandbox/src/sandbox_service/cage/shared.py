@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import arrays
-import library
+from sandbox_service.cage import arrays, library
 
 
 class Shared:

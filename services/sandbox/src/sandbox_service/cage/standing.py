@@ -29,12 +29,7 @@ All else raises CannotCross, as does what can't be done from another process.
 import types
 from typing import Any
 
-import answers
-import equality
-import grades
-import methods
-import operators
-import protocols
+from sandbox_service.cage import answers, equality, grades, methods, operators, protocols
 
 
 class CannotCross(BaseException):

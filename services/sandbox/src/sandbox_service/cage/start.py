@@ -11,15 +11,11 @@ from _socket import socket
 from collections.abc import Callable
 from typing import Any
 
-import forks
-import jail
-import lockdown
-import runner
-import wire
-from cradle import Cradle
-from forks import complain
-from kernel import libc
-from lockdown import Lacking
+from sandbox_service.cage import forks, jail, lockdown, runner, wire
+from sandbox_service.cage.cradle import Cradle
+from sandbox_service.cage.forks import complain
+from sandbox_service.cage.kernel import libc
+from sandbox_service.cage.lockdown import Lacking
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
@@ -32,16 +28,29 @@ os.register_at_fork = _register
 
 
 _THREAD_STACK = 8 << 20
+_PACKAGE = "sandbox_service"
 
 
 def _leave_the_cage() -> None:
-    """In the zygote. The cage's modules are out of reach from now on: a program's `import files` must not find it."""
-    folder = os.path.dirname(__file__) + "/"
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", "")).startswith(folder) and name != "__main__":
-            del sys.modules[name]
-    del sys.path[0]
+    """In the zygote. The cage's modules are out of reach from now on: no import of a program may find one."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+        del sys.modules[name]
+    folder = os.path.dirname(__file__)
+    for path in [path for path in sys.path_importer_cache if f"{path}/".startswith(f"{folder}/")]:
+        del sys.path_importer_cache[path]
     sys.argv[:] = ["program.py"]
+
+
+def _name_the_files_alone() -> None:
+    """What programs come by of ours, as sys.setrecursionlimit is, says of its module no more than the file's name."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != _PACKAGE:
+            continue
+        module.__name__ = name.rpartition(".")[2]
+        for item in list(vars(module).values()):
+            for part in (item, *(vars(item).values() if isinstance(item, type) else ())):
+                if getattr(part, "__module__", None) == name:
+                    part.__module__ = module.__name__
 
 
 def note() -> dict[str, Any]:
@@ -56,6 +65,7 @@ def note() -> dict[str, Any]:
 
 
 def main(begin: dict[str, Any]) -> None:
+    _name_the_files_alone()
     complaints = libc.duplicate(2, 100)  # descriptor 2 will be the programs' own
     try:
         _serve(begin, complaints)
@@ -106,8 +116,8 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
 
     ends = forks.start(prepare, cradle.begin, locked.world, complaints, connection)
     # what the zygote does not need is loaded where nobody inherits it
-    from keeper import Keeper
-    from zygote import Zygote
+    from sandbox_service.cage.keeper import Keeper
+    from sandbox_service.cage.zygote import Zygote
 
     zygote = Zygote(ends)
     try:

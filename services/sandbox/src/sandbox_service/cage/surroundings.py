@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-import python_settings
+from sandbox_service.cage import python_settings
 
 
 class Surroundings:

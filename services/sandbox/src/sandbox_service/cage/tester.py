@@ -19,19 +19,21 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import bundled
-import collect
-import counting
-import foreign
-import little_pytest
-import owner
-import patches
-import proxies
-import reports
-import runner
-import series
-import standing
-import wire
+from sandbox_service.cage import (
+    bundled,
+    collect,
+    counting,
+    foreign,
+    little_pytest,
+    owner,
+    patches,
+    proxies,
+    reports,
+    runner,
+    series,
+    standing,
+    wire,
+)
 
 _MORE_CALLS = 500
 _LENT = "@lent"  # no name of a program

@@ -11,10 +11,9 @@ import os
 import signal
 from collections.abc import Iterator
 
-import root
-import scratch
-from kernel import landlock, libc
-from proof import LeftBehind, Outside, Within
+from sandbox_service.cage import root, scratch
+from sandbox_service.cage.kernel import landlock, libc
+from sandbox_service.cage.proof import LeftBehind, Outside, Within
 
 _LAST_PID = "sys/kernel/ns_last_pid"
 _BEFORE_FIRST = b"9"  # the number before that of every program's first process

@@ -7,9 +7,8 @@ import struct
 from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET
 from collections.abc import Sequence
 
-import forks
-import wire
-from child import Child
+from sandbox_service.cage import forks, wire
+from sandbox_service.cage.child import Child
 
 
 class Zygote:
