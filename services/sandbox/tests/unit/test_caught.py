@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from sandbox_service.cage import caught
+from sandbox_service.cage.test_code import caught
 
 
 def swallowing(code: str) -> list[int]:

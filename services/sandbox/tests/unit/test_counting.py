@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox_service.cage import counting
+from sandbox_service.cage.test_code import counting
 
 CODE = """
 def test_f():

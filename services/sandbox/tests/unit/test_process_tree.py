@@ -5,13 +5,13 @@ import sys
 
 START = """
 import mmap, os, signal, sys, threading, time
-from sandbox_service.cage.budget import Budget, Limits
-from sandbox_service.cage.cpu_time import Account
+from sandbox_service.cage.lane.budget import Budget, Limits
+from sandbox_service.cage.lane.cpu_time import Account
 from sandbox_service.cage.kernel.libc import high
-from sandbox_service.cage.process_tree import ProcessTree
-from sandbox_service.cage.world import World
-from sandbox_service.cage import forks
-from sandbox_service.cage.zygote import Zygote
+from sandbox_service.cage.lane.process_tree import ProcessTree
+from sandbox_service.cage.lane.world import World
+from sandbox_service.cage.lane import forks
+from sandbox_service.cage.lane.zygote import Zygote
 
 proc = os.open("/proc", os.O_RDONLY)
 def burn(seconds):

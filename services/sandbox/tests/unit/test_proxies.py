@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox_service.cage import owner, proxies, rehearsal
+from sandbox_service.cage.lane import rehearsal
+from sandbox_service.cage.objects import owner, proxies
 
 
 def program(source: str) -> Any:
