@@ -30,6 +30,7 @@ objects/     link.py      how program and tests ask each other, and hold objects
 run/         runner.py    runs a program in its process: calls or a script; command.py: another language
 own_pytest/  little_pytest.py (nearness.py, outcomes.py), arguments.py, fixtures.py (captures.py, patches.py)
 wire/        wire.py      how all of them speak (channel.py); codec.py: the form of values (library.py, arrays.py).
+             errors.py: what does not cross.
                           adapters/lanes/protocol.py is the service's side
 kernel/      system calls: seccomp, Landlock, namespaces
 """

@@ -4,18 +4,29 @@ import contextlib
 import os
 import select
 import signal
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sandbox_service.cage.lane.cpu_time import cpu_clock
 
-if TYPE_CHECKING:
-    from sandbox_service.cage.lane.zygote import Zygote
+
+class Forker(Protocol):
+    """What forked it. zygote.py says what each of these does."""
+
+    ended: int
+
+    def number(self) -> int: ...
+
+    def await_number(self) -> None: ...
+
+    def ask_to_wait(self) -> None: ...
+
+    def wait(self) -> tuple[int, float, int]: ...
 
 
 class Child:
     """A forked process and what the kernel said about it."""
 
-    def __init__(self, zygote: "Zygote", awaited: bool) -> None:
+    def __init__(self, zygote: Forker, awaited: bool) -> None:
         self._zygote, self._awaited = zygote, awaited
         self._pid = 0
         self.status: int | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from sandbox_service.cage.objects import grades, shared, standing
 from sandbox_service.cage.objects.answers import REFUSED_WORD, ask
+from sandbox_service.cage.wire.errors import CannotCross
 
 _DEEPEST = 10
 
@@ -46,13 +47,13 @@ def equal(one: Any, other: Any) -> bool:
         return is_made(one) and _equals_plain(one, other)
     if standing.place(one) == standing.place(other):
         if is_unseen(one) or is_unseen(other):
-            raise standing.CannotCross("a test compares an object that it made with itself, which it gave to nobody")
+            raise CannotCross("a test compares an object that it made with itself, which it gave to nobody")
         return True
     if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False
     if (is_new(one) and is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one, other)):
         return True
-    raise standing.CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
+    raise CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
 
 
 def unequal(one: Any, other: Any) -> bool:
@@ -64,7 +65,7 @@ def unequal(one: Any, other: Any) -> bool:
     word = ask(one, "__ne__", other)
     if word is NotImplemented or word:
         return True
-    raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
+    raise CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
 
 
 def _says_equal(one: Any, other: Any) -> bool:
@@ -79,7 +80,7 @@ def _equals_plain(one: Any, other: Any) -> bool:
     if base is not NotImplemented:
         return bool(base == other)
     if "__eq__" in type(one).__specials__ and other is not None:
-        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
+        raise CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
     return False
 
 

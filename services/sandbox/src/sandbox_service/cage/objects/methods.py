@@ -9,6 +9,7 @@ import types
 from typing import Any
 
 from sandbox_service.cage.objects import grades, link, standing
+from sandbox_service.cage.wire.errors import CannotCross
 
 # What an object of Python's own is to isinstance, by the name of its type.
 PYTHONS = {
@@ -105,9 +106,7 @@ _FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # the rest, the rest by name, genera
 
 def _demand_made(it: Any, what: str) -> None:
     if not isinstance(it, standing.Proxy) or standing.rank_of(it) is not grades.MADE:
-        raise standing.CannotCross(
-            f"a test calls {what} of an object that the program made, whose word alone would count"
-        )
+        raise CannotCross(f"a test calls {what} of an object that the program made, whose word alone would count")
 
 
 def of_property(function: Any) -> Any:
@@ -136,7 +135,7 @@ class Method:
         name, kind = self.__name__, self.of_class
         _demand_made(it, f"the method {name!r}")
         if standing.slot_of(it, "_came_back") and name in standing.PREDICATES:
-            raise standing.CannotCross(f"a test asks {name} of an object that the program gave")
+            raise CannotCross(f"a test asks {name} of an object that the program gave")
         ask = kind.__program__.ask_for
         if standing.class_place(kind) is None or type(it) is kind:
             return ask(grades.OF_MADE, "method", it, name, *arguments, **keywords)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sandbox_service.cage.objects import grades, methods, standing
 from sandbox_service.cage.wire import codec
+from sandbox_service.cage.wire.errors import CannotCross
 
 _ENUMS = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
 _places: dict[Any, int] = {}
@@ -106,7 +107,7 @@ class NotCalled:
         return repr(self.__kind)
 
     def __call__(self, *_: object, **__: object) -> Any:
-        raise standing.CannotCross("a test calls a type that is an attribute of an object that the program made")
+        raise CannotCross("a test calls a type that is an attribute of an object that the program made")
 
 
 def coroutine(program: Any, proxy: Any) -> Coroutine[Any, Any, Any]:

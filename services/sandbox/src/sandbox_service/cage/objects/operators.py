@@ -8,6 +8,7 @@ from typing import Any
 from sandbox_service.cage.objects import answers, equality, grades, standing
 from sandbox_service.cage.objects.answers import REFUSED_WORD, ask
 from sandbox_service.cage.wire import channel
+from sandbox_service.cage.wire.errors import CannotCross
 
 
 def _rank(proxy: Any) -> Any:
@@ -19,7 +20,7 @@ def truth(proxy: Any) -> bool:
     specials = type(proxy).__specials__
     if "__bool__" in specials:
         if not equality.is_made(proxy):
-            raise standing.CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
+            raise CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
         return bool(answers.answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
 
@@ -27,7 +28,7 @@ def truth(proxy: Any) -> bool:
 def _len(self: Any) -> int:
     count = answers.answer(self, "__len__")
     if not equality.is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
-        raise standing.CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
+        raise CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
 
@@ -44,7 +45,7 @@ def _iter(self: Any) -> Iterator[Any]:
         return _stream(program, self, program.ask_for(standing.grade_within(self), "iter", self))
     if "__next__" in type(self).__specials__ and _is_its_iterator(program, self):
         if standing.slot_of(self, "_exhausted"):
-            raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
+            raise CannotCross("a test iterates again over an iterator that had come to its end")
         return self  # type: ignore[no-any-return]
     kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
@@ -108,20 +109,18 @@ def _next(self: Any) -> Any:
 
 def _call(self: Any, /, *arguments: object, **keywords: object) -> Any:
     if _rank(self) is grades.ATTRIBUTE:
-        raise standing.CannotCross(
-            "a test calls a method of an object that the program made, whose word alone would count"
-        )
+        raise CannotCross("a test calls a method of an object that the program made, whose word alone would count")
     grade = grades.OF_MADE if equality.is_made(self) else grades.OF_HANDED
     return type(self).__program__.ask_for(grade, "call", self, *arguments, **keywords)
 
 
 def _getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and not equality.is_made(self):
-        raise standing.CannotCross("a test takes a slice of an object that the program made")
+        raise CannotCross("a test takes a slice of an object that the program made")
     item = type(self).__program__.ask_for(standing.grade_within(self), "item", self, key)
     numbered = isinstance(key, int) and "__iter__" in type(self).__specials__ and not equality.is_made(self)
     if numbered and not equality.same(item, _item_at(self, key), set()):
-        raise standing.CannotCross("a test asks an object for an item that isn't the one which it iterates there")
+        raise CannotCross("a test asks an object for an item that isn't the one which it iterates there")
     return item
 
 
@@ -135,7 +134,7 @@ def _contains(self: Any, item: object) -> bool:
     if equality.is_made(self):
         return bool(ask(self, "__contains__", item))
     if "__iter__" not in type(self).__specials__:
-        raise standing.CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
+        raise CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
     return any(one is item or one == item for one in self)
 
 
@@ -167,7 +166,7 @@ def _compared(name: str) -> Any:
         of_objects = equality.is_made(self) and equality.is_made(other)
         is_own = equality.is_new(self) and not standing.slot_of(self, "_came_back")
         if not of_objects and (isinstance(other, standing.Proxy) or not is_own):
-            raise standing.CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
+            raise CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
         return ask(self, name, other)
 
     return compare
@@ -176,9 +175,7 @@ def _compared(name: str) -> Any:
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: object) -> Any:
         if not equality.is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
-            raise standing.CannotCross(
-                "a test computes with an object that the program made, and would tell it a value"
-            )
+            raise CannotCross("a test computes with an object that the program made, and would tell it a value")
         is_difference = _is_difference(name, self, others)
         if name == "__abs__":
             return answers.answer(self, name)
@@ -187,7 +184,7 @@ def _computed(name: str) -> Any:
         result = ask(self, name, *others)
         if is_difference and result is not NotImplemented:
             if not isinstance(result, standing.Proxy):
-                raise standing.CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
+                raise CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
             standing.set_slot(result, "_is_difference", True)
         return result
 

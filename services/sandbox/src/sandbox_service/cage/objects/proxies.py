@@ -29,9 +29,8 @@ from sandbox_service.cage.objects import (
     vanished,
 )
 from sandbox_service.cage.objects.grades import Grade, Standing
-from sandbox_service.cage.objects.standing import CannotCross, Proxy, ProxyClass
-
-__all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
+from sandbox_service.cage.objects.standing import Proxy, ProxyClass
+from sandbox_service.cage.wire.errors import CannotCross
 
 _TYPES = {
     "builtins",

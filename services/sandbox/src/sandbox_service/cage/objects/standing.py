@@ -30,13 +30,7 @@ import types
 from typing import Any
 
 from sandbox_service.cage.objects import answers, equality, grades, methods, operators, protocols
-
-
-class CannotCross(BaseException):
-    """A test does with an object what it can't do from another process: no error of the program, so none to expect."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; tests that need it are for the shared kind of grading")
+from sandbox_service.cage.wire.errors import CannotCross
 
 
 def may_be_swallowed(error: object) -> bool:

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sandbox_service.cage.objects.standing import CannotCross
+from sandbox_service.cage.wire.errors import CannotCross
 
 _NOTHING: Any = object()
 _SEEN = {"builtins.input", "sys.stdin", "sys.stdout", "sys.stderr", "sys.argv", "os.environ"}

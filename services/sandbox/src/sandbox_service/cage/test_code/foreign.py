@@ -12,7 +12,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox_service.cage.objects.standing import CannotCross, Proxy
+from sandbox_service.cage.objects.standing import Proxy
+from sandbox_service.cage.wire.errors import CannotCross
 
 _IMPORTERS = "<frozen importlib"
 # Of the library, what compiles texts that it has made itself, or only parses them. All else runs what it is given:

@@ -19,11 +19,12 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sandbox_service.cage.objects import owner, proxies, reports, series, standing
+from sandbox_service.cage.objects import owner, proxies, reports, series
 from sandbox_service.cage.own_pytest import little_pytest, patches
 from sandbox_service.cage.run import runner
 from sandbox_service.cage.test_code import bundled, collect, counting, foreign
 from sandbox_service.cage.wire import wire
+from sandbox_service.cage.wire.errors import CannotCross
 
 _MORE_CALLS = 500
 _LENT = "@lent"  # no name of a program
@@ -150,7 +151,7 @@ class _Solution(types.ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in vars(self)[_LENT][2]:
-            raise standing.CannotCross(f"a test sets {name!r} of the program")
+            raise CannotCross(f"a test sets {name!r} of the program")
         super().__setattr__(name, value)
 
 
