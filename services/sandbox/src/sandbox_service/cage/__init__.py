@@ -20,17 +20,17 @@ test_code/   tester.py    runs test code, in a process of its own, and ahead of 
              counting.py  what its comparisons came to (comparisons.py, caught.py, elements.py, marking.py)
              foreign.py   what the program made is never run
 objects/     link.py      how program and tests ask each other, and hold objects in common (shared.py). The program's
-                          side is owner.py, describe.py and guests.py, the tests' proxies.py, classes.py, standing.py,
-                          grades.py, operators.py, equality.py, answers.py (moment.py), protocols.py, methods.py,
-                          making.py, mirrors.py and lent.py. details.py: what exceptions hold; drawn.py: for how long
-                          elements are drawn; vanished.py: exceptions of the program that ended loops of the tests
+                          side is owner.py, describe.py and guests.py, the tests' proxies.py, classes.py, making.py,
+                          mirrors.py and lent.py. proxy.py: what an object is to the tests, by the rules of
+                          standing.py (grades.py); operators.py, protocols.py, equality.py, methods.py, answers.py
+                          (moment.py): what it does. details.py: what exceptions hold; drawn.py: for how long elements
+                          are drawn; vanished.py: exceptions of the program that ended loops of the tests
              reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests.
                           surroundings.py, python_settings.py: environment, folder, arguments, seeds and the like of
                           the tests are the program's. series.py: many calls at once
 run/         runner.py    runs a program in its process: calls or a script; command.py: another language
 own_pytest/  little_pytest.py (nearness.py, outcomes.py), arguments.py, fixtures.py (captures.py, patches.py)
 wire/        wire.py      how all of them speak (channel.py); codec.py: the form of values (library.py, arrays.py).
-             errors.py: what does not cross.
-                          adapters/lanes/protocol.py is the service's side
+                          errors.py: what may not cross. adapters/lanes/protocol.py is the service's side
 kernel/      system calls: seccomp, Landlock, namespaces
 """

@@ -5,7 +5,7 @@ from typing import Any
 
 from sandbox_service.cage.objects import lent, making, mirrors
 from sandbox_service.cage.objects.grades import Standing
-from sandbox_service.cage.objects.standing import Proxy, ProxyClass
+from sandbox_service.cage.objects.proxy import Proxy, ProxyClass
 
 
 class Classes:

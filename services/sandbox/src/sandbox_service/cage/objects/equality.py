@@ -14,12 +14,12 @@ _DEEPEST = 10
 
 
 def is_made(value: Any) -> bool:
-    return isinstance(value, standing.Proxy) and standing.rank_of(value) in (grades.MADE, grades.METHOD)
+    return isinstance(value, standing.AnyProxy) and standing.rank_of(value) in (grades.MADE, grades.METHOD)
 
 
 def is_new(value: Any) -> bool:
     """Made by the tests themselves, and not given by an object that they made."""
-    return isinstance(value, standing.Proxy) and standing.slot_of(value, "_made_of") is not None
+    return isinstance(value, standing.AnyProxy) and standing.slot_of(value, "_made_of") is not None
 
 
 def is_unseen(proxy: Any) -> bool:
@@ -30,7 +30,7 @@ def is_unseen(proxy: Any) -> bool:
 def identity(value: Any) -> Any:
     """What `is` compares: of an object of the program the same, however the tests came by it."""
     kind = type(value)
-    return kind.__program__.identity(value) if isinstance(kind, standing.ProxyClass) else value
+    return kind.__program__.identity(value) if isinstance(kind, standing.AnyProxyClass) else value
 
 
 def _is_handed(proxy: Any) -> bool:
@@ -41,9 +41,9 @@ def equal(one: Any, other: Any) -> bool:
     """Never asks with a plain value: the object would learn what was expected, and could agree."""
     if one is other:
         return True
-    if isinstance(other, standing.ProxyClass):
+    if isinstance(other, standing.AnyProxyClass):
         return bool(standing.class_place(other) == standing.place(one))
-    if not isinstance(other, standing.Proxy):
+    if not isinstance(other, standing.AnyProxy):
         return is_made(one) and _equals_plain(one, other)
     if standing.place(one) == standing.place(other):
         if is_unseen(one) or is_unseen(other):
@@ -58,7 +58,11 @@ def equal(one: Any, other: Any) -> bool:
 
 def unequal(one: Any, other: Any) -> bool:
     """As `not equal`, and what the tests made may say itself that it isn't a plain value. It may not say that it is."""
-    if not is_made(one) or isinstance(other, standing.Proxy | standing.ProxyClass) or _base(one) is not NotImplemented:
+    if (
+        not is_made(one)
+        or isinstance(other, standing.AnyProxy | standing.AnyProxyClass)
+        or _base(one) is not NotImplemented
+    ):
         return not equal(one, other)
     if "__eq__" not in type(one).__specials__ or other is None:
         return True
@@ -133,7 +137,7 @@ def _names(proxy: Any, name: str) -> tuple[str, ...]:
 
 
 def same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
-    proxies = [isinstance(item, standing.Proxy) for item in (one, other)]
+    proxies = [isinstance(item, standing.AnyProxy) for item in (one, other)]
     if any(proxies):
         return all(proxies) and type(one) is type(other) and _hold_the_same(one, other, seen)
     if type(one) is type(other) and isinstance(one, list | tuple):
@@ -168,7 +172,7 @@ def _copied(value: Any, seen: set[int]) -> Any:
         return kind([_copied(item, seen) for item in value])
     if kind is dict:
         return {name: _copied(item, seen) for name, item in value.items()}
-    if isinstance(value, standing.Proxy):
+    if isinstance(value, standing.AnyProxy):
         _read(value, seen)
         return value
     return __import__("copy").deepcopy(value) if shared.is_mutable(value) else value
@@ -184,7 +188,7 @@ def _held(proxy: Any) -> Any:
 
 def note_given(given: Any, depth: int = 0) -> None:
     """Objects that the tests give along with what they do: the program has them, and may change them."""
-    if isinstance(given, standing.Proxy):
+    if isinstance(given, standing.AnyProxy):
         standing.set_slot(given, "_was_given", True)
         if standing.slot_of(given, "_read") is not None:
             standing.set_slot(given, "_read", None)

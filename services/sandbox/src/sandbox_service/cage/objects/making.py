@@ -3,6 +3,7 @@
 from typing import Any
 
 from sandbox_service.cage.objects import grades, methods, operators, protocols, standing
+from sandbox_service.cage.objects.proxy import Proxy, ProxyClass
 from sandbox_service.cage.wire import channel
 
 
@@ -27,7 +28,7 @@ def make_class(
     namespace: dict[str, Any] = {
         "_class_place": at, "__program__": program, "__known__": is_known, "__of_tests__": parents[0].__of_tests__,
         "__specials__": frozenset(specials), "__facts__": facts, "__slots__": (), "__module__": "solution",
-        "__doc__": vars(standing.Proxy)["__doc__"], **{one: methods.Method(one) for one in functions},
+        "__doc__": vars(Proxy)["__doc__"], **{one: methods.Method(one) for one in functions},
         **{one: _OPERATORS[one] for one in specials if one in _OPERATORS},
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
@@ -38,9 +39,9 @@ def make_class(
     if "subscript" in facts:
         namespace["__class_getitem__"] = classmethod(_item if facts["subscript"] == "own" else lambda made, _: made)
     try:
-        made = standing.ProxyClass(name, parents, namespace)
+        made = ProxyClass(name, parents, namespace)
     except TypeError:  # no class can have them all
-        made = standing.ProxyClass(name, parents[:1], namespace)
+        made = ProxyClass(name, parents[:1], namespace)
     for one in functions:
         namespace[one].__qualname__ = f"{name}.{one}"
         namespace[one].of_class = made
@@ -60,6 +61,4 @@ _OPERATORS = operators.OPERATORS | protocols.OPERATORS
 
 def class_as_object(program: Any, at: int, rank: grades.Standing) -> Any:
     """A class that the program handed out: the tests may not use it as one that they know."""
-    return standing.make_proxy(
-        make_class("type", (standing.Proxy,), program, None, False, ["__call__"], [], {}), at, rank
-    )
+    return standing.make_proxy(make_class("type", (Proxy,), program, None, False, ["__call__"], [], {}), at, rank)

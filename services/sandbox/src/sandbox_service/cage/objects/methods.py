@@ -70,16 +70,21 @@ def slots_of_class(made: Any) -> Any:
 
 def bases_of_class(made: Any) -> tuple[Any, ...]:
     bases = type.__dict__["__bases__"].__get__(made)
-    return tuple(object if base is standing.Proxy else base for base in bases)
+    return tuple(object if _is_ours(base) else base for base in bases)
 
 
 def mro_of_class(made: Any) -> tuple[Any, ...]:
-    return tuple(base for base in type.__dict__["__mro__"].__get__(made) if base is not standing.Proxy)
+    return tuple(base for base in type.__dict__["__mro__"].__get__(made) if not _is_ours(base))
+
+
+def _is_ours(base: Any) -> bool:
+    """Whether classes of the program derive from it here alone."""
+    return isinstance(base, standing.AnyProxyClass) and base.__program__ is None
 
 
 def annotations_of(it: Any) -> Any:
     """Of a function or class."""
-    kind: Any = type(it) if isinstance(it, standing.Proxy) else it
+    kind: Any = type(it) if isinstance(it, standing.AnyProxy) else it
     found = kind.__program__.ask("annotations", it)
     if found is None:
         raise AttributeError("__annotations__")
@@ -105,7 +110,7 @@ _FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # the rest, the rest by name, genera
 
 
 def _demand_made(it: Any, what: str) -> None:
-    if not isinstance(it, standing.Proxy) or standing.rank_of(it) is not grades.MADE:
+    if not isinstance(it, standing.AnyProxy) or standing.rank_of(it) is not grades.MADE:
         raise CannotCross(f"a test calls {what} of an object that the program made, whose word alone would count")
 
 

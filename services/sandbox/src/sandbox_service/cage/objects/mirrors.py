@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 from sandbox_service.cage.objects import grades, methods, standing
+from sandbox_service.cage.objects.proxy import Proxy
 from sandbox_service.cage.wire import codec
 from sandbox_service.cage.wire.errors import CannotCross
 
@@ -156,7 +157,7 @@ def _attribute(error: Any, name: str) -> Any:
     at = error.__dict__.get("place_in_program")
     if at is None or name.startswith("_"):
         raise AttributeError(name)
-    proxy = standing.make_proxy(standing.Proxy, at, grades.ATTRIBUTE)
+    proxy = standing.make_proxy(Proxy, at, grades.ATTRIBUTE)
     return error.__dict__["__program__"].ask_for(grades.OF_ATTRIBUTE, "getattr", proxy, name)
 
 

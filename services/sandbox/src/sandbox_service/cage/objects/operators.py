@@ -60,7 +60,7 @@ def _is_its_iterator(program: Any, proxy: Any) -> bool:
         return True
     grade = standing.grade_within(proxy)
     found = answers.once(proxy, "iter", lambda: program.ask_for(grade, "iter", proxy))
-    return isinstance(found, standing.Proxy) and standing.place(found) == standing.place(proxy)
+    return isinstance(found, standing.AnyProxy) and standing.place(found) == standing.place(proxy)
 
 
 class _Items:
@@ -86,7 +86,7 @@ class _Items:
 
 def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any]:
     """`iterator` may be here already: that of a list, say."""
-    if not isinstance(iterator, standing.Proxy):
+    if not isinstance(iterator, standing.AnyProxy):
         return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
@@ -165,7 +165,7 @@ def _compared(name: str) -> Any:
     def compare(self: Any, other: object) -> Any:
         of_objects = equality.is_made(self) and equality.is_made(other)
         is_own = equality.is_new(self) and not standing.slot_of(self, "_came_back")
-        if not of_objects and (isinstance(other, standing.Proxy) or not is_own):
+        if not of_objects and (isinstance(other, standing.AnyProxy) or not is_own):
             raise CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
         return ask(self, name, other)
 
@@ -174,7 +174,7 @@ def _compared(name: str) -> Any:
 
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: object) -> Any:
-        if not equality.is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
+        if not equality.is_made(self) and not all(isinstance(other, standing.AnyProxy) for other in others):
             raise CannotCross("a test computes with an object that the program made, and would tell it a value")
         is_difference = _is_difference(name, self, others)
         if name == "__abs__":
@@ -183,7 +183,7 @@ def _computed(name: str) -> Any:
             type(self).__program__.epoch += 1
         result = ask(self, name, *others)
         if is_difference and result is not NotImplemented:
-            if not isinstance(result, standing.Proxy):
+            if not isinstance(result, standing.AnyProxy):
                 raise CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
             standing.set_slot(result, "_is_difference", True)
         return result
@@ -193,7 +193,7 @@ def _computed(name: str) -> Any:
 
 def _is_difference(name: str, one: Any, others: Any) -> bool:
     """From a number, which may be the expected one: `abs(x - 2) < 1e-6`. What comes of it is one, too."""
-    if any(standing.slot_of(it, "_is_difference") for it in (one, *others) if isinstance(it, standing.Proxy)):
+    if any(standing.slot_of(it, "_is_difference") for it in (one, *others) if isinstance(it, standing.AnyProxy)):
         return True
     return name in _DIFFERENCES and any(isinstance(other, numbers.Number) for other in others)
 

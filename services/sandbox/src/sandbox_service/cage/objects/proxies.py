@@ -29,7 +29,7 @@ from sandbox_service.cage.objects import (
     vanished,
 )
 from sandbox_service.cage.objects.grades import Grade, Standing
-from sandbox_service.cage.objects.standing import Proxy, ProxyClass
+from sandbox_service.cage.objects.proxy import Proxy, ProxyClass
 from sandbox_service.cage.wire.errors import CannotCross
 
 _TYPES = {

@@ -12,7 +12,8 @@ from typing import Any
 _ENDS = (StopIteration, StopAsyncIteration, IndexError)
 _CALLS = ("call", "method", "function", "make", "await")
 _ITERATING = ("__next__", "__anext__")
-_OURS = {__file__.replace("vanished", name) for name in ("proxies", "operators", "methods", "standing", "answers")}
+_ASKING = ("proxies", "proxy", "operators", "methods", "standing", "answers")
+_OURS = {__file__.replace("vanished", name) for name in _ASKING}
 _MANY = 100
 
 

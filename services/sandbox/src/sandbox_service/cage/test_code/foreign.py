@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox_service.cage.objects.standing import Proxy
+from sandbox_service.cage.objects.proxy import Proxy
 from sandbox_service.cage.wire.errors import CannotCross
 
 _IMPORTERS = "<frozen importlib"
