@@ -1,4 +1,4 @@
-"""What runs inside the cage: by a bare interpreter, so with the standard library alone and no import of the service.
+"""The code inside the cage: run by a bare interpreter, so with the standard library alone and no import of the service.
 
 Each lane is a Python process of its own. `lane/enter.py` is its script, exec'd once per lane with a clean environment.
 It makes this package known by its name and nothing else of the service, and no folder of it is on sys.path.

@@ -10,7 +10,7 @@ from sandbox_service.cage.lane.cpu_time import cpu_clock
 
 
 class Forker(Protocol):
-    """What forked it. zygote.py says what each of these does."""
+    """Forks children and waits for them: see zygote.py."""
 
     ended: int
 

@@ -1,7 +1,7 @@
 """Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`, and once more inside its root.
 
-The package `cage` is made known here by its name. No folder of ours is ever on sys.path: so nothing beside
-the cage can be found by way of it, and nothing of the cage in place of what a runtime's packages import.
+The package `cage` is made known here by its name. No folder of ours is ever on sys.path: so nothing beside the cage can
+be found by way of it, and nothing of the cage in place of what a runtime's packages import.
 
 Kept tiny: Python compiles a script at each start, and every fork inherits the memory that compiling used.
 """

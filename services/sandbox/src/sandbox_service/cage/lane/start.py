@@ -43,7 +43,7 @@ def _leave_the_cage() -> None:
 
 
 def _name_the_files_alone() -> None:
-    """What programs come by of ours, as sys.setrecursionlimit is, says of its module no more than the file's name."""
+    """Functions and classes of ours that programs can reach, as setrecursionlimit, name the file alone as module."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != _PACKAGE:
             continue

@@ -47,7 +47,7 @@ PREDICATES = {
 
 
 class AnyProxyClass(type):
-    """Of a class of the program, as the tests have it. What it does is in proxy.py."""
+    """Stands for a class of the program. What it does is in proxy.py."""
 
     __program__: Any = None
     _class_place: int | None = None

@@ -1,1 +1,1 @@
-"""What test code finds of pytest: the same whether the real one is there or not."""
+"""A pytest of our own for test code: the same on every node, whether the real one is there or not."""

@@ -1,1 +1,1 @@
-"""What a forked process does with a program."""
+"""Runs a program in the process that was forked for it."""

@@ -1,1 +1,1 @@
-"""What test code holds to run, what of its comparisons counts, and how it ended."""
+"""Runs test code: finds what it holds to run, counts what its comparisons came to, says how it ended."""

@@ -1,1 +1,1 @@
-"""How the cage's processes speak with the service and with one another, and the forms of values."""
+"""Messages between the service and the processes of the cage, and the forms that values have in them."""

@@ -1,4 +1,4 @@
-"""What test code may not do from another process than the program's."""
+"""Raised by test code that would have to be in the program's process."""
 
 
 class CannotCross(BaseException):
