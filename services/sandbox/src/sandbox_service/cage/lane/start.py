@@ -31,14 +31,19 @@ os.register_at_fork = _register
 
 _THREAD_STACK = 8 << 20
 _PACKAGE = "sandbox_service"
+_held: list[object] = []
 
 
 def _leave_the_cage() -> None:
-    """In the zygote. The cage's modules are out of reach from now on: no import of a program may find one."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
-        del sys.modules[name]
-    for path in [path for path in sys.path_importer_cache if f"{path}/".startswith(f"{root.FOLDER}/")]:
-        del sys.path_importer_cache[path]
+    """In the zygote. The cage's modules are out of reach from now on: no import of a program may find one.
+
+    They are held all the same: what they would leave free lies among what forks share, so that each program would fill
+    it first, and copy 30 pages more.
+    """
+    names = [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]
+    paths = [path for path in sys.path_importer_cache if f"{path}/".startswith(f"{root.FOLDER}/")]
+    _held.extend([sys.modules.pop(name) for name in names])
+    _held.extend([sys.path_importer_cache.pop(path) for path in paths])
     sys.argv[:] = ["program.py"]
 
 
