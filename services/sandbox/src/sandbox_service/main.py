@@ -138,7 +138,6 @@ def _lane_options(settings: Settings) -> LaneOptions:
         wall_factor=settings.wall_factor,
         max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
-        job_uid=settings.job_uid,
         runtimes_dir=settings.runtimes_dir,
         min_level=Level[settings.min_level],
     )

@@ -139,7 +139,7 @@ def _compose(
         clock=ports.clock,
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
     )
-    deadlines = deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence)
+    deadlines = deadlines or Deadlines(silence=settings.silence)
     code_version = settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}"
     driver = Driver(
         store=ports.store,
@@ -310,7 +310,6 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
             port=settings.ray_port,
             log_file=settings.runs_folder / RAY_LOG,
             accelerators=settings.accelerators,
-            cpus=settings.ray_cpus,
             environment=settings.ray_environment,
             logical_accelerators=settings.device == "cpu",
         ),
