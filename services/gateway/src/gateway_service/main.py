@@ -198,8 +198,8 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     router = Router(models, known_releases, known_experiments, chance)
     usage = Usage(settings.key_limits, clock)
     completer = Completer(router, serving, recorder, usage, AnswerCache(settings.cache_answers), clock)
-    feedback = Feedback(recorder, stores.completions, stores.exchanges, peers.grader)
-    exchanges = Exchanges(stores.exchanges, stores.completions, stores.keys, recorder, redacted, clock)
+    exchanges = Exchanges(stores.exchanges, stores.keys, recorder, redacted, clock)
+    feedback = Feedback(recorder, stores.completions, stores.exchanges, exchanges, peers.grader)
     releases = Releases(known_releases, stores.completions, peers.registry, clock, settings.watch_poll)
     needs = Needs(
         stores.experiments,
@@ -230,7 +230,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     webhooks = Webhooks(stores.webhooks, addresses, clock)
     deliverer = Deliverer(stores.webhooks, peers.sender, addresses, peers.feed, clock, chance)
     servicers = Servicers(
-        GatewayServicer(completer, feedback, exchanges),
+        GatewayServicer(completer, feedback),
         ReleaseServicer(releases),
         ExperimentServicer(experiments),
         KeyServicer(keys),

@@ -18,7 +18,6 @@ from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
-from gateway_service.domain.traffic.record import ProblemRef
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from ratchet.gateway.v1 import (
     experiment_pb2,
@@ -37,7 +36,6 @@ from ratchet.gateway.v1 import (
 )
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet_kit import server
-from ratchet_kit.errors import invalid
 from ratchet_kit.times import timestamp_from_proto
 from ratchet_policies.convert_nodes import node_to_proto
 
@@ -50,10 +48,9 @@ async def _say(context: Context, answer: CompletionResponse | ResponseDelta, beg
 
 
 class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
-    def __init__(self, completer: Completer, feedback: Feedback, exchanges: Exchanges) -> None:
+    def __init__(self, completer: Completer, feedback: Feedback) -> None:
         self._completer = completer
         self._feedback = feedback
-        self._exchanges = exchanges
 
     async def Complete(self, request: pb.CompleteRequest, context: Context = None) -> pb.CompleteResponse:
         begin = time.perf_counter()
@@ -76,26 +73,7 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
     async def CreateFeedback(
         self, request: pb.CreateFeedbackRequest, context: Context = None
     ) -> pb.CreateFeedbackResponse:
-        metrics = dict(request.metrics)
-        match request.WhichOneof("source"):
-            case "score":
-                score = await self._feedback.score(request.completion_id, request.score, request.request_id, metrics)
-            case "problem":
-                problem = ProblemRef(request.problem.problem_set, request.problem.problem_id)
-                score = await self._feedback.grade(request.completion_id, problem, request.request_id, metrics)
-            case "thumb":
-                score = convert.score_of_thumb(request.thumb)
-                score = await self._feedback.score(request.completion_id, score, request.request_id, metrics)
-            case "accepted":
-                accepted = convert.accepted_from_proto(request.accepted)
-                score = await self._exchanges.accept(request.completion_id, accepted, request.request_id, metrics)
-            case "choice":
-                choice = convert.choice_from_proto(request.choice, request.completion_id)
-                score = await self._exchanges.choose(request.completion_id, choice, request.request_id, metrics)
-            case _ if metrics:
-                score = await self._feedback.measure(request.completion_id, metrics, request.request_id)
-            case _:
-                raise invalid("source", "must be a score, a thumb, a problem, an accepted text, a choice, or metrics")
+        score = await self._feedback.give(convert.feedback_from_proto(request))
         return pb.CreateFeedbackResponse(score=score)
 
     async def CountFeedback(

@@ -13,6 +13,7 @@ from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
 from gateway_service.domain.releases.evidence import STEP_WINDOW
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State, Unproven
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import (
     DeadlineExceeded,
@@ -40,7 +41,7 @@ async def score(world: World, scores: dict[str, float]) -> None:
     """Scores what is unscored, by the version that answered."""
     for record in list(world.completions.records.values()):
         if record.score is None and not record.error and str(record.version) in scores:
-            await world.gateway.feedback.score(record.id, scores[str(record.version)])
+            await world.gateway.feedback.give(FeedbackRequest(record.id, Score(scores[str(record.version)])))
 
 
 async def test_a_good_candidate_takes_over_step_by_step(world: World) -> None:

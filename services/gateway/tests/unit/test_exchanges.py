@@ -11,6 +11,7 @@ from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.traffic import exchanges as exchanges_module
 from gateway_service.domain.traffic.exchange import MAX_CHOICES, Accepted, Choice, Exchange, Selection
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from gateway_service.domain.traffic.material import MAX_MATERIAL
 from gateway_service.domain.traffic.record import Arm, ProblemRef, Unit, unit_id
 from ratchet_kit.errors import (
@@ -51,7 +52,7 @@ class TestConsent:
         assert await kept(world) == []
         assert (await world.completions.get(answer.id)).texts == ("say hi",)  # for its tests
         with pytest.raises(FailedPrecondition, match="are not kept"):
-            await world.gateway.exchanges.accept(answer.id, Accepted("hello"))
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Accepted("hello")))
 
     async def test_with_it_prompt_answers_and_arm_are_kept(self, world: World) -> None:
         key = await world.key()
@@ -72,7 +73,7 @@ class TestConsent:
         await world.ask()
         assert [one.id for one in await kept(world)] == [before.id]
         with pytest.raises(FailedPrecondition, match="keeps no traffic any more"):
-            await world.gateway.exchanges.accept(before.id, Accepted("hello"))
+            await world.gateway.feedback.give(FeedbackRequest(before.id, Accepted("hello")))
 
     async def test_a_revoked_key_has_none_to_give(self, world: World) -> None:
         keys, key = world.gateway.keys, await world.key()
@@ -81,7 +82,7 @@ class TestConsent:
         with pytest.raises(FailedPrecondition, match="was revoked"):
             await keys.set_traffic(key.id, True)
         with pytest.raises(FailedPrecondition, match="keeps no traffic any more"):
-            await world.gateway.exchanges.accept(answer.id, Accepted("hello"))
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Accepted("hello")))
         with pytest.raises(NotFound):
             await keys.set_traffic("key_none", True)
 
@@ -154,10 +155,10 @@ class TestWhatIsKept:
         world.grader.problems.add("hi")
         await world.key()
         answer = await world.ask()
-        await world.gateway.feedback.score(answer.id, 0.25)
+        await world.gateway.feedback.give(FeedbackRequest(answer.id, Score(0.25)))
         (one,) = await kept(world)
         assert (one.score, one.problem) == (0.25, None)
-        await world.gateway.feedback.grade(answer.id, ProblemRef("composed/test", "hi"))
+        await world.gateway.feedback.give(FeedbackRequest(answer.id, ProblemRef("composed/test", "hi")))
         (one,) = await kept(world)
         assert (one.score, one.problem) == (1.0, ProblemRef("composed/test", "hi"))
 
@@ -179,7 +180,7 @@ class TestFeedback:
         await world.key()
         answer = await ask(world, TextPrompt("say hi"))
         async with world.another() as other:
-            accepting = asyncio.create_task(other.exchanges.accept(answer, Accepted("hello")))
+            accepting = asyncio.create_task(other.feedback.give(FeedbackRequest(answer, Accepted("hello"))))
             await asyncio.sleep(0.15)
             await world.gateway.recorder.flush()
             await accepting
@@ -189,16 +190,16 @@ class TestFeedback:
     async def test_the_last_accepted_text_stands_redacted(self, world: World) -> None:
         await world.key()
         answer = await world.ask()
-        accept = world.gateway.exchanges.accept
-        await accept(answer.id, Accepted("hello ann@example.com"), "req_1")
-        await accept(answer.id, Accepted("hello bob@example.com"), "req_2")
-        await accept(answer.id, Accepted("hello ann@example.com"), "req_1")  # again: nothing
+        give = world.gateway.feedback.give
+        await give(FeedbackRequest(answer.id, Accepted("hello ann@example.com"), request_id="req_1"))
+        await give(FeedbackRequest(answer.id, Accepted("hello bob@example.com"), request_id="req_2"))
+        await give(FeedbackRequest(answer.id, Accepted("hello ann@example.com"), request_id="req_1"))  # again: nothing
         (one,) = await kept(world)
         assert one.accepted == Accepted("hello <email>")
         with pytest.raises(AlreadyExists):
-            await accept(answer.id, Accepted("another"), "req_1")
+            await give(FeedbackRequest(answer.id, Accepted("another"), request_id="req_1"))
         with pytest.raises(AlreadyExists):
-            await world.gateway.feedback.score(answer.id, 0.5, "req_1")
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Score(0.5), request_id="req_1"))
 
     @pytest.mark.parametrize(
         "accepted", [Accepted(""), Accepted(" \n"), Accepted("x" * 70_000), Accepted("hi", 1), Accepted("hi", -1)]
@@ -207,7 +208,7 @@ class TestFeedback:
         await world.key()
         answer = await world.ask()
         with pytest.raises(InvalidArgument):
-            await world.gateway.exchanges.accept(answer.id, accepted)
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, accepted))
 
     async def test_only_the_key_that_asked_and_the_administrator_add_to_it(self, world: World) -> None:
         admin = ApiKey("key_a", "admin", "", "", frozenset({Scope.ADMIN}), world.clock.now())
@@ -215,33 +216,31 @@ class TestFeedback:
         answer = await world.ask()
         await world.key("another app")
         with pytest.raises(PermissionDenied):
-            await world.gateway.exchanges.accept(answer.id, Accepted("poison"))
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Accepted("poison")))
         with pytest.raises(PermissionDenied):
-            await world.gateway.exchanges.choose(answer.id, Choice(0, answer.id, 0))
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Choice(0, answer.id, 0)))
         set_caller(admin)
-        assert await world.gateway.exchanges.accept(answer.id, Accepted("hello")) == 0
+        assert await world.gateway.feedback.give(FeedbackRequest(answer.id, Accepted("hello"))) == 0
 
     async def test_of_another_keys_answer_nobody_learns_whether_it_is_kept(self, world: World) -> None:
         await world.key(keep_traffic=False)
         answer = await world.ask()
         await world.key("another app")
         with pytest.raises(PermissionDenied):
-            await world.gateway.exchanges.accept(answer.id, Accepted("poison"))
+            await world.gateway.feedback.give(FeedbackRequest(answer.id, Accepted("poison")))
 
     async def test_choices_between_answers_to_one_prompt(self, world: World) -> None:
         await world.key()
         prompt = TextPrompt("say hi")
         first, second = await ask(world, prompt, 2), await ask(world, prompt)
-        choose = world.gateway.exchanges.choose
         for choice in (Choice(1, first, 0), Choice(0, second, 0), Choice(0, second, 0)):
-            await choose(first, choice)
+            await world.gateway.feedback.give(FeedbackRequest(first, choice))
         one = (await kept(world))[-1]
         assert one.choices == (Choice(1, first, 0), Choice(0, second, 0))
 
     async def test_choices_that_say_nothing(self, world: World) -> None:
         await world.key()
         first, other = await ask(world, TextPrompt("say hi"), 2), await ask(world, TextPrompt("say no"))
-        choose = world.gateway.exchanges.choose
         faults: list[tuple[Choice, type[RatchetError]]] = [
             (Choice(0, first, 0), InvalidArgument),
             (Choice(0, first, 2), InvalidArgument),
@@ -251,15 +250,15 @@ class TestFeedback:
         ]
         for choice, fault in faults:
             with pytest.raises(fault):
-                await choose(first, choice)
+                await world.gateway.feedback.give(FeedbackRequest(first, choice))
 
     async def test_one_completion_takes_so_many_choices(self, world: World) -> None:
         await world.key()
         first = await ask(world, TextPrompt("say hi"), MAX_CHOICES + 2)
         for index in range(1, MAX_CHOICES + 1):
-            await world.gateway.exchanges.choose(first, Choice(0, first, index))
+            await world.gateway.feedback.give(FeedbackRequest(first, Choice(0, first, index)))
         with pytest.raises(FailedPrecondition, match="the most for one"):
-            await world.gateway.exchanges.choose(first, Choice(0, first, MAX_CHOICES + 1))
+            await world.gateway.feedback.give(FeedbackRequest(first, Choice(0, first, MAX_CHOICES + 1)))
 
 
 class TestLists:
@@ -302,7 +301,7 @@ class TestLists:
         ids = [(await world.ask(text=f"say {n}")).id for n in range(3)]
         exchanges = world.gateway.exchanges
         for id in ids:
-            await exchanges.accept(id, Accepted(f"better than {id}"))
+            await world.gateway.feedback.give(FeedbackRequest(id, Accepted(f"better than {id}")))
         monkeypatch.setattr(exchanges_module, "MAX_PAGE_CHARACTERS", 70)
         found, token = [], ""
         for _ in ids:
@@ -356,6 +355,6 @@ class TestForgetting:
         first = await ask(world, prompt)
         of_ann = replace(request(prompt), routing_key="ann")
         second = (await world.gateway.completer.complete(of_ann)).id
-        await world.gateway.exchanges.choose(first, Choice(0, second, 0))
+        await world.gateway.feedback.give(FeedbackRequest(first, Choice(0, second, 0)))
         await world.gateway.exchanges.forget(Unit.USER, "ann")
         assert (await world.gateway.exchanges.pairs(EVERYTHING, 0, "")).items == []

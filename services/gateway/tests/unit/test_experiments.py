@@ -19,6 +19,7 @@ from gateway_service.domain.experiments.plan import PlanRequest
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.statistics.conclusions import Standing
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, Unit
 from ratchet_kit.errors import (
@@ -49,7 +50,9 @@ async def answers(world: World, users: int, scores: dict[int, float], requests: 
     for user in range(users):
         for _ in range(requests):
             answer = await world.ask(key=f"user {user}")
-            await world.gateway.feedback.score(answer.id, min(1.0, scores[answer.version.number] + user % 3 / 10))
+            await world.gateway.feedback.give(
+                FeedbackRequest(answer.id, Score(min(1.0, scores[answer.version.number] + user % 3 / 10)))
+            )
 
 
 class TestLife:
@@ -320,7 +323,7 @@ class TestReport:
             for user in users:
                 answer = await world.ask(key=f"user {user}")
                 shift = 0.1 * (answer.version.number == 2)
-                await world.gateway.feedback.score(answer.id, user % 9 / 10 + shift)
+                await world.gateway.feedback.give(FeedbackRequest(answer.id, Score(user % 9 / 10 + shift)))
 
         for users in (range(100), range(100, 200)):
             if users.start == 0:

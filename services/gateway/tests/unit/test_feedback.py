@@ -5,6 +5,7 @@ import pytest
 
 from gateway_service.domain.keys.caller import ANYBODY, set_caller
 from gateway_service.domain.traffic import recorder
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import (
     AlreadyExists,
@@ -28,19 +29,19 @@ async def completion_id(world: World) -> str:
 
 
 async def test_a_score_is_attached_and_the_text_dropped(world: World, completion_id) -> None:
-    assert await world.gateway.feedback.score(completion_id, 0.25) == 0.25
+    assert await world.gateway.feedback.give(FeedbackRequest(completion_id, Score(0.25))) == 0.25
     record = await world.completions.get(completion_id)
     assert (record.score, record.texts) == (0.25, ())
 
 
 async def test_a_repeated_request_changes_nothing(world: World, completion_id) -> None:
     feedback = world.gateway.feedback
-    await feedback.score(completion_id, 0.25, "req_1")
-    await feedback.score(completion_id, 0.5, "req_2")
-    assert await feedback.score(completion_id, 0.25, "req_1") == 0.25
+    await feedback.give(FeedbackRequest(completion_id, Score(0.25), request_id="req_1"))
+    await feedback.give(FeedbackRequest(completion_id, Score(0.5), request_id="req_2"))
+    assert await feedback.give(FeedbackRequest(completion_id, Score(0.25), request_id="req_1")) == 0.25
     assert (await world.completions.get(completion_id)).score == 0.5
     with pytest.raises(AlreadyExists):
-        await feedback.score(completion_id, 0.75, "req_1")
+        await feedback.give(FeedbackRequest(completion_id, Score(0.75), request_id="req_1"))
 
 
 async def test_a_key_scores_its_own_answers_and_has_its_own_request_ids(world: World) -> None:
@@ -52,43 +53,43 @@ async def test_a_key_scores_its_own_answers_and_has_its_own_request_ids(world: W
     mine, theirs = answers
     set_caller(mine)
     with pytest.raises(PermissionDenied):
-        await feedback.score(answers[theirs], 0)
+        await feedback.give(FeedbackRequest(answers[theirs], Score(0)))
     with pytest.raises(PermissionDenied):
-        await feedback.grade(answers[theirs], PROBLEM)
-    assert await feedback.score(answers[mine], 1, "req_1") == 1
+        await feedback.give(FeedbackRequest(answers[theirs], PROBLEM))
+    assert await feedback.give(FeedbackRequest(answers[mine], Score(1), request_id="req_1")) == 1
     set_caller(theirs)
-    assert await feedback.grade(answers[theirs], PROBLEM, "req_1") == 1
+    assert await feedback.give(FeedbackRequest(answers[theirs], PROBLEM, request_id="req_1")) == 1
     set_caller(ANYBODY)  # an administrator
-    assert await feedback.score(answers[mine], 0.5, "req_1") == 0.5
+    assert await feedback.give(FeedbackRequest(answers[mine], Score(0.5), request_id="req_1")) == 0.5
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf")])
 async def test_scores_are_in_0_to_1(world: World, completion_id, score) -> None:
     with pytest.raises(InvalidArgument):
-        await world.gateway.feedback.score(completion_id, score)
+        await world.gateway.feedback.give(FeedbackRequest(completion_id, Score(score)))
 
 
 async def test_graded_by_tests_once(world: World, completion_id) -> None:
-    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
-    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
+    assert await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM)) == 1
+    assert await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM)) == 1
     assert world.grader.graded == 1
 
 
 async def test_unknown_completions_and_problems(world: World, completion_id) -> None:
     with pytest.raises(NotFound):
-        await world.gateway.feedback.score("cmpl_none", 1)
+        await world.gateway.feedback.give(FeedbackRequest("cmpl_none", Score(1)))
     with pytest.raises(NotFound):
-        await world.gateway.feedback.grade("cmpl_none", PROBLEM)
+        await world.gateway.feedback.give(FeedbackRequest("cmpl_none", PROBLEM))
     with pytest.raises(NotFound):
-        await world.gateway.feedback.grade(completion_id, ProblemRef("composed/test", "unknown"))
+        await world.gateway.feedback.give(FeedbackRequest(completion_id, ProblemRef("composed/test", "unknown")))
 
 
 async def test_what_another_gateway_has_not_stored_yet_is_waited_for(world: World) -> None:
     async with world.another() as other:
         world.grader.problems.add("hi")
         scored, graded = (await world.ask(text="say hi")).id, (await world.ask(text="say hi")).id
-        scoring = asyncio.create_task(other.feedback.score(scored, 0.25))
-        grading = asyncio.create_task(other.feedback.grade(graded, PROBLEM))
+        scoring = asyncio.create_task(other.feedback.give(FeedbackRequest(scored, Score(0.25))))
+        grading = asyncio.create_task(other.feedback.give(FeedbackRequest(graded, PROBLEM)))
         await asyncio.sleep(0.15)
         await world.gateway.recorder.flush()
         assert (await scoring, await grading) == (0.25, 1)
@@ -98,35 +99,35 @@ async def test_what_another_gateway_has_not_stored_yet_is_waited_for(world: Worl
 async def test_what_is_on_no_way_is_not_found_in_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "ON_ITS_WAY", timedelta(seconds=0.2))
     with pytest.raises(NotFound):
-        await world.gateway.feedback.score(new_id("cmpl"), 1)
+        await world.gateway.feedback.give(FeedbackRequest(new_id("cmpl"), Score(1)))
 
 
 async def test_a_fault_of_the_sandbox_is_no_score(world: World, completion_id) -> None:
     world.grader.fault = Unavailable("the sandbox failed 5 times")
     with pytest.raises(Unavailable):
-        await world.gateway.feedback.grade(completion_id, PROBLEM)
+        await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM))
     world.grader.fault = None
-    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
+    assert await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM)) == 1
 
 
 async def test_what_is_not_kept_cannot_be_graded(world: World, completion_id) -> None:
-    await world.gateway.feedback.score(completion_id, 0.5)
+    await world.gateway.feedback.give(FeedbackRequest(completion_id, Score(0.5)))
     with pytest.raises(FailedPrecondition):
-        await world.gateway.feedback.grade(completion_id, PROBLEM)
+        await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM))
 
 
 async def test_an_old_text_is_not_kept_for_grading(world: World, completion_id) -> None:
     await world.gateway.recorder.flush()
     await world.completions.forget_texts(world.clock.now() + timedelta(days=2))
     with pytest.raises(FailedPrecondition, match="too old"):
-        await world.gateway.feedback.grade(completion_id, PROBLEM)
+        await world.gateway.feedback.give(FeedbackRequest(completion_id, PROBLEM))
 
 
 async def test_scored_answers_are_counted(world: World, completion_id) -> None:
     feedback = world.gateway.feedback
     assert await feedback.count("starter") == 0
-    await feedback.score(completion_id, 0.5)
-    await feedback.score(completion_id, 1.0)
+    await feedback.give(FeedbackRequest(completion_id, Score(0.5)))
+    await feedback.give(FeedbackRequest(completion_id, Score(1.0)))
     model = (await world.completions.get(completion_id)).version.model
     assert await feedback.count(model) == 1
     assert await feedback.count(model, world.clock.now() + timedelta(hours=1)) == 0

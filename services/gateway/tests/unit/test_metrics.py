@@ -9,6 +9,7 @@ import pytest
 
 from gateway_service.domain.keys.caller import ANYBODY, set_caller
 from gateway_service.domain.traffic.exchange import Accepted, Choice
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 
 from ..world import World
@@ -189,12 +190,12 @@ class TestFeedback:
     async def test_beside_an_accepted_text_and_a_choice(self, world: World) -> None:
         await world.key()
         answer, other = await world.ask(), await world.ask()
-        exchanges = world.gateway.exchanges
-        await exchanges.accept(answer.id, Accepted("used"), metrics={"accepted_chars": 4})
-        await exchanges.choose(answer.id, Choice(0, other.id, 0), metrics={"seconds": 2})
+        feedback = world.gateway.feedback
+        await feedback.give(FeedbackRequest(answer.id, Accepted("used"), {"accepted_chars": 4}))
+        await feedback.give(FeedbackRequest(answer.id, Choice(0, other.id, 0), {"seconds": 2}))
         assert (await world.completions.get(answer.id)).metrics == {"accepted_chars": 4, "seconds": 2}
         with pytest.raises(InvalidArgument, match="metrics"):
-            await exchanges.choose(answer.id, Choice(0, other.id, 0), metrics={"Seconds": 2})
+            await feedback.give(FeedbackRequest(answer.id, Choice(0, other.id, 0), {"Seconds": 2}))
 
     @pytest.mark.parametrize(
         ("metrics", "field"),
@@ -219,35 +220,38 @@ class TestFeedback:
         assert (await give(http, id, metrics={"a": "much"})).status_code == 400
 
     async def test_so_many_of_one_completion(self, world: World) -> None:
-        measure = world.gateway.feedback.measure
+        give = world.gateway.feedback.give
         id = (await world.ask()).id
-        await measure(id, {f"m{number}": 1.0 for number in range(20)})
-        await measure(id, {"m0": 2.0})
+        await give(FeedbackRequest(id, None, {f"m{number}": 1.0 for number in range(20)}))
+        await give(FeedbackRequest(id, None, {"m0": 2.0}))
         with pytest.raises(FailedPrecondition, match="more than 20 metrics"):
-            await world.gateway.feedback.score(id, 1.0, metrics={"another": 1.0})
+            await world.gateway.feedback.give(FeedbackRequest(id, Score(1.0), {"another": 1.0}))
         record = await world.completions.get(id)
         assert (record.score, record.metrics["m0"]) == (None, 2.0)
 
     async def test_a_repeated_request_changes_nothing(self, world: World) -> None:
         feedback, id = world.gateway.feedback, (await world.ask()).id
-        await feedback.measure(id, {"a": 1.0}, "req_1")
-        await feedback.measure(id, {"a": 2.0}, "req_2")
-        await feedback.measure(id, {"a": 1.0}, "req_1")
+        await feedback.give(FeedbackRequest(id, None, {"a": 1.0}, "req_1"))
+        await feedback.give(FeedbackRequest(id, None, {"a": 2.0}, "req_2"))
+        await feedback.give(FeedbackRequest(id, None, {"a": 1.0}, "req_1"))
         assert (await world.completions.get(id)).metrics == {"a": 2.0}
-        for other in (feedback.measure(id, {"a": 3.0}, "req_1"), feedback.score(id, 0.0, "req_1")):
+        for other in (
+            feedback.give(FeedbackRequest(id, None, {"a": 3.0}, "req_1")),
+            feedback.give(FeedbackRequest(id, Score(0.0), request_id="req_1")),
+        ):
             with pytest.raises(AlreadyExists):
                 await other
-        await feedback.score(id, 0.5, "req_3", {"a": 4.0})
+        await feedback.give(FeedbackRequest(id, Score(0.5), {"a": 4.0}, "req_3"))
         with pytest.raises(AlreadyExists):
-            await feedback.score(id, 0.5, "req_3", {"a": 5.0})
+            await feedback.give(FeedbackRequest(id, Score(0.5), {"a": 5.0}, "req_3"))
 
     async def test_only_of_ones_own_completions(self, world: World) -> None:
         await world.key("one")
         theirs = (await world.ask()).id
         await world.key("two")
         with pytest.raises(PermissionDenied):
-            await world.gateway.feedback.measure(theirs, {"a": 1.0})
+            await world.gateway.feedback.give(FeedbackRequest(theirs, None, {"a": 1.0}))
         with pytest.raises(NotFound):
-            await world.gateway.feedback.measure("cmpl_none", {"a": 1.0})
+            await world.gateway.feedback.give(FeedbackRequest("cmpl_none", None, {"a": 1.0}))
         set_caller(ANYBODY)  # an administrator
-        await world.gateway.feedback.measure(theirs, {"a": 1.0})
+        await world.gateway.feedback.give(FeedbackRequest(theirs, None, {"a": 1.0}))

@@ -6,6 +6,7 @@ import pytest
 
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import CHAMPION, VersionRef
 
@@ -97,7 +98,9 @@ async def test_each_bound_is_shown_with_its_interval(world: World) -> None:
     assert [check.beyond for check in (await world.gateway.releases.get(release.id)).findings] == [None] * 4
     for n in range(200):
         answer = await world.ask(key=f"user-{n}")
-        await world.gateway.feedback.score(answer.id, 1.0 if answer.version.number == 1 else n % 2 / 2)
+        await world.gateway.feedback.give(
+            FeedbackRequest(answer.id, Score(1.0 if answer.version.number == 1 else n % 2 / 2))
+        )
     await world.gateway.recorder.flush()
     async with world.http() as http:
         shown = (await http.get(f"/api/v1/releases/{release.id}")).json()["release"]

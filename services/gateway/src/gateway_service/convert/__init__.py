@@ -17,12 +17,10 @@ from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_
 from gateway_service.convert.platform import health_to_proto
 from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
 from gateway_service.convert.traffic import (
-    accepted_from_proto,
-    choice_from_proto,
     exchange_to_proto,
+    feedback_from_proto,
     pairs_to_proto,
     problem_to_proto,
-    score_of_thumb,
     selection_from_proto,
     unit_from_proto,
 )
@@ -30,8 +28,6 @@ from gateway_service.convert.webhooks import delivery_to_proto, webhook_to_proto
 
 __all__ = [
     "SCOPES",
-    "accepted_from_proto",
-    "choice_from_proto",
     "completion_request_from_proto",
     "completion_response_to_proto",
     "delivery_to_proto",
@@ -39,6 +35,7 @@ __all__ = [
     "experiment_spec_from_proto",
     "experiment_to_proto",
     "expire_time_from_proto",
+    "feedback_from_proto",
     "headers_of",
     "health_to_proto",
     "key_to_proto",
@@ -51,7 +48,6 @@ __all__ = [
     "replay_prompts_from_proto",
     "response_delta_to_proto",
     "scopes_from_proto",
-    "score_of_thumb",
     "selection_from_proto",
     "unit_from_proto",
     "webhook_to_proto",

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
+from gateway_service.domain.traffic.feedback import FeedbackRequest, Score, Source
 from gateway_service.domain.traffic.lessons import Lesson, Pair
-from gateway_service.domain.traffic.record import Arm, Unit
+from gateway_service.domain.traffic.record import Arm, ProblemRef, Unit
 from ratchet.common.v1 import problem_pb2
 from ratchet.gateway.v1 import gateway_pb2, traffic_pb2
 from ratchet_kit import refs
@@ -29,19 +30,31 @@ SOURCE = "traffic"
 """Where such problems are from."""
 
 
-def score_of_thumb(thumb: gateway_pb2.Thumb.ValueType) -> float:
-    """Raises InvalidArgument for one that is not known."""
-    if thumb not in SCORES:
-        raise invalid("thumb", "must be up or down")
-    return SCORES[thumb]
+def feedback_from_proto(message: gateway_pb2.CreateFeedbackRequest) -> FeedbackRequest:
+    """Raises InvalidArgument for feedback that says nothing, and for a thumb that is not known."""
+    source = _source(message)
+    if source is None and not message.metrics:
+        raise invalid("source", "must be a score, a thumb, a problem, an accepted text, a choice, or metrics")
+    return FeedbackRequest(message.completion_id, source, dict(message.metrics), message.request_id)
 
 
-def accepted_from_proto(message: gateway_pb2.AcceptedText) -> Accepted:
-    return Accepted(message.text, message.index)
-
-
-def choice_from_proto(message: gateway_pb2.BetterAnswer, completion_id: str) -> Choice:
-    return Choice(message.index, message.over_id or completion_id, message.over_index)
+def _source(message: gateway_pb2.CreateFeedbackRequest) -> Source:
+    match message.WhichOneof("source"):
+        case "score":
+            return Score(message.score)
+        case "problem":
+            return ProblemRef(message.problem.problem_set, message.problem.problem_id)
+        case "thumb" if message.thumb in SCORES:
+            return Score(SCORES[message.thumb])
+        case "thumb":
+            raise invalid("thumb", "must be up or down")
+        case "accepted":
+            return Accepted(message.accepted.text, message.accepted.index)
+        case "choice":
+            choice = message.choice
+            return Choice(choice.index, choice.over_id or message.completion_id, choice.over_index)
+        case _:
+            return None
 
 
 def selection_from_proto(message: ListRequest) -> Selection:

@@ -10,14 +10,14 @@ from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.traffic import lessons
 from gateway_service.domain.traffic.exchange import MAX_CHOICES, Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.lessons import Lesson, Pair
-from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, check_metrics, content
-from gateway_service.domain.traffic.ports import NO_SCORE, CompletionLog, ExchangeStore
-from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, Unit
+from gateway_service.domain.traffic.metrics import Metrics
+from gateway_service.domain.traffic.ports import ExchangeStore
+from gateway_service.domain.traffic.record import Unit
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
 from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults
-from ratchet_kit.idempotency import Request, once
+from ratchet_kit.idempotency import Request
 from ratchet_kit.pages import Page, encode_token, fetch_page
 from ratchet_kit.times import Clock
 
@@ -32,14 +32,12 @@ class Exchanges:
     def __init__(
         self,
         store: ExchangeStore,
-        completions: CompletionLog,
         keys: KeyStore,
         recorder: Recorder,
         redaction: Redaction,
         clock: Clock,
     ) -> None:
         self._store = store
-        self._completions = completions
         self._keys = keys
         self._recorder = recorder
         self._redaction = redaction
@@ -75,62 +73,35 @@ class Exchanges:
         page = await self.page(replace(selection, accepted=True), page_size, page_token)
         return Page([made for one in page.items if (made := lessons.lesson(one))], page.next_page_token)
 
-    async def accept(
-        self, completion_id: str, accepted: Accepted, request_id: str = "", metrics: Metrics = NO_METRICS
-    ) -> float:
-        """Keeps, redacted, what was used in place of an answer; a later one replaces it. Idempotent under `request_id`.
+    async def accept(self, completion_id: str, accepted: Accepted, request: Request, metrics: Metrics) -> None:
+        """Keeps, redacted, what was used in place of an answer; a later one replaces it. Idempotent under `request`.
 
-        Raises InvalidArgument, NotFound, FailedPrecondition and PermissionDenied as `_kept`, AlreadyExists when the
-        request id was used for other feedback.
+        Raises InvalidArgument where there is no such answer, NotFound, FailedPrecondition and PermissionDenied as
+        `_kept`, AlreadyExists when the request id was used for other feedback.
         """
-        faults = Faults()
-        faults.required("accepted.text", accepted.text.strip())
-        most = f"must have at most {MAX_KEPT_TEXT} characters"
-        faults.unless(len(accepted.text) <= MAX_KEPT_TEXT, "accepted.text", most)
-        check_metrics(faults, metrics)
-        faults.raise_if_any()
-        parts = ("accepted", accepted.text, accepted.index, *content(metrics))
-        request = Request.of(request_id, completion_id, *parts, owner=caller().id)
+        exchange = await self._kept(completion_id)
+        _require_answer(exchange, accepted.index, "accepted.index")
+        redacted = Accepted(await self._redaction.text(accepted.text), accepted.index)
+        await self._store.accept(exchange.id, redacted, request, metrics)
 
-        async def accept() -> float:
-            exchange = await self._kept(completion_id)
-            _require_answer(exchange, accepted.index, "accepted.index")
-            redacted = Accepted(await self._redaction.text(accepted.text), accepted.index)
-            await self._store.accept(exchange.id, redacted, request, metrics)
-            return NO_SCORE
-
-        return await once(lambda: self._completions.find_score(request), accept)
-
-    async def choose(
-        self, completion_id: str, choice: Choice, request_id: str = "", metrics: Metrics = NO_METRICS
-    ) -> float:
-        """Keeps which of two answers to one prompt is better. Idempotent, also under `request_id`.
+    async def choose(self, completion_id: str, choice: Choice, request: Request, metrics: Metrics) -> None:
+        """Keeps which of two answers to one prompt is better. Idempotent, also under `request`.
 
         Raises InvalidArgument where there are no such answers, or where their prompts differ, and what `accept` does.
         """
+        better = await self._kept(completion_id)
+        worse = await self._kept(choice.over_id) if choice.over_id != better.id else better
+        _require_answer(better, choice.index, "choice.index")
+        _require_answer(worse, choice.over_index, "choice.over_index")
         faults = Faults()
-        check_metrics(faults, metrics)
+        same = (choice.over_id, choice.over_index) == (better.id, choice.index)
+        faults.unless(not same, "choice.over_index", "must be another answer than the better one")
+        alike = better.material.prompt == worse.material.prompt
+        faults.unless(alike, "choice.over_id", "must be a completion of the same prompt")
         faults.raise_if_any()
-        over = (choice.over_id, choice.over_index, *content(metrics))
-        request = Request.of(request_id, completion_id, "choice", choice.index, *over, owner=caller().id)
-
-        async def choose() -> float:
-            better = await self._kept(completion_id)
-            worse = await self._kept(choice.over_id) if choice.over_id != better.id else better
-            _require_answer(better, choice.index, "choice.index")
-            _require_answer(worse, choice.over_index, "choice.over_index")
-            faults = Faults()
-            same = (choice.over_id, choice.over_index) == (better.id, choice.index)
-            faults.unless(not same, "choice.over_index", "must be another answer than the better one")
-            alike = better.material.prompt == worse.material.prompt
-            faults.unless(alike, "choice.over_id", "must be a completion of the same prompt")
-            faults.raise_if_any()
-            if choice not in better.choices and len(better.choices) >= MAX_CHOICES:
-                raise FailedPrecondition(f"completion {better.id} has {MAX_CHOICES} choices, the most for one")
-            await self._store.choose(better.id, choice, request, metrics)
-            return NO_SCORE
-
-        return await once(lambda: self._completions.find_score(request), choose)
+        if choice not in better.choices and len(better.choices) >= MAX_CHOICES:
+            raise FailedPrecondition(f"completion {better.id} has {MAX_CHOICES} choices, the most for one")
+        await self._store.choose(better.id, choice, request, metrics)
 
     async def forget(self, unit: Unit, name: str) -> int:
         """Removes all texts of what came so far from a user, a session or a key. How many completions had some.
