@@ -11,10 +11,11 @@ import pytest
 from ratchet_kit.errors import FailedPrecondition, Failure, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_testing.clock import ManualClock
-from trainer_service.adapters.memory import MemoryFolders, MemoryRunStore
 from trainer_service.domain.mirror import MirroredModel, MirroredVersion, MirroredVersions, ModelMirror
 from trainer_service.domain.run import Run, RunId, Step, Track
 from trainer_service.domain.tracking import AT_ONCE, PATIENCE, Shown, Tracking
+
+from ..memory import MemoryFolders, MemoryRunStore
 
 
 @dataclass
