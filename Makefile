@@ -33,7 +33,7 @@ lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken sinc
 
 test-quick:  ## Unit tests alone: a minute
 	@$(SETUP) light
-	$(LIGHT)/pytest libs services tests/docs tests/shape tests/simulated -m "not integration and not verl and not vllm and not e2e" -n 2
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not integration and not verl and not vllm and not e2e" -n 2
 
 test-unit:  ## Unit and integration tests: no torch; nineteen minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy

@@ -89,6 +89,10 @@ class Kind:
     late: float = 0.0
     """As `timeouts`, from six minutes after the candidate got all traffic."""
     kept: int = SPEC.baseline_percent
+    heavy: float = 0.0
+    """So many users ask 1,000 times as often as all others, who ask equally often."""
+    fail_wholly: float = 0.0
+    """So many users get an error from either version, each time."""
 
 
 KINDS = (
@@ -106,6 +110,7 @@ KINDS = (
     Kind("equal: waves of 0.20", "97 % promoted", waves=0.2),
     Kind("equal: 4 % of all time out", "0 back", timeouts=0.04),
     Kind("equal: the same, no share kept", "0 back", late=0.04, kept=0),
+    Kind("equal: 1 user of 100 asks 1,000 x", "5 % back", heavy=0.01, fail_wholly=0.02),
     Kind("worse by 0.10, harder by 0.20", "1 % promoted", drop=0.10, harder=(3, 0.2)),
     Kind("worse by 0.10, easier by 0.20", "1 % promoted", drop=0.10, harder=(3, -0.2)),
     Kind("worse by 0.15, 100 % feedback", "0 promoted", 1.0, drop=0.15),
@@ -120,11 +125,15 @@ class SimulatedLog(MemoryCompletionLog):
         super().__init__()
         self._kind = kind
         self._chance = generator
-        rates = np.cumsum(generator.lognormal(0.0, 1.0, USERS))
+        sizes = generator.lognormal(0.0, 1.0, USERS)
+        if kind.heavy:
+            sizes = np.where(generator.random(USERS) < kind.heavy, 1_000.0, 1.0)
+        rates = np.cumsum(sizes)
         self._rates = rates / rates[-1]
         self._good = generator.beta(8, 8, USERS)
         self._speed = generator.normal(0.0, 0.2, USERS)
         self._sums = np.zeros((STAGES, 2, GOOD + 1, USERS))
+        self._fails = generator.random(USERS) < kind.fail_wholly
         self._latest = np.exp(self._speed[:LATEST] + generator.normal(0, 0.4, LATEST))
         self._cells: dict[Cell, Moments] = {}
         self._products: dict[tuple[Cell, Cell], Products] = {}
@@ -150,7 +159,7 @@ class SimulatedLog(MemoryCompletionLog):
     def _answer(self, release: Release, arm: int, users: NDArray[np.int64], fails: float, harder: float) -> None:
         kind, chance, stage = self._kind, self._chance, release.stage
         breaks = kind.breaks_at[1] * (stage >= kind.breaks_at[0])
-        failed = chance.random(len(users)) < 0.01 + fails + arm * (kind.errors + breaks)
+        failed = self._fails[users] | (chance.random(len(users)) < 0.01 + fails + arm * (kind.errors + breaks))
         latency = np.exp(self._speed[users] + chance.normal(0, 0.4, len(users))) * kind.slower**arm
         left = ~failed & ((latency > PATIENCE) | (chance.random(len(users)) < arm * kind.hangs))
         latency = np.where(left, PATIENCE, latency)
@@ -179,12 +188,12 @@ class SimulatedLog(MemoryCompletionLog):
         cells = {number: Cell(number // 2, ARMS[number % 2]) for number in there}
         for one in there[-2:]:
             self._cells[cells[one]] = _moments(scored[one], good[one])
-            xx, xy, yx, yy = (a @ b[one] for b in (scored, good) for a in (scored, good))
             for other in there:
                 if other != one:
-                    self._products[cells[other], cells[one]] = Products(1, xx[other], yx[other], xy[other], yy[other])
-        pairs = [(cells[a], cells[b]) for a, b in combinations(there, 2)]
-        return Strata(dict(self._cells), {pair: self._products[pair] for pair in pairs})
+                    pairs = ((x[other], y[one]) for x in (scored, good) for y in (scored, good))
+                    self._products[cells[other], cells[one]] = Products(1, *(_product(*pair) for pair in pairs))
+        shared = [(cells[a], cells[b]) for a, b in combinations(there, 2)]
+        return Strata(dict(self._cells), {pair: self._products[pair] for pair in shared})
 
     async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
         return [UnitLatency("", latency) for latency in self._latest.tolist()]
@@ -197,8 +206,13 @@ class SimulatedLog(MemoryCompletionLog):
 
 
 def _moments(x: Values, y: Values) -> Moments:
-    there = np.flatnonzero(x)
-    return Moments.of(x[there], y[there])
+    sums = float(x.sum()), float(y.sum()), _product(x, x), _product(y, y), _product(x, y)
+    return Moments(int(np.count_nonzero(x)), *sums)
+
+
+def _product(x: Values, y: Values) -> float:
+    """Not BLAS's, whose threads wait for each other where each core has a process of its own."""
+    return float(np.einsum("i,i->", x, y))
 
 
 async def ended(kind: Kind, number: int) -> Release:

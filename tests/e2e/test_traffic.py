@@ -39,7 +39,7 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     trained = platform.ratchet("train", *problems, "--algorithm", "sft", "--set", f"batch_size={COUNT}")
     assert trained.returncode == 0, trained.stderr
 
-    pairs = ("--pairs", str(folder / "pairs.jsonl"), "--validation-limit", str(COUNT))
+    pairs = ("--set", f"pairs={folder / 'pairs.jsonl'}", "--set", f"validation_problems.limit={COUNT}")
     compared = platform.ratchet(
         "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *pairs, "--set", f"batch_size={COUNT}"
     )

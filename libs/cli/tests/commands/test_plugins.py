@@ -17,12 +17,12 @@ NO_TESTS = 5  # what pytest ends with where all is skipped: the light environmen
 @pytest.mark.parametrize(
     ("options", "entries", "used", "code"),
     [
-        (["sampler"], ["sampler"], "--plugin sampler=mine", 0),
-        (["loss"], ["loss"], "--plugin loss=mine", NO_TESTS),
-        (["advantage"], ["advantage"], "--plugin advantage=mine", NO_TESTS),
-        (["algorithm"], ["algorithm", "loss", "advantage"], "--plugin algorithm=mine", NO_TESTS),
+        (["sampler"], ["sampler"], "--set plugins=sampler:mine", 0),
+        (["loss"], ["loss"], "--set plugins=loss:mine", NO_TESTS),
+        (["advantage"], ["advantage"], "--set plugins=advantage:mine", NO_TESTS),
+        (["algorithm"], ["algorithm", "loss", "advantage"], "--set plugins=algorithm:mine", NO_TESTS),
         (["dataset"], ["dataset"], "--problems plugin:mine/train", 0),
-        (["environment"], ["environment"], "--environment plugin:mine", 0),
+        (["environment"], ["environment"], "--set environment=plugin:mine", 0),
         (["reward", "--installed"], ["reward"], "--reward plugin:mine", 0),
         (["reward", "--installed", "--task", "math"], ["reward"], "--reward plugin:mine", NO_TESTS),
     ],

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from ratchet.common.v1 import environment_pb2
-from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.options import environment
-from ratchet_cli.commands.runs import hyperparameters, thresholds
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
 
@@ -19,25 +17,6 @@ def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPa
 
 def run(state: str, **fields: Any) -> dict[str, Any]:
     return {"run": {"id": "run_1", "state": f"STATE_{state}", "spec": {"steps": 2}, **fields}}
-
-
-def test_hyperparameters_keep_their_kinds() -> None:
-    parsed = hyperparameters(["learning_rate=1e-4", "group_size=8"])
-    assert (parsed.learning_rate, parsed.group_size) == (1e-4, 8)
-    assert not parsed.HasField("batch_size")
-    with pytest.raises(CommandError, match="not a number"):
-        hyperparameters(["group_size=8.5"])
-    linear = trainer_pb2.LEARNING_RATE_SCHEDULE_LINEAR
-    assert hyperparameters(["learning_rate_schedule=linear"]).learning_rate_schedule == linear
-    with pytest.raises(CommandError, match="choose one of constant, cosine, linear"):
-        hyperparameters(["learning_rate_schedule=unspecified"])
-
-
-def test_thresholds_of_guards_are_given_by_their_names() -> None:
-    parsed = thresholds(["kl_limit=0", "length_drift=3"])
-    assert (parsed.HasField("kl_limit"), parsed.length_drift) == (True, 3)
-    with pytest.raises(CommandError, match=r"'kl' is no threshold of a guard\."):
-        thresholds(["kl=1"])
 
 
 def test_an_environment_may_have_its_number_of_answers() -> None:
@@ -58,7 +37,8 @@ def test_training_is_followed_to_the_version(ratchet: Any, gateway: ScriptedGate
         ("message", run("RUNNING", step=2, attempt=1) | {"steps": [step]}),
         ("message", run("SUCCEEDED", step=2, attempt=1, version={"model": "starter", "number": 2})),
     )
-    result = ratchet("train", "--model", "starter", "--steps", "2", "--device", "cpu", "--validation-limit", "8")
+    limited = ("--set", "validation_problems.limit=8")
+    result = ratchet("train", "--model", "starter", "--steps", "2", "--set", "resources.device=cpu", *limited)
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [
         "run_1: waiting for a worker of the trainer",
@@ -82,7 +62,7 @@ def test_training_is_followed_to_the_version(ratchet: Any, gateway: ScriptedGate
 
 @pytest.mark.usefixtures("address")
 def test_a_plugin_stands_for_the_algorithm(ratchet: Any, gateway: ScriptedGateway) -> None:
-    named = ("train", "--model", "starter", "--detach", "--plugin", "algorithm=mine")
+    named = ("train", "--model", "starter", "--detach", "--set", "plugins=algorithm:mine")
     for options, algorithm in (((), None), (("--algorithm", "rloo"), "ALGORITHM_RLOO")):
         gateway.answers(run("QUEUED"))
         assert ratchet(*named, *options).returncode == 0
@@ -143,7 +123,7 @@ def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) ->
     "arguments",
     [
         ("train", "--steps", "99999999999"),
-        ("train", "--seed", "-99999999999999999999"),
+        ("train", "--nodes", "99999999999"),
         ("evaluate", "--samples", "3000000000"),
     ],
 )
@@ -164,7 +144,7 @@ def test_pairs_take_the_place_of_problems(ratchet: Any, gateway: ScriptedGateway
         spec: dict[str, Any] = body["spec"]
         return spec
 
-    spec = sent("--pairs", "pairs.jsonl", "--set", "dpo_beta=0.3")
+    spec = sent("--set", "pairs=pairs.jsonl", "--set", "dpo_beta=0.3")
     assert (spec["algorithm"], spec["pairs"], spec["hyperparameters"]) == (
         "ALGORITHM_DPO",
         {"name": "pairs.jsonl"},
@@ -172,4 +152,4 @@ def test_pairs_take_the_place_of_problems(ratchet: Any, gateway: ScriptedGateway
     )
     assert "problems" not in spec
     # Both: the service says that one is too many.
-    assert sent("--pairs", "pairs.jsonl", "--problems", "basics")["problems"] == {"name": "basics"}
+    assert sent("--set", "pairs=pairs.jsonl", "--problems", "basics")["problems"] == {"name": "basics"}

@@ -18,7 +18,7 @@ ENTRIES = {
 """The functions of a template by their kinds, where there is more than the one."""
 USED = {
     "dataset": "--problems plugin:NAME/train",
-    "environment": "--environment plugin:NAME",
+    "environment": "--set environment=plugin:NAME",
     "reward": "--reward plugin:NAME",
     "math_reward": "--reward plugin:NAME",
 }
@@ -98,7 +98,7 @@ def _write(template: str, name: str, folder: Path) -> None:
     python = f"{environments}/trainer/bin/python"
     say(f"Install it where the trainer runs: {environments}/tools/bin/uv pip install --python {python} pytest {at}")
     say(f"Test it there: {python} -m pytest {at}")
-    used = USED.get(template, f"--plugin {kind}=NAME").replace("NAME", name)
+    used = USED.get(template, f"--set plugins={kind}:NAME").replace("NAME", name)
     say(f"Allow it: ratchet down; RATCHET_TRAINER_PLUGINS={name} ratchet up")
     say(f"Train with it: ratchet train --model starter {used}")
 

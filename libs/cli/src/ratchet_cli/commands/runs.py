@@ -1,20 +1,17 @@
 """`ratchet train` and `ratchet runs`: create training runs, look at them, follow, cancel and resume them."""
 
-import difflib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import options, runtimes
-from ratchet_cli.commands.options import PRIORITIES, DetachFlag, EnvironmentOption, Id, Limit, numbers_of_user, one_of
+from ratchet_cli.commands import runtimes
+from ratchet_cli.commands.options import DetachFlag, Id, Limit, numbers_of_user, one_of
+from ratchet_cli.commands.overrides import override
 from ratchet_cli.commands.references import parse
-from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
+from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
@@ -28,16 +25,6 @@ from ratchet_kit.names import Location
 ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
 }
-DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
-PLUGINS = {
-    name.removeprefix("PLUGIN_KIND_").lower(): number for name, number in trainer_pb2.PluginKind.items() if number
-}
-FORMS = {
-    "": trainer_pb2.PROMPT_FORM_UNSPECIFIED,
-    "chat": trainer_pb2.PROMPT_FORM_CHAT,
-    "completion": trainer_pb2.PROMPT_FORM_COMPLETION,
-}
-M = TypeVar("M", bound=Message)
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
 
@@ -46,114 +33,68 @@ def train(
     context: typer.Context,
     model: Annotated[str, typer.Option(help="Base: name, name@version, name:alias or a folder.")] = "",
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, in place of other options.")
+        Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, but for what --set changes.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
     problems: Annotated[
-        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the --pairs.")
+        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the pairs.")
     ] = "",
-    pairs: Annotated[str, typer.Option(help="JSONL file of pairs to train on (dpo, reward_model).")] = "",
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint; default: composed/validation.")
     ] = "",
-    validation_pairs: Annotated[str, typer.Option(help="The same, a JSONL file of pairs (reward_model).")] = "",
-    validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
-    combine: CombineOption = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
-    max_tokens: Annotated[
-        int, typer.Option(help="Ends the run when it has trained on so many tokens; 0: by its steps only.", min=0)
-    ] = 0,
-    validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
     accelerators_per_node: Annotated[int, typer.Option(help="Training ranks on each machine.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda; empty: the platform's default.")] = "",
-    output: Annotated[
-        str, typer.Option(help="Registry model that receives the result; default: the base's model.")
-    ] = "",
-    name: Annotated[str, typer.Option(help="A name for people.")] = "",
-    seed: Annotated[int, typer.Option(help="Seed of data order, sampling and initial values.")] = 0,
-    priority: Annotated[str, typer.Option(help="low, normal or high.")] = "normal",
-    hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
-    guard: Annotated[list[str], typer.Option(help="Threshold of a guard as key=value, 0: none; repeat for more.")] = [],  # noqa: B006
-    verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value; repeat for more.")] = [],  # noqa: B006
-    logger: Annotated[list[str], typer.Option(help="What shows it: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
-    experiment: Annotated[str, typer.Option(help="MLflow's experiment, W&B's project; default: ratchet.")] = "",
-    profile_steps: Annotated[str, typer.Option(help="Steps whose work is traced, such as 2,3 (RL).")] = "",
-    forgeable_rewards: Annotated[
-        bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")
-    ] = False,
-    refuse_long_prompts: Annotated[
-        bool, typer.Option(help="End the run at a problem that has no room, in place of leaving it out.")
-    ] = False,
-    plugin: Annotated[list[str], typer.Option(help=f"Your own {', '.join(PLUGINS)}: KIND=NAME; repeat for more.")] = [],  # noqa: B006
-    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the base has a template.")] = "",
-    environment: EnvironmentOption = "",
+    fields: Annotated[
+        list[str],
+        typer.Option("--set", help="Any other field of a run, or hyperparameter, as KEY=VALUE; repeat for more."),
+    ] = [],  # noqa: B006
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
     if file is not None:
         _require_no_others(context)
-        _start(run_spec(file), detach, as_json)
+        spec = run_spec(file)
+        override(spec, fields)
+        _start(spec, detach, as_json)
         return
     if not model:
         raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
-    problems = problems or ("" if pairs else "composed/train")
-    validation = validation or ("" if algorithm == "reward_model" else "composed/validation")
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
-            display_name=name,
             base=refs.model_to_proto(base),
-            algorithm=_algorithm(context, algorithm, plugin),
             problems=problem_pb2.ProblemSetRef(name=problems) if problems else None,
-            pairs=problem_pb2.ProblemSetRef(name=pairs) if pairs else None,
-            validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None)
-            if validation
-            else None,
-            validation_pairs=problem_pb2.ProblemSetRef(name=validation_pairs) if validation_pairs else None,
-            reward=parsed(reward, combine),
+            reward=parsed(reward),
             steps=steps,
-            max_tokens=max_tokens or None,
-            validate_every=validate_every or None,
-            checkpoint_every=checkpoint_every or None,
-            resources=trainer_pb2.Resources(
-                nodes=nodes,
-                accelerators_per_node=accelerators_per_node,
-                device=one_of(device, DEVICES, "--device"),
-            ),
-            seed=seed,
-            hyperparameters=hyperparameters(hyper),
-            thresholds=thresholds(guard),
-            loggers=logger,
-            experiment=experiment,
-            profile_steps=_numbers(profile_steps),
-            output_model=output or ("" if isinstance(base, Location) else base.model),
-            priority=one_of(priority, PRIORITIES, "--priority"),
-            verl_overrides=verl,
-            forgeable_rewards=forgeable_rewards,
-            refuse_long_prompts=refuse_long_prompts,
-            plugins=plugins(plugin),
-            prompt_form=one_of(form, FORMS, "--form"),
-            environment=options.environment(environment),
+            resources=trainer_pb2.Resources(nodes=nodes, accelerators_per_node=accelerators_per_node),
+            output_model="" if isinstance(base, Location) else base.model,
         )
+    override(spec, fields)
+    _complete(context, spec, algorithm, validation)
     _start(spec, detach, as_json)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(number) for number in text.split(",") if number.strip()]
-    except ValueError as error:
-        raise CommandError(f"--profile-steps {text}: these are numbers of steps, such as 2,3.", code=2) from error
+def _complete(context: typer.Context, spec: trainer_pb2.RunSpec, algorithm: str, validation: str) -> None:
+    """With the defaults that rest on other fields."""
+    given = context.get_parameter_source("algorithm")
+    is_default = given is not None and given.name == "DEFAULT"
+    has_plugin = any(one.kind == trainer_pb2.PLUGIN_KIND_ALGORITHM for one in spec.plugins)
+    if not spec.algorithm and not (is_default and has_plugin):
+        spec.algorithm = one_of(algorithm, ALGORITHMS, "--algorithm")
+    if not spec.problems.name and not spec.HasField("pairs"):
+        spec.problems.name = "composed/train"
+    if not spec.validation_problems.name and (validation or spec.algorithm != trainer_pb2.ALGORITHM_REWARD_MODEL):
+        spec.validation_problems.name = validation or "composed/validation"
 
 
 def _require_no_others(context: typer.Context) -> None:
     """Raises CommandError for an option beside --file that says what is trained."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "")
-        if option.name not in ("file", "detach", "as_json") and given is not None and given.name != "DEFAULT":
+        if option.name not in ("file", "fields", "detach", "as_json") and given is not None and given.name != "DEFAULT":
             raise CommandError(f"{option.opts[0]}: a file says all of the run; write it there.", code=2)
 
 
@@ -173,66 +114,6 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
         else:
             say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
     view.raise_unless_succeeded(run)
-
-
-def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
-    """Raises CommandError for an unknown key or a value of the wrong kind."""
-    return _filled(trainer_pb2.Hyperparameters(), pairs, "--set", "hyperparameter")
-
-
-def thresholds(pairs: Sequence[str]) -> trainer_pb2.Thresholds:
-    """Raises CommandError like `hyperparameters`."""
-    return _filled(trainer_pb2.Thresholds(), pairs, "--guard", "threshold of a guard")
-
-
-def plugins(pairs: Sequence[str]) -> list[trainer_pb2.Plugin]:
-    """Raises CommandError for what is not KIND=NAME."""
-    parts = [pair.partition("=") for pair in pairs]
-    return [trainer_pb2.Plugin(kind=one_of(kind, PLUGINS, "--plugin"), name=name) for kind, _, name in parts]
-
-
-def _algorithm(context: typer.Context, name: str, plugins: Sequence[str]) -> trainer_pb2.Algorithm.ValueType:
-    """None where a plug-in stands for it, and no other is asked for."""
-    given = context.get_parameter_source("algorithm")
-    is_default = given is not None and given.name == "DEFAULT"
-    if is_default and any(one.startswith("algorithm=") for one in plugins):
-        return trainer_pb2.ALGORITHM_UNSPECIFIED
-    return one_of(name, ALGORITHMS, "--algorithm")
-
-
-def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
-    fields, said = result.DESCRIPTOR.fields_by_name, set[str]()
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if key in said:
-            raise CommandError(f"{option} {pair}: {key} has a value already: say it once.", code=2)
-        said.add(key)
-        if not equals and key in fields:
-            raise CommandError(f"{option} {pair}: say its value, as in {option} {pair}=VALUE.", code=2)
-        if key not in fields:
-            near = difflib.get_close_matches(key, fields, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
-            raise CommandError(f"{option} {pair}: '{key}' is no {kind}." + hint, code=2)
-        if values := fields[key].enum_type:
-            prefix = values.values[0].name.removesuffix("UNSPECIFIED")
-            numbers = {value.name.removeprefix(prefix).lower(): value.number for value in values.values if value.number}
-            setattr(result, key, one_of(text, numbers, f"{option} {key}"))
-            continue
-        try:
-            setattr(result, key, _value(text, fields[key].cpp_type))
-        except ValueError as error:
-            kind = "true or false" if fields[key].cpp_type == FieldDescriptor.CPPTYPE_BOOL else "a number"
-            raise CommandError(f"{option} {pair}: '{text}' is not {kind} that {key} can take.", code=2) from error
-    return result
-
-
-def _value(text: str, kind: int) -> bool | int | float:
-    """Raises ValueError for what is none of its kind."""
-    if kind == FieldDescriptor.CPPTYPE_BOOL:
-        if text.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return text.lower() == "true"
-    return int(text) if kind == FieldDescriptor.CPPTYPE_INT32 else float(text)
 
 
 @app.command("list")

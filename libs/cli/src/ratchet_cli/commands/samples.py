@@ -89,7 +89,7 @@ def make_pairs(
     benchmark: Benchmark = "",
     problem: Problem = "",
 ) -> None:
-    """Write pairs for DPO or a reward model, each a passing and a failing sample of a problem: ratchet train --pairs"""
+    """Write pairs for DPO or a reward model (pairs=FILE), each a passing and a failing sample of a problem."""
     with Client() as client:
         evaluation = client.evaluations.get(id)
         prompts = _prompts(evaluation)

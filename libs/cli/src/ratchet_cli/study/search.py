@@ -21,7 +21,7 @@ try:
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import Trial, TrialState
 except ImportError as error:
-    raise CommandError("A search needs Optuna: pip install 'ratchet-cli[search]' beside this command.") from error
+    raise CommandError("A search needs Optuna: pip install optuna, beside this command.") from error
 
 NAME = "ratchet"
 SEED = 0

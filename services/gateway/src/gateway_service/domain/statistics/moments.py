@@ -115,7 +115,7 @@ def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> 
     Of other values it is at least what two units make among those that agree, one of 0 and one of twice the mean.
     """
     if bounded:
-        return replace(ratio(_padded(moments, cautious)), value=moments.y / moments.x, units=moments.units)
+        return replace(ratio(padded(moments, cautious)), value=moments.y / moments.x, units=moments.units)
     found = ratio(moments)
     return replace(found, variance=np.maximum(found.variance, _least(found.value, moments.units)))
 
@@ -144,7 +144,7 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     a, b = mean(one, bounded=bounded), mean(other, bounded=bounded)
     if bounded:
         size = _size(one) * _size(other)
-        one, other = _padded(one), _padded(other)
+        one, other = padded(one), padded(other)
         shared = Products(
             shared.units + 2,
             shared.xx + 2 * size,
@@ -164,10 +164,9 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
     return Mean(gap, max(variance, _least(of_both if is_same else gap, shared.units)), shared.units)
 
 
-def covariance(one: Moments, other: Moments, shared: Products, cautious: bool) -> float:
-    """Of the means of two samples that share units, by the delta method. Values are in [0, 1]: of each its `bounded`
-    ratio, so that it fits that variance; the units that are added are of one sample alone."""
-    one, other = _padded(one, cautious), _padded(other, cautious)
+def covariance(one: Moments, other: Moments, shared: Products) -> float:
+    """Of the ratios of two samples that share units, by the delta method. Where the variances are `bounded`, both
+    samples are `padded`, too; the units that are added are of one sample alone."""
     p, q = one.y / one.x, other.y / other.x
     return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
 
@@ -239,8 +238,9 @@ def _per_unit(squares: float, units: float) -> float:
     return squares / (units - 1) / units
 
 
-def _padded(m: Moments, cautious: bool = False) -> Moments:
-    """With units more that are all 0, and as many that are all 1: requests of one unit are one surprise."""
+def padded(m: Moments, cautious: bool = False) -> Moments:
+    """With units more that are all 0, and as many that are all 1, as `mean` adds them: requests of one unit are one
+    surprise."""
     number, size = 2 if cautious else 1, _size(m, cautious)
     x, xx = number * size, number * size**2
     return Moments(m.units + 2 * number, m.x + 2 * x, m.y + x, m.xx + 2 * xx, m.yy + xx, m.xy + xx)

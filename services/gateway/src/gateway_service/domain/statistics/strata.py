@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway_service.domain.statistics.moments import MIN_UNITS, ROUNDING, Mean, Moments, Products, covariance, mean
+from gateway_service.domain.statistics.moments import (
+    MIN_UNITS,
+    ROUNDING,
+    Mean,
+    Moments,
+    Products,
+    covariance,
+    mean,
+    padded,
+)
 
 
 class Cell(NamedTuple):
@@ -61,9 +70,10 @@ def difference(strata: Strata, one: str, other: str, *, cautious: bool = False) 
         for arm, sign in ((one, 1), (other, -1))
     }
     means = {cell: mean(strata.cells[cell], bounded=True, cautious=cautious) for cell in parts}
+    full = {cell: padded(strata.cells[cell], cautious) for cell in parts}
     apart = sum(part**2 * means[cell].variance for cell, part in parts.items())
     together = sum(
-        2 * parts[a] * parts[b] * covariance(strata.cells[a], strata.cells[b], products, cautious)
+        2 * parts[a] * parts[b] * covariance(full[a], full[b], products)
         for (a, b), products in strata.shared.items()
         if a in parts and b in parts
     )
