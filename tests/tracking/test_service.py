@@ -24,9 +24,9 @@ from registry_service import main as registry_main
 from registry_service.settings import Settings as RegistrySettings
 from services.trainer.tests.memory import MemoryJobs
 from trainer_service import main as trainer_main
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Run, RunId, State, Step
-from trainer_service.domain.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 from trainer_service.settings import Settings
 
 from .servers import MLFLOW, STARTER, mlflow_server

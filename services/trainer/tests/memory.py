@@ -10,25 +10,17 @@ from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.plugins import Installed
-from trainer_service.domain.ports import (
-    FetchedModel,
-    FoundModel,
-    FoundSet,
-    JobState,
-    JobStatus,
-    Lineage,
-    RegisteredVersion,
-    RunFile,
-    Trial,
-    VersionState,
-)
-from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId, State, Step
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.ports import JobState, JobStatus
+from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Trial
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import Installed
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.work.ports import Lineage, RegisteredVersion, VersionState
 
 
 class MemoryRunStore:
