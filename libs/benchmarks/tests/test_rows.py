@@ -29,7 +29,7 @@ def test_the_content_says_what_it_is(data: bytes) -> None:
         (b'[{"id": 1, "id": 2}]', "a.file has 'id' twice in one object"),
         (b"[" * 100_000, "a.file is nested too deeply"),
         (b"", "holds no rows"),
-        (b"[1]", "row 1 is no object"),
+        (b"[1]", "row 1 is not an object"),
         (b"\xff", "not UTF-8"),
         (gzip.compress(LINES, mtime=0)[:-9], "no whole gzip"),
     ],

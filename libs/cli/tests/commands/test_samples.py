@@ -92,7 +92,7 @@ def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: 
     ("arguments", "reason"),
     [
         (["--samples", "4"], "Give a --model that makes samples, or a file"),
-        (["--samples", "FILE", "--model", "starter"], "and not both"),
+        (["--samples", "FILE", "--model", "starter"], "not both"),
         (["--samples", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["--model", "starter", "--form", "poem"], "--form poem: choose one of chat, completion"),
     ],
