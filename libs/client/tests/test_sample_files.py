@@ -83,7 +83,7 @@ def test_a_folder_of_programs(tmp_path: Path) -> None:
         ),
         ("a.json", "{}", "is neither a list of rows nor a file of results"),
         ("a.json", "[1]", r"a.json\[0\]: is not an object"),
-        ("a.json", '{"eval": {"a": {"base": []}}}', "no list of samples"),
+        ("a.json", '{"eval": {"a": {"base": []}}}', "not a list of samples"),
         ("a.json", '{"eval": {"a": ["b"]}}', r"eval\['a'\]\[0\] is not a sample"),
     ],
 )

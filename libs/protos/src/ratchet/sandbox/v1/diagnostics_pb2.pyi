@@ -102,7 +102,7 @@ class AuditResponse(_message.Message):
     kind: Global___AttackKind.ValueType
     """Unspecified for honest programs and the mixed run."""
     title: _builtins.str
-    """What it tries, in one line."""
+    """The goal of the attack, in one line."""
     caught: _builtins.bool
     """True if an attack was stopped: it may get a verdict but leaves nothing behind. For an honest program: true if it
     passed, or if it answers "wrong" and did not pass.
