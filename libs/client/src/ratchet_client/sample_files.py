@@ -57,7 +57,7 @@ def read(path: str | Path) -> Iterator[FileSample]:
     except UnicodeDecodeError as error:
         raise SampleFileError(f"{path.name} is not UTF-8") from error
     except (EOFError, zlib.error) as error:
-        raise SampleFileError(f"{path.name} is no whole gzip file") from error
+        raise SampleFileError(f"{path.name} is not a complete gzip file") from error
 
 
 def to_proto(sample: FileSample, benchmark: str = "") -> pb.ImportedSample:
@@ -120,14 +120,14 @@ def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{path.name}[{place}]", _object(row, f"{path.name}[{place}]")
         return
     if not isinstance(content, Mapping) or not isinstance(content.get("eval"), Mapping):
-        raise SampleFileError(f'{path.name}: is no list of rows, and has no "eval", as a file of results has')
+        raise SampleFileError(f'{path.name}: is neither a list of rows nor a file of results, which has "eval"')
     for task, rows in content["eval"].items():
         if not isinstance(rows, list):
-            raise SampleFileError(f"{path.name}: eval[{task!r}] is no list of samples with their solutions")
+            raise SampleFileError(f"{path.name}: eval[{task!r}] is not a list of samples with solutions")
         for place, row in enumerate(rows):
             where = f"{path.name}: eval[{task!r}][{place}]"
             if not isinstance(row, Mapping):
-                raise SampleFileError(f"{where} is no sample with its solution")
+                raise SampleFileError(f"{where} is not a sample with a solution")
             yield where, {"task_id": task, **row}
 
 
@@ -182,5 +182,5 @@ def _whole(digits: str) -> int | str:
 
 def _object(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SampleFileError(f"{where}: is no object")
+        raise SampleFileError(f"{where}: is not an object")
     return value

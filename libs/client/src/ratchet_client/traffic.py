@@ -78,7 +78,7 @@ class Traffic(Resource[S]):
             name: unit for name, unit in (("user", user), ("session", session), ("key_id", key_id)) if unit is not None
         }
         if len(given) > 1:
-            raise ValueError(f"name one of {', '.join(given)}: each is forgotten by itself")
+            raise ValueError(f"name one of {', '.join(given)}: one call forgets one")
         request = pb.ForgetTrafficRequest(**given)
         return call(request, pb.ForgetTrafficResponse, lambda reply: reply.removed)
 

@@ -239,7 +239,7 @@ async def test_samples_are_added_once(world: Any) -> None:
         ("p00", 1, "def f(): ...", True),
         ("p01", 0, "no", False),
     ]
-    with pytest.raises(FailedPrecondition, match="3 samples would come"):
+    with pytest.raises(FailedPrecondition, match="takes 3 samples"):
         await world.evaluations.add(id, [Imported("p02", 0, "")])
 
 

@@ -525,7 +525,7 @@ class TestRoom:
         for name in ("a", "b"):
             await self.put(world, name)
         world.clock.advance(timedelta(seconds=1))
-        with pytest.raises(ResourceExhausted, match="kept for others than serving"):
+        with pytest.raises(ResourceExhausted, match="kept for purposes other than serving"):
             await self.put(world, "c")
         await self.put(world, "run", Purpose.TRAINING)
         await self.put(world, "eval", Purpose.EVALUATION)

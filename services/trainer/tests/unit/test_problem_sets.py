@@ -60,7 +60,7 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
         ProblemSetRef(str(tmp_path / "mine.jsonl"))
     )
     parse, defines = found.faults
-    assert parse.startswith("p/2: tests[0].check: is no Python: invalid syntax")
+    assert parse.startswith("p/2: tests[0].check: is not valid Python: invalid syntax")
     assert defines == "p/3: references[0]: does not define f"
 
 

@@ -137,7 +137,7 @@ class ExperimentSpec:
         spec.unless(len(self.guardrails) <= MAX_GUARDRAILS, "guardrails", f"must be at most {MAX_GUARDRAILS}")
         labels = [metric.label for metric in self.metrics]
         spec.unless(
-            len(set(labels)) == len(labels), "guardrails", "must be other metrics than the primary, and once each"
+            len(set(labels)) == len(labels), "guardrails", "must differ from the primary metric and from one another"
         )
         for index, metric in enumerate(self.metrics):
             field = f"guardrails[{index - 1}]" if index else "primary"

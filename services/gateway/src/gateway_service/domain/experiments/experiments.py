@@ -79,8 +79,8 @@ class Experiments:
             if found.units < MIN_UNITS:
                 raise FailedPrecondition(
                     f"{found.units} {request.unit}s of model {request.model} have a value of "
-                    f"{request.name or request.measure} in the last {LEARNED.days} days: say what deviation and how "
-                    "many units a day to plan with"
+                    f"{request.name or request.measure} in the last {LEARNED.days} days: give "
+                    "deviation and units_per_day to plan with"
                 )
             seen = mean(found, bounded=request.measure.is_bounded)
             deviation = deviation or (seen.variance * seen.units) ** 0.5
@@ -193,7 +193,7 @@ class Experiments:
             found += [ReplayPrompt(exchange_id=one.id, problem=one.problem) for one in page]
             after = page[-1].id
         if not found:
-            raise FailedPrecondition(f"no traffic of model {model} is kept: see the keys that keep theirs")
+            raise FailedPrecondition(f"no traffic of model {model} is kept: set keep_traffic on its API keys")
         return found
 
     async def _save(self, before: Experiment, after: Experiment) -> Experiment:
