@@ -1,13 +1,11 @@
-"""Draws samples from a policy."""
+"""Samples of one policy: what it is asked, and what it answers."""
 
 import asyncio
 from dataclasses import dataclass
 
-from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.patience import Patience
+from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.ports import Answer, LoadedPolicy, Put
 from eval_service.domain.sample import Sample, SampleKey, request_of
-from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Episode, Task
 from ratchet_kit.errors import InvalidArgument
@@ -33,22 +31,12 @@ class Wanted:
     """See `request_of`."""
 
 
-class Drawing:
-    """From one policy, for one evaluation."""
+class Sampler:
+    """For one attempt, as long as the policy is loaded. `samples.Origin`."""
 
-    def __init__(
-        self,
-        evaluation: Evaluation,
-        policy: LoadedPolicy,
-        sets: Sets,
-        patience: Patience,
-        clock: Clock,
-        at_once: int,
-    ) -> None:
-        self._evaluation = evaluation
+    def __init__(self, attempt: Attempt, policy: LoadedPolicy, clock: Clock, at_once: int) -> None:
+        self._attempt = attempt
         self._policy = policy
-        self._sets = sets
-        self._patience = patience
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
 
@@ -65,8 +53,8 @@ class Drawing:
         what goes on from a text is joined to it as the set's official evaluator does."""
         put = self._put(sample.key)
         if put.messages:
-            return self._sets.task(sample.key.problem, put.messages), sample.completion
-        return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
+            return self._attempt.sets.task(sample.key.problem, put.messages), sample.completion
+        return self._attempt.sets.task(sample.key.problem, is_program=True), self._attempt.sets.program(sample)
 
     async def draw(self, wanted: Wanted) -> Sample:
         """Raises Lost, InvalidArgument, Unavailable after all patience."""
@@ -95,19 +83,19 @@ class Drawing:
                 return None
 
     async def _complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
-        async def attempt() -> Answer:
+        async def complete() -> Answer:
             try:
                 return await self._policy.complete(prompt, sampling)
             except LOST as error:
                 raise Lost(str(error)) from error
 
-        return await self._patience.insist(attempt)
+        return await self._attempt.patience.insist(complete)
 
     def _put(self, key: SampleKey) -> Put:
-        prompting = self._evaluation.spec.prompting
-        problem = self._sets.problems[key.problem]
-        return self._sets.set_of(key.problem).put(problem, prompting.form or Form.CHAT, prompting.shots)
+        prompting, sets = self._attempt.spec.prompting, self._attempt.sets
+        problem = sets.problems[key.problem]
+        return sets.set_of(key.problem).put(problem, prompting.form or Form.CHAT, prompting.shots)
 
     def _sampling(self, key: SampleKey, stop: tuple[str, ...] = (), turn: int = 0) -> Sampling:
-        spec, seed = self._evaluation.spec, self._evaluation.seed_of(key.problem_id, key.index, turn)
+        spec, seed = self._attempt.spec, self._attempt.evaluation.seed_of(key.problem_id, key.index, turn)
         return Sampling(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed, stop=stop)
