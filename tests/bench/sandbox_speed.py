@@ -19,7 +19,7 @@ from ratchet.sandbox.v1 import program_pb2, program_pb2_grpc
 from ratchet_kit import logs
 from ratchet_kit.client import channel
 from ratchet_kit.server import serve
-from sandbox_service.domain.benchmark import Measurement
+from sandbox_service.domain.node_speed import Measurement
 from sandbox_service.main import SERVICE, provision
 from sandbox_service.settings import Settings
 

@@ -34,11 +34,11 @@ from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain import defaults
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.job.config import JobConfig
+from trainer_service.domain.create import defaults
+from trainer_service.domain.inputs.found import Found
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.job.run.config import JobConfig
 
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30

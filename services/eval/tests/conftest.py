@@ -9,11 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Measurer
-from eval_service.domain.patience import Deadlines
+from eval_service.domain.measuring.draw import Drawer
+from eval_service.domain.measuring.examine import Examiner
+from eval_service.domain.measuring.judge import Judge
+from eval_service.domain.measuring.load import Loader
+from eval_service.domain.measuring.measurer import Measurer
+from eval_service.domain.measuring.patience import Deadlines, Patience
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task
@@ -24,6 +27,8 @@ from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
 from ratchet_rewards import Grade
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
+
+from .memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
@@ -245,18 +250,12 @@ class World:
             clock,
             watch_interval=timedelta(milliseconds=5),
         )
+        deadlines = Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10))
         self.measurer = Measurer(
-            self.store,
-            self.problems,
-            self.host,
-            lambda spec: self.environment,
-            self.meter,
-            clock,
-            concurrency=4,
-            judging=8,
-            deadlines=Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
-            sleep=self.sleep,
-            moment=0,
+            Loader(self.problems, self.store, lambda: Patience(deadlines, self.meter, clock, self.sleep)),
+            Examiner(self.environment, at_once=8),
+            Drawer(self.host, clock, at_once=4, moment=0),
+            Judge(lambda spec: self.environment, self.meter, at_once=8, moment=0),
         )
 
     async def sleep(self, seconds: float) -> None:

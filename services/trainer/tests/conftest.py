@@ -18,7 +18,26 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location, VersionRef
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from trainer_service.adapters.memory import (
+from trainer_service.domain.create import defaults
+from trainer_service.domain.create.runs import Runs
+from trainer_service.domain.inputs.found import Found, FoundModel
+from trainer_service.domain.run.run import Run
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Installed, Plugin
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.work.driver import Deadlines, Driver
+from trainer_service.domain.work.reports import Reports
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.reward.rewarding import Rewarding
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.groups import Groups
+from trainer_service.main import Ports, provision
+from trainer_service.settings import Settings
+
+from .generating import LOUD, Environment, Making, Measurer, Policy, Prompts
+from .memory import (
     MemoryEvents,
     MemoryFolders,
     MemoryJobs,
@@ -30,26 +49,6 @@ from trainer_service.adapters.memory import (
     MemoryRunStore,
     NoMeter,
 )
-from trainer_service.domain import defaults
-from trainer_service.domain.driver import Deadlines, Driver
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import Installed, Plugin
-from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.recipes import Recipe
-from trainer_service.domain.references import Found
-from trainer_service.domain.reports import Reports
-from trainer_service.domain.run import Run
-from trainer_service.domain.runs import Runs
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, RunSpec
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.groups import Groups
-from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.sent import Sent
-from trainer_service.main import Ports, provision
-from trainer_service.settings import Settings
-
-from .generating import LOUD, Environment, Making, Measurer, Policy, Prompts
 
 RATCHET = Path(__file__).parents[3] / ".venvs/light/bin/ratchet"
 MakeSpec = Callable[..., RunSpec]
@@ -158,6 +157,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         queue=queue,
         jobs=jobs,
         registry=registry,
+        versions=registry,
         rewards=rewards,
         folders=folders,
         files=folders,
@@ -247,7 +247,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         spec = make_complete_spec(
             algorithm=algorithm, steps=9, hyperparameters=hyper, environment=EnvironmentSpec("edits")
         )
-        job, sent, rewarding = make_job(spec), Sent(push), Rewarding(LOUD, measurer or Measurer(), limit)
+        job, sent, rewarding = make_job(spec), WeightVersions(push), Rewarding(LOUD, measurer or Measurer(), limit)
         sent.now("sha256:mine", 0)
         answers: Any = policy
         put: Any = prompts or Prompts()

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Run, Step
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, Step
 
 
 @asynccontextmanager

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ratchet_benchmarks import Prompt
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Message, Problem
+from ratchet_problems.prompting import Prompt
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.groups import Groups
-from trainer_service.job.prompting import Put
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompting import Put
 
 LOUD = Reward(components=(Component("loud", program="one's own"),), combination="weighted_sum")
 PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]
@@ -126,5 +126,5 @@ class Making:
 
     job: JobConfig
     background: Background
-    sent: Sent
+    sent: WeightVersions
     groups: Groups

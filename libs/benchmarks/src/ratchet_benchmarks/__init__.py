@@ -8,20 +8,15 @@ To add one: docs/extending.md. human_eval.py is the shortest.
 """
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBenchmark
-from ratchet_benchmarks.prompting import OWN_PROMPTING, Form, Prompt, Prompting
 from ratchet_benchmarks.registry import BENCHMARKS, OWN, get, load, prepare, program, put, require, runtime_of
 
 __all__ = [
     "BENCHMARKS",
     "OWN",
-    "OWN_PROMPTING",
     "Benchmark",
     "Contents",
     "Edition",
-    "Form",
     "LoadedBenchmark",
-    "Prompt",
-    "Prompting",
     "get",
     "load",
     "prepare",

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratchet_benchmarks.prompting import Form, Prompt, Prompting
 from ratchet_environments.task import Limits
 from ratchet_problems import Problem
+from ratchet_problems.prompting import Form, Prompt, Prompting
 
 Row = Mapping[str, Any]
 Truth = Mapping[str, Any]

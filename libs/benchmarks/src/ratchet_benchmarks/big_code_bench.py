@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import FUNCTION_STOP, INSTRUCTION, Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_kit import syntax
 from ratchet_problems import CheckTest, Problem
+from ratchet_problems.prompting import FUNCTION_STOP, INSTRUCTION, Prompting, at
 
 RUNTIME = "bigcodebench"
 _FIELDS = (

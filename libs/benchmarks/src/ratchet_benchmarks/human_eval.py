@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting, at, fenced
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
+from ratchet_problems.prompting import Prompting, at, fenced
 
 _STOP = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 """Of the paper, section 2.1."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import FUNCTION_STOP, Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
+from ratchet_problems.prompting import FUNCTION_STOP, Prompting, at
 
 _DIFFICULTY = {"Easy": 1, "Medium": 3, "Hard": 5}
 _HOME = "https://raw.githubusercontent.com/newfacade/LeetCodeDataset/main/data/LeetCodeDataset-v0.2.0-test.jsonl.gz"

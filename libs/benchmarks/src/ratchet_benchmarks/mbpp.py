@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
-from ratchet_problems.benchmarks.python_tests import entry_point_of
+from ratchet_problems.entry_points import entry_point_of
+from ratchet_problems.prompting import Prompting, at
 
 _SPLITS = {"": (11, 510), "prompt": (1, 10), "validation": (511, 600), "train": (601, 974), "all": (1, 974)}
 _EXAMPLES = (2, 3, 4)

@@ -13,11 +13,11 @@ from ratchet_benchmarks.evalplus import HUMAN_EVAL_PLUS, MBPP_PLUS, truth
 from ratchet_benchmarks.human_eval import HUMAN_EVAL
 from ratchet_benchmarks.leetcode import LEETCODE
 from ratchet_benchmarks.mbpp import MBPP, MBPP_SANITIZED
-from ratchet_benchmarks.prompting import OWN_PROMPTING, Form, Prompt
 from ratchet_benchmarks.standard_input import APPS, CODE_CONTESTS
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_problems import Problem
+from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
 
 _ALL = (
     HUMAN_EVAL,

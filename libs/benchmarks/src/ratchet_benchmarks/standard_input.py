@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
-from ratchet_benchmarks.prompting import Prompting, at
 from ratchet_environments.task import Limits
 from ratchet_kit import json_text, syntax
 from ratchet_problems import CallTest, Problem, StdioTest
+from ratchet_problems.prompting import Prompting, at
 
 _ASK = "\n\nWrite a Python program that reads the input from standard input and prints the answer to standard output."
 _LIMITS = Limits(timedelta(seconds=10), 1 << 30, output_bytes=1 << 20)

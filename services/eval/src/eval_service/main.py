@@ -17,8 +17,12 @@ from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Measurer
-from eval_service.domain.patience import Deadlines
+from eval_service.domain.measuring.draw import Drawer
+from eval_service.domain.measuring.examine import Examiner
+from eval_service.domain.measuring.judge import Judge
+from eval_service.domain.measuring.load import Loader
+from eval_service.domain.measuring.measurer import Measurer
+from eval_service.domain.measuring.patience import Deadlines, Patience
 from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PairStore, PolicyHost, ProblemSource
 from eval_service.domain.preferences import Preferences
 from eval_service.servicer import EvalServicer, PreferenceServicer
@@ -110,16 +114,10 @@ async def provision(
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
         deadlines = Deadlines(settings.fault_patience, settings.room_patience)
         measurer = Measurer(
-            store,
-            problems,
-            host,
-            environments,
-            meter,
-            clock,
-            settings.concurrency,
-            settings.judging,
-            deadlines,
-            sleep,
+            Loader(problems, store, partial(Patience, deadlines, meter, clock, sleep)),
+            Examiner(environments(None), settings.judging),
+            Drawer(host, clock, settings.concurrency),
+            Judge(environments, meter, settings.judging),
         )
         events = RedisEvents(redis)
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.measurer import Measurer
-from eval_service.domain.patience import OutOfPatience
+from eval_service.domain.measuring.measurer import Measurer
+from eval_service.domain.measuring.patience import OutOfPatience
 from eval_service.domain.ports import EvaluationStore, Events, Meter, PolicyHost
 from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import grpc
@@ -37,6 +38,8 @@ from registry_service.settings import Settings
 
 SERVICE = "registry"
 GROUP = "registry-workers"
+COPIES_AT_A_TIME = 2
+SWEEP_INTERVAL = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ async def provision(
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:
-            await every(settings.sweep_interval, stop, partial(versions.sweep, settings.upload_expiry), name="sweep")
+            await every(SWEEP_INTERVAL, stop, partial(versions.sweep, settings.upload_expiry), name="sweep")
 
         yield Service(
             models=Models(stores.models, clock),
@@ -106,7 +109,7 @@ async def provision(
             gates=Gates(stores, queues.gates, clock),
             rewards=Rewards(stores.rewards, clock),
             background=[
-                Worker(queues.versions, copies, clock, slots=settings.copies, timing=timing).run,
+                Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
                 Worker(queues.gates, decisions, clock, timing=timing).run,
                 sweep,
             ],

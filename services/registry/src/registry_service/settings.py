@@ -21,12 +21,9 @@ class Settings(ServiceSettings):
     artifact_url: str = Field(default_factory=lambda: str(files.home() / "artifacts"))
     """Folder or fsspec URL below which the artifacts of versions are kept, in `models/`."""
     eval_target: str = "127.0.0.1:8705"
-    copies: int = Field(default=2, ge=1)
-    """Artifacts that are copied at a time."""
     lease: timedelta = timedelta(seconds=30)
     """How long a version or a gate stays with a worker that died."""
     reconcile_interval: timedelta = timedelta(seconds=10)
     """How often what the queue has lost is put back on it."""
     upload_expiry: timedelta = timedelta(hours=6)
     """The files of a copy that did not end by then are removed."""
-    sweep_interval: timedelta = timedelta(minutes=30)

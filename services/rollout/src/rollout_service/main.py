@@ -73,7 +73,7 @@ async def provision(
             clock=clock or SystemClock(),
         )
         limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
-        policies = await stack.enter_async_context(Policies(ports, limits, settings.room, devices, settings.evict_idle))
+        policies = await stack.enter_async_context(Policies(ports, limits, settings.room, devices))
         await policies.recover()
         others = await stack.enter_async_context(Directory(seeds_of(settings.peers), connect, settings.address))
         nodes = Nodes(policies, others, settings.address, memory.free)

@@ -34,8 +34,6 @@ class Settings(ServiceSettings):
     kept_for: dict[Purpose, int] | None = None
     """Of `capacity`: places that only policies for one purpose take, by "serving", "training" and "evaluation":
     RATCHET_ROLLOUT_KEPT_FOR='{"serving": 2}'. None: one for each purpose, where the capacity is 4 or more."""
-    evict_idle: timedelta = timedelta(minutes=1)
-    """A policy for serving that was unused for longer is unloaded where another for serving needs its place."""
     address: str = ""
     """host:port at which callers and other nodes reach this node. Empty: only those who have its address find it."""
     peers: str = ""

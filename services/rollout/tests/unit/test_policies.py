@@ -22,7 +22,6 @@ from ratchet_kit.errors import (
 )
 from ratchet_policies import NodeState, PolicyState, Purpose, Sampling, TokenPrompt
 from ratchet_testing import ManualClock
-from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
@@ -31,6 +30,8 @@ from rollout_service.domain.ports import KeptPolicy, ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 from rollout_service.main import provision
 from rollout_service.settings import Settings
+
+from ..memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 
 BASE = content_id(b"base")
 P = PolicyName("p")

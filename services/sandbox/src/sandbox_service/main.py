@@ -33,12 +33,12 @@ from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.domain.audit import Audit, Honest
 from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
-from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.node_speed import Benchmark
 from sandbox_service.domain.ports import BatchStore, Meter, Pool
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion import app
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer
 from sandbox_service.settings import Settings
@@ -138,7 +138,6 @@ def _lane_options(settings: Settings) -> LaneOptions:
         wall_factor=settings.wall_factor,
         max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
-        job_uid=settings.job_uid,
         runtimes_dir=settings.runtimes_dir,
         min_level=Level[settings.min_level],
     )

@@ -17,7 +17,7 @@ from ratchet_kit.server import Context
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.batches import Batches
-from sandbox_service.domain.benchmark import Benchmark
+from sandbox_service.domain.node_speed import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.domain.stream import portions

@@ -49,9 +49,6 @@ class Settings(ServiceSettings):
     runtimes_dir: Path | None = None
     """A folder of virtual environments, each a Python runtime of its name; by default those named sandbox-* beside the
     service's own."""
-    job_uid: int = Field(default=61000, ge=1)
-    """Only for a service that root runs: where the uids begin that its lanes give themselves up for, one each. It takes
-    the first block of 256 from here on that no other sandbox service of this machine has."""
     min_level: Literal["L1", "L2", "L3"] = "L1"
     """The least isolation to start with: docs/sandbox/isolation.md. Below it the service says what is missing."""
 

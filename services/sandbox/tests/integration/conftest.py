@@ -25,7 +25,7 @@ from sandbox_service.convert import Bounds
 from sandbox_service.domain.ports import Executor
 from sandbox_service.domain.sandbox import Sandbox, do_here
 from sandbox_service.fusion import app
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.settings import Settings
 from sandbox_service.unpacking import Unpacker

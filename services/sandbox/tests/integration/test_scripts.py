@@ -82,6 +82,21 @@ async def test_a_trace_is_the_programs_own(sandbox: Sandbox) -> None:
     assert execution.detail == "ValueError: why"
 
 
+async def test_nothing_of_the_cage_is_within_reach_of_an_import(sandbox: Sandbox) -> None:
+    source = """\
+        import importlib.util, sys
+        assert not [name for name in sys.modules if "sandbox_service" in name]
+        assert not [path for path in (*sys.path, *sys.path_importer_cache) if "cage" in path]
+        assert not any(map(importlib.util.find_spec, ("sandbox_service", "cage", "wire", "files", "runner")))
+        import pytest
+        for ours in (sys.setrecursionlimit, pytest.raises, pytest.ExceptionInfo, pytest.ExceptionInfo.match):
+            assert "sandbox_service" not in ours.__module__
+        print(3)
+        """
+    execution = await sandbox.execute(program(textwrap.dedent(source)))
+    assert (execution.verdict, execution.stdout) == (Verdict.PASSED, "3\n"), execution
+
+
 async def test_tests_of_different_kinds_together(sandbox: Sandbox) -> None:
     source = "def f(x):\n    return x + 1\nif __name__ == '__main__':\n    print(f(int(input())))\n"
     tests = (CallTest((1,), 2), StdioTest("3", "4"), CheckTest("assert f(1) == 2"), CallTest((1,), 3))

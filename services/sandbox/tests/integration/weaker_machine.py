@@ -55,7 +55,7 @@ def keepers() -> list[str]:
             words = Path(f"/proc/{entry}/cmdline").read_text().split("\0")
         except (OSError, ValueError):
             continue
-        if any(word.endswith("cage/enter.py") for word in words) and str(os.getpid()) in words:
+        if any(word.endswith("cage/lane/enter.py") for word in words) and str(os.getpid()) in words:
             lines.append(" ".join(words))
     return lines
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_service.cage import codec
+from sandbox_service.cage.wire import codec
 from sandbox_service.domain.asserted import as_tested, read, same, truth
 from sandbox_service.domain.jobs import CheckVerdict, End, Oversized, Raised, Report, Returned, Stage
 from sandbox_service.domain.program import Asserted, Relation

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_service.cage import codec
+from sandbox_service.cage.wire import codec
 
 hashable = st.recursive(
     st.none()

@@ -86,7 +86,8 @@ async def test_what_does_not_compile(compiled: Report, kept: bool) -> None:
 
 
 async def test_a_compiler_that_cannot_be_started_is_the_platforms_fault() -> None:
-    cage = Cage(replace(DONE, exit_status=127, error=Raised("OSError", "no such file")))  # as cage/command.py says it
+    # as cage/run/command.py says it
+    cage = Cage(replace(DONE, exit_status=127, error=Raised("OSError", "no such file")))
     with pytest.raises(Unavailable, match="/usr/bin/gcc can't be started"):
         await Commands(Known(), cage.run).run(job())
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox_service.cage import codec, library
+from sandbox_service.cage.wire import codec, library
 from sandbox_service.domain import compare, forms, shown
 from sandbox_service.domain.compare import Tolerance, tokens_match
 

@@ -1,17 +1,12 @@
-"""The form of test code that counts, compiled ahead. Loaded as in the cage: by its bare name."""
+"""The form of test code that counts, compiled ahead.."""
 
 import builtins
-import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import sandbox_service
+from sandbox_service.cage.test_code import counting
 
-CAGE = Path(sandbox_service.__file__).parent / "cage"
 CODE = """
 def test_f():
     for x in (1, 2):
@@ -22,19 +17,8 @@ def test_f():
 """
 
 
-@pytest.fixture(scope="module")
-def counting() -> Iterator[Any]:
-    before = set(sys.modules)
-    sys.path.insert(0, str(CAGE))
-    yield importlib.import_module("counting")
-    sys.path.remove(str(CAGE))
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(CAGE)):
-            del sys.modules[name]
-
-
 @pytest.mark.parametrize("ahead", [True, False])
-def test_it_counts_the_same(counting: Any, ahead: bool) -> None:
+def test_it_counts_the_same(ahead: bool) -> None:
     count = counting.Count(lambda: True, lambda error: False)
     code = count.compile(CODE, counting.to_bytes(CODE) if ahead else b"")
     before = set(vars(builtins))
@@ -49,6 +33,6 @@ def test_it_counts_the_same(counting: Any, ahead: bool) -> None:
     assert (count.compared, count.failed) == (1, {1: "line 5"})
 
 
-def test_of_another_version_it_is_compiled_again(counting: Any) -> None:
+def test_of_another_version_it_is_compiled_again() -> None:
     count = counting.Count(lambda: True, lambda error: False)
     assert count.compile("x = 1", b"\x03\x00\x00\x00" + b"nothing that could be read").co_names == ("x",)

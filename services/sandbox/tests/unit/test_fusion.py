@@ -8,9 +8,9 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unimplemented
-from ratchet_problems.benchmarks import READERS
 from sandbox_service.fusion.datasets import CLASSES, reader
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
+from sandbox_service.fusion.rows import READERS
 from sandbox_service.fusion.running import response
 
 

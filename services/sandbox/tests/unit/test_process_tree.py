@@ -2,21 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-import sandbox_service.cage
-
-CAGE = Path(next(iter(sandbox_service.cage.__path__)))
-START = f"""
+START = """
 import mmap, os, signal, sys, threading, time
-sys.path.insert(0, {str(CAGE)!r})
-from budget import Budget, Limits
-from cpu_time import Account
-from kernel.libc import high
-from process_tree import ProcessTree
-from world import World
-import forks
-from zygote import Zygote
+from sandbox_service.cage.lane.budget import Budget, Limits
+from sandbox_service.cage.lane.cpu_time import Account
+from sandbox_service.cage.kernel.libc import high
+from sandbox_service.cage.lane.process_tree import ProcessTree
+from sandbox_service.cage.lane.world import World
+from sandbox_service.cage.lane import forks
+from sandbox_service.cage.lane.zygote import Zygote
 
 proc = os.open("/proc", os.O_RDONLY)
 def burn(seconds):

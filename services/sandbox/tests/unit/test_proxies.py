@@ -1,41 +1,25 @@
 """What crosses between a program and its tests, with both sides in this process; and what a hostile program sends."""
 
-import importlib
 import json
 import socket
-import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator
 from datetime import date, timedelta, timezone
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sandbox_service
-
-CAGE = Path(sandbox_service.__file__).parent / "cage"
-NAMES = [path.stem for path in CAGE.glob("*.py")]
+from sandbox_service.cage.lane import rehearsal
+from sandbox_service.cage.objects import owner, proxies
 
 
-@pytest.fixture(scope="module")
-def cage() -> Iterator[dict[str, Any]]:
-    """Its modules, by the bare names that they have among themselves."""
-    sys.path.insert(0, str(CAGE))
-    yield {name: importlib.import_module(name) for name in ("rehearsal", "proxies", "owner", "lent")}
-    sys.path.remove(str(CAGE))
-    for name in NAMES:
-        sys.modules.pop(name, None)
-
-
-def program(cage: dict[str, Any], source: str) -> Any:
+def program(source: str) -> Any:
     mine, theirs = socket.socketpair()
     module = types.ModuleType("program")
     exec(source, module.__dict__)
-    made = cage["rehearsal"]._Rehearsed(mine, cage["owner"].Owner(theirs, module, module.__dict__["f"]))
+    made = rehearsal._Rehearsed(mine, owner.Owner(theirs, module, module.__dict__["f"]))
     made.sockets = mine, theirs
     return made.names("f", ("f",))["f"]
 
@@ -91,20 +75,20 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(values)
-def test_what_a_test_passes_comes_back_as_what_it_is(cage: dict[str, Any], value: Any) -> None:
-    back, (again,) = program(cage, ECHO)(value)
+def test_what_a_test_passes_comes_back_as_what_it_is(value: Any) -> None:
+    back, (again,) = program(ECHO)(value)
     assert same(back, value)
     assert back is again or not isinstance(value, list | dict | set | deque | bytearray)
     assert back is value or not isinstance(value, list | dict | set | deque | bytearray)
 
 
 @given(values)
-def test_what_a_program_makes_arrives_as_what_it_is(cage: dict[str, Any], value: Any) -> None:
-    assert same(program(cage, COPY)(value), value)
+def test_what_a_program_makes_arrives_as_what_it_is(value: Any) -> None:
+    assert same(program(COPY)(value), value)
 
 
 @given(st.lists(st.sampled_from(["append", "pop", "clear", "nest", "key", "own"]), max_size=8))
-def test_what_changes_in_place_is_the_same_on_both_sides(cage: dict[str, Any], steps: list[str]) -> None:
+def test_what_changes_in_place_is_the_same_on_both_sides(steps: list[str]) -> None:
     source = (
         "def f(x, y, step):\n"
         "    if step == 'append': x.append(len(x))\n"
@@ -116,7 +100,7 @@ def test_what_changes_in_place_is_the_same_on_both_sides(cage: dict[str, Any], s
     )
     here: dict[str, Any] = {}
     exec(source, here)
-    call = program(cage, source)
+    call = program(source)
     mine, theirs = ([], {}), ([], {})
     for step in steps:
         call(*mine, step)
@@ -160,15 +144,15 @@ messages = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(messages | json_values)
-def test_whatever_a_program_sends_ends_in_a_value_its_exception_or_as_garbled(cage: dict[str, Any], sent: Any) -> None:
+def test_whatever_a_program_sends_ends_in_a_value_its_exception_or_as_garbled(sent: Any) -> None:
     mine, theirs = socket.socketpair()
     with mine, theirs:
         theirs.sendall(json.dumps(sent).encode() + b"\n")
         theirs.shutdown(socket.SHUT_WR)
-        tests = cage["proxies"].Program(mine)
+        tests = proxies.Program(mine)
         try:
             tests.ask("call", [1])
-        except (cage["proxies"].Garbled, cage["proxies"].ProgramGone):
+        except (proxies.Garbled, proxies.ProgramGone):
             pass
         except Exception as error:
             if not hasattr(error, "from_program"):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_service.cage import scratch
+from sandbox_service.cage.lane import scratch
 
 
 def test_nothing_stops_it(tmp_path: Path) -> None:

@@ -2,25 +2,15 @@
 
 import errno
 import struct
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-import sandbox_service.cage
+from sandbox_service.cage.kernel import seccomp
 
 ALLOW, KILL, NOTHING = 0x7FFF0000, 0x80000000, 0x50000
 EPERM, ENOSYS, ENOTTY = NOTHING | errno.EPERM, NOTHING | errno.ENOSYS, NOTHING | errno.ENOTTY
 OWN_PID = 4711
 MACHINES = ["x86_64", "aarch64"]
-
-
-@pytest.fixture
-def seccomp(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(Path(next(iter(sandbox_service.cage.__path__)))))
-    from kernel import seccomp
-
-    return seccomp
 
 
 def answer(program: bytes, arch: int, number: int, *arguments: int) -> int:
@@ -48,7 +38,7 @@ SHARED_BYTES = 1 << 14
 
 
 class Machine:
-    def __init__(self, seccomp: ModuleType, name: str, processes: bool) -> None:
+    def __init__(self, name: str, processes: bool) -> None:
         self.arch = seccomp.AUDIT_ARCH[name]
         self.numbers = seccomp.syscalls.numbers_of(name)
         self._lane = seccomp.assemble_for_lane(name, processes, SHARED_BYTES)
@@ -73,16 +63,16 @@ class Machine:
 
 
 @pytest.fixture(params=MACHINES)
-def strict(seccomp: ModuleType, request: pytest.FixtureRequest) -> Machine:
-    return Machine(seccomp, request.param, processes=False)
+def strict(request: pytest.FixtureRequest) -> Machine:
+    return Machine(request.param, processes=False)
 
 
 @pytest.fixture(params=MACHINES)
-def roomy(seccomp: ModuleType, request: pytest.FixtureRequest) -> Machine:
-    return Machine(seccomp, request.param, processes=True)
+def roomy(request: pytest.FixtureRequest) -> Machine:
+    return Machine(request.param, processes=True)
 
 
-def test_what_is_denied_is_denied(strict: Machine, seccomp: ModuleType) -> None:
+def test_what_is_denied_is_denied(strict: Machine) -> None:
     known = [name for name in seccomp.DENIED if name in strict.numbers]
     assert len(known) >= len(seccomp.DENIED) - 3  # ARM64 has no fork, no vfork and no old inotify_init
     assert {strict.call(name) for name in known} == {EPERM}
@@ -91,7 +81,7 @@ def test_what_is_denied_is_denied(strict: Machine, seccomp: ModuleType) -> None:
 ARGUMENTS = {"clone", "clone3", "kill", "tgkill", "prlimit64", "ioctl", "setpriority"}  # which decide
 
 
-def test_what_a_program_needs_is_allowed(strict: Machine, seccomp: ModuleType) -> None:
+def test_what_a_program_needs_is_allowed(strict: Machine) -> None:
     needed = strict.numbers.keys() - set(seccomp.DENIED) - ARGUMENTS
     assert len(needed) > 170
     assert {strict.call(name) for name in needed - seccomp.WITHOUT_EFFECT} == {ALLOW}
@@ -168,7 +158,7 @@ def test_requests_that_reach_others(strict: Machine, roomy: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_what_would_reach_others_where_files_are_shared(seccomp: ModuleType, name: str) -> None:
+def test_what_would_reach_others_where_files_are_shared(name: str) -> None:
     numbers, arch = seccomp.syscalls.numbers_of(name), seccomp.AUDIT_ARCH[name]
     attributes = [name for name in seccomp.ATTRIBUTES if name in numbers]
     assert len(attributes) >= 15
@@ -183,7 +173,7 @@ def test_what_would_reach_others_where_files_are_shared(seccomp: ModuleType, nam
         assert {answer(program, arch, numbers[call]) for call in ("mmap", "clone", "ioctl")} == {ALLOW}
 
 
-def test_the_other_doors_of_the_kernel(strict: Machine, roomy: Machine, seccomp: ModuleType) -> None:
+def test_the_other_doors_of_the_kernel(strict: Machine, roomy: Machine) -> None:
     i386, arm = 0x40000003, 0x40000028
     for machine in (strict, roomy):
         for arch in {i386, arm, *seccomp.AUDIT_ARCH.values()} - {machine.arch}:
@@ -191,7 +181,7 @@ def test_the_other_doors_of_the_kernel(strict: Machine, roomy: Machine, seccomp:
         assert machine.raw(0x40000000 | 39, machine.arch) == EPERM
 
 
-def test_processes_where_they_may_be(roomy: Machine, seccomp: ModuleType) -> None:
+def test_processes_where_they_may_be(roomy: Machine) -> None:
     assert roomy.call("clone", 17) == ALLOW
     assert roomy.call("clone", 0x10000000 | 17) == EPERM
     assert roomy.call("socket", 1) == ALLOW
@@ -203,7 +193,7 @@ def test_processes_where_they_may_be(roomy: Machine, seccomp: ModuleType) -> Non
             assert roomy.call(name) == (ALLOW if name in seccomp.WITH_PROCESSES else EPERM), name
 
 
-def test_numbers_are_distinct(seccomp: ModuleType) -> None:
+def test_numbers_are_distinct() -> None:
     for name in MACHINES:
         numbers = seccomp.syscalls.numbers_of(name)
         assert len(set(numbers.values())) == len(numbers)

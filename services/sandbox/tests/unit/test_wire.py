@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from sandbox_service.cage import wire
+from sandbox_service.cage.wire import wire
 
 MARK = bytes(range(16))
 

@@ -2,24 +2,18 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import sandbox_service.cage
-
-CAGE = Path(next(iter(sandbox_service.cage.__path__)))
-
 
 def run(script: str) -> list[str]:
-    start = f"""
+    start = """
 import os, signal, sys, time
-sys.path.insert(0, {str(CAGE)!r})
-import forks
-from kernel.libc import high
-from proof import LeftBehind
-from world import World
-from zygote import Zygote
+from sandbox_service.cage.lane import forks
+from sandbox_service.cage.kernel.libc import high
+from sandbox_service.cage.lane.proof import LeftBehind
+from sandbox_service.cage.lane.world import World
+from sandbox_service.cage.lane.zygote import Zygote
 world, prepare = World("/", None), lambda: None
 reader, writer = map(high, os.pipe())
 last_words = high(os.dup(2))
@@ -163,7 +157,7 @@ except EOFError:
 def test_what_is_seen_of_the_zygote_from_outside(damage: str) -> None:
     (seen,) = run(f"""
 import resource
-from proof import Outside
+from sandbox_service.cage.lane.proof import Outside
 zygote = Zygote(forks.start(prepare, lambda _: 0, world, last_words, writer))
 outside = Outside(zygote.pid, os.open("/proc", os.O_RDONLY))
 outside.demand_unchanged()

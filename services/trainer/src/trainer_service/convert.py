@@ -20,14 +20,14 @@ from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.curriculum import Curriculum, Stage
-from trainer_service.domain.plugins import Plugin
-from trainer_service.domain.ports import RunFile
-from trainer_service.domain.run import Forecast, Phase, Run, State, Step
-from trainer_service.domain.runs import Progress
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.create.runs import Progress
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.run import Forecast, Phase, Run, State, Step
+from trainer_service.domain.spec.curriculum import Curriculum, Stage
+from trainer_service.domain.spec.plugins import Plugin
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.thresholds import Thresholds
 
 
 def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:

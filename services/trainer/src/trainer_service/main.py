@@ -40,29 +40,21 @@ from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.adapters.wandb import Wandb
-from trainer_service.domain.driver import Deadlines, Driver
-from trainer_service.domain.leftovers import Leftovers
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.mirror import ModelMirror
-from trainer_service.domain.ports import (
-    Events,
-    JobRunner,
-    Meter,
-    ModelFolders,
-    ModelRegistry,
-    Plugins,
-    PolicyHost,
-    ProblemSets,
-    RewardRegistry,
-    RunFiles,
-    RunStore,
-)
-from trainer_service.domain.references import References
-from trainer_service.domain.reports import Reports
-from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.runs import Runs
-from trainer_service.domain.scheduler import Scheduler, Sharing
-from trainer_service.domain.tracking import Tracker, Tracking
+from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
+from trainer_service.domain.cluster.scheduler import Scheduler, Sharing
+from trainer_service.domain.create.runs import Runs
+from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
+from trainer_service.domain.inputs.references import References
+from trainer_service.domain.run.ports import Events, Meter, RunFiles, RunStore
+from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.work.driver import Deadlines, Driver
+from trainer_service.domain.work.mirror import ModelMirror
+from trainer_service.domain.work.ports import Tracker, VersionRegistry
+from trainer_service.domain.work.registration import Registration
+from trainer_service.domain.work.reports import Reports
+from trainer_service.domain.work.retention import Retention
+from trainer_service.domain.work.tracking import Tracking
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
@@ -80,6 +72,7 @@ class Ports:
     queue: WorkQueue
     jobs: JobRunner
     registry: ModelRegistry
+    versions: VersionRegistry
     rewards: RewardRegistry
     folders: ModelFolders
     files: RunFiles
@@ -146,19 +139,20 @@ def _compose(
         clock=ports.clock,
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
     )
+    deadlines = deadlines or Deadlines(silence=settings.silence)
+    code_version = settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}"
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
-        problems=ports.problems,
+        registration=Registration(ports.versions, ports.problems, ports.clock, code_version, deadlines.again),
         policies=ports.policies,
         events=ports.events,
         updates=updates,
         scheduler=scheduler,
         clock=ports.clock,
-        code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
-        deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
+        deadlines=deadlines,
     )
     worker = Worker(
         ports.queue,
@@ -168,10 +162,10 @@ def _compose(
         leased=True,
         timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
     )
-    leftovers = Leftovers(ports.store, ports.folders)
+    retention = Retention(ports.store, ports.folders)
     kept = [
-        Kept("checkpoints", settings.keep_checkpoints, leftovers.remove_checkpoints),
-        Kept("exports", settings.keep_exports, leftovers.remove_exports),
+        Kept("checkpoints", settings.keep_checkpoints, retention.remove_checkpoints),
+        Kept("exports", settings.keep_exports, retention.remove_exports),
     ]
     return Service(
         runs=Runs(
@@ -266,11 +260,13 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         if "wandb" in settings.trackers:
             trackers.append(Wandb(_wandb_environment(settings), str(settings.runs_folder / "wandb")))
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
+        registry = GrpcModelRegistry(registry_channel)
         yield Ports(
             store=store,
             queue=StreamQueue(stream),
             jobs=jobs,
-            registry=GrpcModelRegistry(registry_channel),
+            registry=registry,
+            versions=registry,
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
@@ -314,7 +310,6 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
             port=settings.ray_port,
             log_file=settings.runs_folder / RAY_LOG,
             accelerators=settings.accelerators,
-            cpus=settings.ray_cpus,
             environment=settings.ray_environment,
             logical_accelerators=settings.device == "cpu",
         ),

@@ -10,9 +10,9 @@ from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
 from ratchet_kit.text import clip
 from trainer_service import convert
-from trainer_service.domain.reports import Reports
-from trainer_service.domain.run import RunId
-from trainer_service.domain.runs import Runs
+from trainer_service.domain.create.runs import Runs
+from trainer_service.domain.run.run import RunId
+from trainer_service.domain.work.reports import Reports
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):

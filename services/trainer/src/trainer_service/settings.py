@@ -12,8 +12,8 @@ from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
-from trainer_service.domain.footprint import GIB
-from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
+from trainer_service.domain.spec.limits import GIB
+from trainer_service.job.run.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
 
 class Settings(ServiceSettings):
@@ -44,8 +44,6 @@ class Settings(ServiceSettings):
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
     reconcile_interval: timedelta = timedelta(seconds=15)
-    max_attempts: int = Field(default=5, ge=1)
-    """Starts of a run's job, the first included."""
     silence: timedelta = timedelta(minutes=10)
     """A job that runs and sends no heartbeat for so long hangs, and is started again."""
 
@@ -100,8 +98,6 @@ class Settings(ServiceSettings):
     cores, two."""
     gpus: str = ""
     """Those of our own Ray, as CUDA_VISIBLE_DEVICES names them ("2,3"). Empty: all that this process sees."""
-    ray_cpus: int = Field(default=32, ge=16)
-    """Logical: verl reserves one for each of its controllers, which mostly wait."""
 
     @field_validator("ray_address")
     @classmethod

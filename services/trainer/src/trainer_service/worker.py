@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.work import Priority, Waiting
-from trainer_service.domain.driver import Driver
-from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import RunId, State
+from trainer_service.domain.run.ports import RunStore
+from trainer_service.domain.run.run import RunId, State
+from trainer_service.domain.work.driver import Driver
 
 
 @dataclass(frozen=True, slots=True)

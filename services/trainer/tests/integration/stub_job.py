@@ -19,7 +19,7 @@ from ratchet.common.v1 import failure_pb2
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.client import channel
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 
 async def send(report: Callable[[Any], Any], request: Any) -> Any:

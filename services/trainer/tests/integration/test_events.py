@@ -15,8 +15,8 @@ from ratchet_kit.events import NAME
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
 from trainer_service.adapters.events import RedisEvents
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Run, State, Step
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, State, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 

@@ -16,8 +16,8 @@ from ratchet_kit.sql import Database
 from ratchet_kit.sql_engine import create_engine
 from ratchet_rewards import Reward, completed
 from trainer_service.adapters.sql import SqlRunStore
-from trainer_service.domain.run import Phase, RunId, State
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.run.run import Phase, RunId, State
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import pytest
 from ratchet_kit import storage
 from ratchet_kit.errors import NotFound, ResourceExhausted
 from ratchet_kit.storage import Folder
-from trainer_service.job.checkpoints import MARKER, Checkpoints, Saved
+from trainer_service.job.run.checkpoints import MARKER, Checkpoints, Saved
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from trainer_service.job.config import ENV, JobConfig
+from trainer_service.job.run.config import ENV, JobConfig
 
 
 def test_the_environment_carries_the_whole_config(make_job: Any) -> None:

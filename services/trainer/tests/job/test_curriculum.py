@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain.curriculum import Curriculum, Kind, Stage
-from trainer_service.job.curriculum import Draws, Evidence
+from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
+from trainer_service.job.samples.curriculum import Draws, Evidence
 
 BATCH = 4
 KINDS = [Kind(1 + place % 5) for place in range(40)]

@@ -1,7 +1,7 @@
 from datetime import timedelta
 
-from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job import deadlines
+from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.job.policy import deadlines
 
 
 def test_a_small_run_has_ten_minutes() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ratchet_kit import policy_id
-from trainer_service.job import exports
+from trainer_service.job.run import exports
 
 STARTER = Path(__file__).parents[4] / "models/starter"
 OF_VERL = {

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
-from trainer_service.domain.spec import ProblemSetRef
-from trainer_service.job.faults import check_data, check_faults, check_probabilities, check_versions
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.job.run.faults import check_data, check_faults, check_probabilities, check_versions
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.5e-7, 0.01])

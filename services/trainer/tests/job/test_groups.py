@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ratchet_benchmarks import Prompt
 from ratchet_environments import Outcome
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_problems.prompting import Prompt
 from ratchet_rewards import Grade
 
 from ..generating import PROBLEMS, Environment, Measurer, Policy, Prompts

@@ -15,8 +15,8 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_policies import PolicySpec, Sampling, tensor_changes
 from ratchet_policies.fleet import Fleet
 from ratchet_testing.services import serving
-from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job.policy import CHUNK_BYTES, RunPolicy, Weights, rollouts
+from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.job.policy.policy import CHUNK_BYTES, RunPolicy, Weights, rollouts
 
 NAME = "run-run_1"
 SMALL = policy_id.Tensor("a", "F32", (2,), struct.pack("<2f", 1.0, 2.0))

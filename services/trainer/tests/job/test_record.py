@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from trainer_service.job.record import HIDDEN, Record, without_secrets
+from trainer_service.job.run.record import HIDDEN, Record, without_secrets
 
 
 def test_secrets_are_hidden_and_what_only_sounds_like_them_is_not() -> None:

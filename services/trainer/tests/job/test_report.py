@@ -16,10 +16,10 @@ from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import client
 from ratchet_kit.errors import ResourceExhausted
 from ratchet_testing.services import serving
-from trainer_service.domain.run import Phase
-from trainer_service.job import report
-from trainer_service.job.background import Background
-from trainer_service.job.report import Cancelled, Reporter, Superseded
+from trainer_service.domain.run.run import Phase
+from trainer_service.job.run import report
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.report import Cancelled, Reporter, Superseded
 from trainer_service.job.session import Session
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from trainer_service.job.schedule import Schedule
+from trainer_service.job.run.schedule import Schedule
 
 STEPS = range(1, 11)
 

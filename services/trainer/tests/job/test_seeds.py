@@ -1,6 +1,6 @@
 from itertools import product
 
-from trainer_service.job.seeds import group_seed
+from trainer_service.job.policy.seeds import group_seed
 
 
 def test_a_seed_depends_on_all_that_makes_a_sample():

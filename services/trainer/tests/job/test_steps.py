@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainer_service.job.steps import Ahead, Generating, Idle, Learning, Moves
+from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves
 
 
 @pytest.fixture

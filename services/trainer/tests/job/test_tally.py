@@ -1,5 +1,5 @@
-from trainer_service.job.rewarding import Earned
-from trainer_service.job.tally import Tallied, Tally, repetition
+from trainer_service.job.reward.rewarding import Earned
+from trainer_service.job.samples.tally import Tallied, Tally, repetition
 
 
 def test_repetition_is_the_share_of_runs_of_four_that_were_there_before() -> None:

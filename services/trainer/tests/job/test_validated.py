@@ -6,7 +6,7 @@ import pytest
 
 from ratchet_kit.statistics import wilson
 from ratchet_problems import Problem
-from trainer_service.job.validated import interval
+from trainer_service.job.run.validated import interval
 
 
 def problems(*families: str) -> Sequence[Problem]:

@@ -10,7 +10,7 @@ import pytest
 
 from ratchet_kit.places import Places
 from trainer_service.adapters.bases import inspected
-from trainer_service.domain.footprint import Shape
+from trainer_service.domain.inputs.found import Shape
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainer_service.domain.collapse import below_the_base_in_training, below_the_base_in_validation, rising_loss
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.guards.collapse import below_the_base_in_training, below_the_base_in_validation, rising_loss
+from trainer_service.domain.spec.thresholds import Thresholds
 
 HERE = Thresholds()
 

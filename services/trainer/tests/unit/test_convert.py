@@ -14,12 +14,12 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.work import Priority
 from trainer_service import convert
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.curriculum import Curriculum, Stage
-from trainer_service.domain.run import Forecast, Phase, Run, RunId, State
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Forecast, Phase, Run, RunId, State
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.curriculum import Curriculum, Stage
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.thresholds import Thresholds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,12 +6,11 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AliasRef, Location, VersionRef
 from ratchet_rewards import Component, Reward
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import FoundModel, FoundSet
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 
 LIMITS = Limits(accelerators=4)
 TESTS_PASSED = Reward(components=(Component("tests_passed"),), combination="weighted_sum")

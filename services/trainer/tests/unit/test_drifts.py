@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from trainer_service.domain import drifts
-from trainer_service.domain.series import Series
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.guards import drifts
+from trainer_service.domain.guards.series import Series
+from trainer_service.domain.spec.thresholds import Thresholds
 
 WELL = {
     "response_tokens_mean": 60.0,

@@ -14,9 +14,9 @@ from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FetchedModel, RunFile
-from trainer_service.domain.run import RunId
+from trainer_service.domain.inputs.found import FetchedModel, Shape
+from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.run import RunId
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from trainer_service.domain.gaps import reward_in_training_alone
-from trainer_service.domain.guards import GUARDS
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.guards.gaps import reward_in_training_alone
+from trainer_service.domain.guards.guards import GUARDS
+from trainer_service.domain.spec.thresholds import Thresholds
 
 HERE = Thresholds()
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainer_service.domain.guards import GUARDS, QUIET, Finding, examine
-from trainer_service.domain.run import Notice
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.guards.guards import GUARDS, QUIET, Finding, examine
+from trainer_service.domain.run.run import Notice
+from trainer_service.domain.spec.thresholds import Thresholds
 
 WELL = {
     "reward_mean": 0.4,

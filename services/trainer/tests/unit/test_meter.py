@@ -7,7 +7,7 @@ from datetime import timedelta
 from prometheus_client import REGISTRY
 
 from trainer_service.adapters.meter import PrometheusMeter
-from trainer_service.domain.run import Run
+from trainer_service.domain.run.run import Run
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 

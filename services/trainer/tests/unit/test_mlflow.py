@@ -13,8 +13,8 @@ from ratchet_kit.errors import FailedPrecondition, NotFound, Unavailable
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.ports import free_port
 from trainer_service.adapters.mlflow import Credentials, Mlflow
-from trainer_service.domain.run import Run, RunId, Step
-from trainer_service.domain.tracking import Shown
+from trainer_service.domain.run.run import Run, RunId, Step
+from trainer_service.domain.work.ports import Shown
 
 SECRET = "p4ss"
 

@@ -9,11 +9,12 @@ import pytest
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from trainer_service.adapters.memory import MemoryPlugins
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
-from trainer_service.domain.spec import ProblemSetRef
-from trainer_service.job import problems
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.job.samples import problems
+
+from ..memory import MemoryPlugins
 
 NONE = MemoryPlugins()
 UNTRIED: Any = None

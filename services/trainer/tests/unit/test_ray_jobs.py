@@ -13,10 +13,11 @@ import pytest
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId
-from trainer_service.job.config import JobConfig
+from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.ports import JobState, JobStatus
+from trainer_service.domain.inputs.found import FetchedModel
+from trainer_service.domain.run.run import Run, RunId
+from trainer_service.job.run.config import JobConfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -16,9 +16,9 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import Location, VersionRef
-from trainer_service.domain.ports import VersionState
-from trainer_service.domain.run import Phase, Run, State
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.run.run import Phase, Run, State
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.work.ports import VersionState
 
 from ..driving import do_steps, driving, submitted, train, until
 

@@ -10,7 +10,7 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.names import RewardRef, VersionRef
 from ratchet_rewards import Registered
 from trainer_service.adapters.registry import GrpcModelRegistry, GrpcRewardRegistry
-from trainer_service.domain.run import RunId
+from trainer_service.domain.run.run import RunId
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED])

@@ -11,8 +11,8 @@ from ratchet_environments.turns import Seen
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem
 from ratchet_rewards import Grade
-from trainer_service.job.called import Called
-from trainer_service.job.replies import Replies
+from trainer_service.job.plugins.process import PluginProcess
+from trainer_service.job.samples.replies import Replies
 
 PROBLEM = Problem("p", "Add one.", (CallTest("[1]", "2"), CallTest("[9]", "10", held_out=True)), entry_point="f")
 SEEN = Seen(PROBLEM, ["a", "b"], PROBLEM.tests[:1], Ran(Grade("FAILED", 0, 1, "wrong")))
@@ -62,5 +62,5 @@ async def test_one_call_at_a_time_and_none_holds_the_loop_up() -> None:
 async def test_a_plugin_of_a_template_replies_from_its_own_process(make_plugin: Any) -> None:
     source = "def mine(problem, answers, result): return f\"{problem['id']} {len(answers)} {result['verdict']}\""
     make_plugin("mine", source, environment="mine")
-    with Called("environment", "mine") as call, Replies("mine", call) as reply:
+    with PluginProcess("environment", "mine") as call, Replies("mine", call) as reply:
         assert await reply(SEEN) == "p 2 FAILED"

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ratchet_kit.errors import Failure
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Run, State, Step
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Run, State, Step
+from trainer_service.domain.spec.thresholds import Thresholds
 
 
 async def running(trainer: Any, spec: Any) -> Run:

@@ -6,7 +6,7 @@ from ratchet_policies import Policy, PolicyState, Purpose
 from ratchet_policies.node import Engine as Loaded
 from ratchet_policies.node import Node, NodeState
 from trainer_service.adapters.rollout import RolloutPolicyHost
-from trainer_service.domain.run import RunId
+from trainer_service.domain.run.run import RunId
 
 
 @dataclass

@@ -7,8 +7,8 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.checkpoint import Checkpoint, best
-from trainer_service.domain.run import Phase, Run, RunId, State, Step
+from trainer_service.domain.run.checkpoint import Checkpoint, best
+from trainer_service.domain.run.run import Phase, Run, RunId, State, Step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

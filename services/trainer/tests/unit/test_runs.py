@@ -18,11 +18,10 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, VersionRef
 from ratchet_kit.storage import SPARE_BYTES
 from ratchet_rewards import Component, Reward, digest
-from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import Trial
-from trainer_service.domain.run import Phase, State, Step
-from trainer_service.domain.runs import READ_BYTES, Progress
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.create.runs import READ_BYTES, Progress
+from trainer_service.domain.inputs.found import Shape, Trial
+from trainer_service.domain.run.run import Phase, State, Step
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
 
 
 async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_spec: Any) -> None:

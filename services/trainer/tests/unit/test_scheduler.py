@@ -10,11 +10,11 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.work import Priority
-from trainer_service.domain.ports import JobState
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, State, Step
-from trainer_service.domain.scheduler import Sharing
-from trainer_service.domain.spec import Resources
+from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.ports import JobState
+from trainer_service.domain.cluster.scheduler import Sharing
+from trainer_service.domain.run.run import Run, State, Step
+from trainer_service.domain.spec.spec import Resources
 from trainer_service.main import Service, provision
 from trainer_service.settings import Settings
 

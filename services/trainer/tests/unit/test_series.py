@@ -1,4 +1,4 @@
-from trainer_service.domain.series import latest, mean_at_first, values
+from trainer_service.domain.guards.series import latest, mean_at_first, values
 
 STEPS = [{"kl": 1.0}, {"kl": 3.0}, {}, {"kl": 5.0}]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainer_service.adapters.templates import examined
-from trainer_service.domain.ports import Template
+from trainer_service.domain.inputs.found import Template
 
 STARTER = (Path(__file__).parents[4] / "models/starter/chat_template.jinja").read_text()
 CHATML = (

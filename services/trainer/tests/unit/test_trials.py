@@ -14,8 +14,8 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters import trials
 from trainer_service.adapters.trials import SandboxTrials
-from trainer_service.domain.ports import Trial
-from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.domain.inputs.found import Trial
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 class Node:

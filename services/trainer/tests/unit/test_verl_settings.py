@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ratchet_kit.faults import Faults
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.spec import Hyperparameters
-from trainer_service.domain.verl_settings import EXAMPLES, RL, check, check_used
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.verl_settings import EXAMPLES, RL, check, check_used
 
 
 def faults_of(*overrides: str, algorithm: str = "grpo") -> dict[str, str]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ratchet_rewards import Reward
-from trainer_service.domain import verl_settings
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
-from trainer_service.domain.thresholds import Thresholds
+from trainer_service.domain.spec import verl_settings
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.thresholds import Thresholds
 from trainer_service.verl import config
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.config import (

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.verl, pytest.mark.timeout(900)]
 JOB = """
 import sys, time
 from pathlib import Path
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 from trainer_service.verl import engine
 job = JobConfig.from_env()
 engine.set_environment(job)
@@ -53,8 +53,8 @@ WAITS = """
 import time
 from dataclasses import replace
 from datetime import timedelta
-from trainer_service.domain.spec import Resources
-from trainer_service.job.config import JobConfig
+from trainer_service.domain.spec.spec import Resources
+from trainer_service.job.run.config import JobConfig
 from trainer_service.verl import engine, runtime
 job = JobConfig.from_env()
 engine.set_environment(job)

@@ -21,12 +21,12 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from ratchet_kit.errors import DataLoss, InvalidArgument
 from ratchet_kit.names import Location
 from ratchet_problems import load
-from trainer_service.domain import defaults, recipes
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import Installed, Plugin, PluginKind
-from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.references import Found
-from trainer_service.job import plugins
+from trainer_service.domain.create import defaults
+from trainer_service.domain.inputs.found import Found, FoundModel
+from trainer_service.domain.spec import recipes
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Installed, Plugin, PluginKind
+from trainer_service.job.plugins import entry_points
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.verl.driver.samplers import PluginSampler
 from trainer_service.verl.runtime import compose_config
@@ -49,7 +49,7 @@ def plugin(
     subprocess.run(
         command, cwd=site.parent / "made" / name, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=True
     )  # its own test
-    (found,) = plugins.installed()
+    (found,) = entry_points.installed()
     assert (found.kind, found.name, found.package, found.version) == (request.param, name, name, "0.1.0")
     assert found.digest.startswith("sha256:")
     return found
@@ -65,7 +65,7 @@ def composed(plugin: Plugin, make_job: Any, make_complete_spec: Any) -> Any:
 
 @pytest.mark.parametrize("plugin", ["sampler"], indirect=True)
 def test_a_sampler_says_what_steps_draw_and_goes_on_where_it_was(plugin: Plugin) -> None:
-    draw = plugins.load([plugin], PluginKind.SAMPLER)
+    draw = entry_points.load([plugin], PluginKind.SAMPLER)
     assert draw is not None
 
     def loader() -> StatefulDataLoader:
@@ -94,7 +94,7 @@ def test_a_sampler_that_draws_no_places_ends_the_run(drawn: Iterable[Any]) -> No
 def test_verl_takes_a_loss_by_its_name(plugin: Plugin, make_job: Any, make_complete_spec: Any) -> None:
     config = composed(plugin, make_job, make_complete_spec)
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
-    loss = plugins.load([plugin], PluginKind.LOSS)
+    loss = entry_points.load([plugin], PluginKind.LOSS)
     core_algos.register_policy_loss(PLUGIN_NAME)(loss)
     assert core_algos.get_policy_loss_fn(actor.policy_loss.loss_mode) is loss
 
@@ -102,7 +102,7 @@ def test_verl_takes_a_loss_by_its_name(plugin: Plugin, make_job: Any, make_compl
 @pytest.mark.parametrize("plugin", ["advantage"], indirect=True)
 def test_verl_takes_advantages_by_their_name(plugin: Plugin, make_job: Any, make_complete_spec: Any) -> None:
     config = composed(plugin, make_job, make_complete_spec)
-    estimate = plugins.load([plugin], PluginKind.ADVANTAGE)
+    estimate = entry_points.load([plugin], PluginKind.ADVANTAGE)
     core_algos.register_adv_est(PLUGIN_NAME)(estimate)
     found = core_algos.get_adv_estimator_fn(config.algorithm.adv_estimator)
     advantages, _ = found(torch.tensor([[1.0], [0.0]]), torch.ones(2, 1), index=["a", "a"], config=config.algorithm)
@@ -113,8 +113,8 @@ def test_an_algorithm_is_its_loss_its_advantage_and_its_defaults(
     install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch, make_job: Any, make_spec: Any
 ) -> None:
     monkeypatch.syspath_prepend(str(install_plugin("algorithm", "middling")))
-    there = [Installed(one, allowed=True) for one in plugins.installed()]
-    recipe = recipes.read(plugins.function_of(PluginKind.ALGORITHM, "middling")())
+    there = [Installed(one, allowed=True) for one in entry_points.installed()]
+    recipe = recipes.read(entry_points.function_of(PluginKind.ALGORITHM, "middling")())
     spec = recipes.expanded(make_spec(algorithm="", plugins=(Plugin("algorithm", "middling"),)), recipe)
     complete = defaults.complete(spec, Found(STARTER, plugins=there), Limits(accelerators=4))
     assert [one.kind for one in complete.plugins if one.digest] == ["algorithm", "loss", "advantage"]
@@ -123,7 +123,7 @@ def test_an_algorithm_is_its_loss_its_advantage_and_its_defaults(
     assert (config.algorithm.adv_estimator, actor.policy_loss.loss_mode) == (PLUGIN_NAME, PLUGIN_NAME)
     assert (config.actor_rollout_ref.rollout.n, actor.optim.lr_scheduler_type) == (8, "cosine")
     for kind in (PluginKind.LOSS, PluginKind.ADVANTAGE):
-        assert plugins.load(complete.plugins, kind) is not None
+        assert entry_points.load(complete.plugins, kind) is not None
 
 
 @pytest.mark.parametrize("plugin", ["sampler"], indirect=True)
@@ -131,8 +131,8 @@ def test_other_code_than_that_of_the_run_is_not_run(plugin: Plugin, tmp_path: Pa
     file = tmp_path / "site" / f"{plugin.name}.py"
     file.write_text(file.read_text() + "\n# changed\n")
     with pytest.raises(DataLoss, match="not here as it was"):
-        plugins.load([plugin], PluginKind.SAMPLER)
+        entry_points.load([plugin], PluginKind.SAMPLER)
     file.write_text("import nothing_of_that_name")
-    (changed,) = plugins.installed()
+    (changed,) = entry_points.installed()
     with pytest.raises(InvalidArgument, match="cannot be imported: No module named"):
-        plugins.load([changed], PluginKind.SAMPLER)
+        entry_points.load([changed], PluginKind.SAMPLER)

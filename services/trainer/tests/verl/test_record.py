@@ -8,7 +8,7 @@ import yaml
 
 pytest.importorskip("verl")
 
-from trainer_service.job.record import Record
+from trainer_service.job.run.record import Record
 from trainer_service.verl.config import rl_overrides, sft_overrides
 from trainer_service.verl.runtime import compose_config, put_on_record
 

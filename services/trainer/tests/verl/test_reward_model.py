@@ -14,8 +14,8 @@ transformers = pytest.importorskip("transformers", reason="needs the trainer env
 
 from ratchet_kit.errors import InvalidArgument  # noqa: E402
 from ratchet_problems import CallTest, Message, Problem  # noqa: E402
-from trainer_service.job.config import JobConfig  # noqa: E402
-from trainer_service.job.prompting import conversation_ids  # noqa: E402
+from trainer_service.job.run.config import JobConfig  # noqa: E402
+from trainer_service.job.samples.prompting import conversation_ids  # noqa: E402
 from trainer_service.verl.rank.reward_head import with_reward_head  # noqa: E402
 from trainer_service.verl.reward_model import RewardModel, _passes  # noqa: E402
 

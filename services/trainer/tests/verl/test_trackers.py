@@ -11,9 +11,9 @@ import pytest
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.names import Location
-from trainer_service.domain.run import Run, RunId, Step
-from trainer_service.domain.spec import ProblemSetRef, RunSpec
-from trainer_service.domain.tracking import Shown
+from trainer_service.domain.run.run import Run, RunId, Step
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.work.ports import Shown
 
 pytest.importorskip("tensorboard")
 pytest.importorskip("wandb")

@@ -7,7 +7,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
-from trainer_service.domain import verl_settings
+from trainer_service.domain.spec import verl_settings
 
 pytestmark = pytest.mark.verl
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, Row, Truth
 from ratchet_benchmarks.evalplus import inputs, tests_of
-from ratchet_benchmarks.prompting import EVALPLUS_STOP, FUNCTION_STOP, Prompting, at, fenced
 from ratchet_environments.task import MOST_CPU_TIME, Limits
 from ratchet_problems import CheckTest, Problem
+from ratchet_problems.prompting import EVALPLUS_STOP, FUNCTION_STOP, Prompting, at, fenced
 
 _MEMORY = 4 << 30
 _TASK = timedelta(seconds=60)

@@ -3,18 +3,22 @@
 in the file; of a list, its elements with commas between them."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.fields import Fields
 from ratchet_cli.terminal.errors import CommandError
 
-SHORT = ("hyperparameters", "thresholds")
+SHORT: Mapping[str, type[Message]] = {
+    "hyperparameters": trainer_pb2.Hyperparameters,
+    "thresholds": trainer_pb2.Thresholds,
+}
 """Messages of a run whose fields may be said by their own names."""
 
 
@@ -48,7 +52,7 @@ class Override(Fields):
         spec: Descriptor = trainer_pb2.RunSpec.DESCRIPTOR
         there: Descriptor | None = spec
         names = self.key.split(".")
-        within = [name for name in SHORT if names[0] in spec.fields_by_name[name].message_type.fields_by_name]
+        within = [name for name, message in SHORT.items() if names[0] in message.DESCRIPTOR.fields_by_name]
         for name in (*within, *names):
             fields = there.fields_by_name if there else {}
             if name not in fields:
@@ -74,8 +78,7 @@ class Override(Fields):
 
 
 def _all(spec: Descriptor) -> list[str]:
-    fields = spec.fields_by_name
-    return [*fields, *(one for name in SHORT for one in fields[name].message_type.fields_by_name)]
+    return [*spec.fields_by_name, *(name for message in SHORT.values() for name in message.DESCRIPTOR.fields_by_name)]
 
 
 def override(spec: trainer_pb2.RunSpec, texts: Sequence[str]) -> None:

@@ -91,7 +91,8 @@ def new_reward(
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
-    of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else f"--problems mine.jsonl --reward {name}.py"
+    own = f"--problems problems/mine.jsonl --validation problems/held-out.jsonl --reward {name}.py"
+    of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else own
     trained = f"Train on it: ratchet train --model starter {of_tests}"
     say(f"Test it: pytest {folder / f'test_{name}.py'}. {trained}")
 

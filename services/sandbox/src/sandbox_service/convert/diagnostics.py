@@ -8,8 +8,8 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.times import duration_to_proto
 from sandbox_service.convert.executions import verdict_to_proto
 from sandbox_service.domain.audit import Finding
-from sandbox_service.domain.benchmark import Measurement
 from sandbox_service.domain.grading import clip
+from sandbox_service.domain.node_speed import Measurement
 
 _PROGRAMS = 1000
 _MIXED = 300

@@ -8,7 +8,7 @@ from collections import Counter
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
 from ratchet_problems import MOST_TEXT_BYTES
-from sandbox_service.cage import codec
+from sandbox_service.cage.wire import codec
 from sandbox_service.convert.reading import Reading
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest, Test

@@ -1,4 +1,4 @@
-"""What a program answered, in the form in which it came: cage/codec.py's. Nothing hostile is hashed or rebuilt here.
+"""What a program answered, in the form in which it came (cage/wire/codec.py). Nothing hostile is hashed or rebuilt.
 
 A form is checked once. From then on it can be shown, and compared by `number`, `base` and `key`: each takes time in
 proportion to the form's size, whatever the program sent.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sandbox_service.cage.codec import MAX_DEPTH, Malformed
+from sandbox_service.cage.wire.codec import MAX_DEPTH, Malformed
 
 Form = Any
 """JSON as codec.encode makes it; see there for the tags."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit.text import clip as clip_to
-from sandbox_service.cage.codec import encode
+from sandbox_service.cage.wire.codec import encode
 from sandbox_service.domain import shown
 from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict

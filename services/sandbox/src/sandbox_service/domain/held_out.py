@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ratchet_kit import metrics
 from ratchet_kit.errors import ResourceExhausted
 from ratchet_kit.logs import get_logger
-from sandbox_service.cage import codec
+from sandbox_service.cage.wire import codec
 from sandbox_service.domain.program import CallTest, CheckTest, Program, Test
 
 log = get_logger(__name__)

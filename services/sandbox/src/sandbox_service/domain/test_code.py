@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ratchet_kit import syntax
-from sandbox_service.cage import comparisons
+from sandbox_service.cage.test_code import comparisons
 from sandbox_service.domain import asserted
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.program import Asserted

@@ -21,7 +21,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.text import encodable
 from sandbox_service.fusion import running, submitting
 from sandbox_service.fusion.datasets import DATASETS
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.fusion.shapes import EvalResult, RunCodeRequest, RunCodeResponse, RunStatus, SubmitRequest
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unimplemented
-from ratchet_problems.benchmarks import READERS, Options, Reader
+from sandbox_service.fusion.rows import READERS, Options, Reader
 from sandbox_service.fusion.shapes import TestConfig
 
 RUN_TIMEOUT = 20.0  # seconds

@@ -8,10 +8,10 @@ from typing import Any
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
-from ratchet_problems.benchmarks import Case, Row, Work, lines_match
 from ratchet_problems.convert import test_to_proto
 from sandbox_service.fusion import datasets
-from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.row_folder import RowFolder
+from sandbox_service.fusion.rows import Case, Row, Work, lines_match
 from sandbox_service.fusion.running import Runner, patience, response
 from sandbox_service.fusion.shapes import EvalResult, EvalTestCase, SubmitRequest, TestConfig
 

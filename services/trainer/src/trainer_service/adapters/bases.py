@@ -16,8 +16,7 @@ from ratchet_kit.safetensors import Entry
 from ratchet_kit.storage import Folder
 from trainer_service.adapters import templates
 from trainer_service.adapters.tokenizers import TOKENIZER, Tokens, tokens_of
-from trainer_service.domain.footprint import Shape
-from trainer_service.domain.ports import FoundModel, Template
+from trainer_service.domain.inputs.found import FoundModel, Shape, Template
 
 _MAX_JSON_BYTES = 16 << 20
 _CONFIG = "config.json"

@@ -3,7 +3,7 @@
 import redis.asyncio
 
 from ratchet_kit.events import EventPublisher
-from trainer_service.domain.run import Run
+from trainer_service.domain.run.run import Run
 
 
 class RedisEvents:

@@ -15,9 +15,10 @@ from ratchet_kit.errors import NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.adapters.bases import inspected
-from trainer_service.domain.ports import FetchedModel, FoundModel, RunFile
-from trainer_service.domain.run import RunId
-from trainer_service.job.record import PART, RECORD
+from trainer_service.domain.inputs.found import FetchedModel, FoundModel
+from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.run import RunId
+from trainer_service.job.run.record import PART, RECORD
 
 _BASE = "base"
 _REWARD_MODEL = "reward-model"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ratchet_kit import metrics
-from trainer_service.domain.run import Run, RunId, State
+from trainer_service.domain.run.run import Run, RunId, State
 
 
 class PrometheusMeter:

@@ -14,9 +14,8 @@ import httpx
 
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.mirror import MirroredModel, MirroredVersion
-from trainer_service.domain.run import Run, State, Step
-from trainer_service.domain.tracking import Shown
+from trainer_service.domain.run.run import Run, State, Step
+from trainer_service.domain.work.ports import MirroredModel, MirroredVersion, Shown
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain import recipes
-from trainer_service.domain.plugins import Installed, PluginKind
-from trainer_service.domain.recipes import Recipe
-from trainer_service.job import plugins
-from trainer_service.job.called import Called
+from trainer_service.domain.spec import recipes
+from trainer_service.domain.spec.plugins import Installed, PluginKind
+from trainer_service.domain.spec.recipes import Recipe
+from trainer_service.job.plugins import entry_points
+from trainer_service.job.plugins.process import PluginProcess
 
 
 class InstalledPlugins:
@@ -22,21 +22,21 @@ class InstalledPlugins:
 
     def _installed(self) -> list[Installed]:
         found = []
-        for one in plugins.installed():
+        for one in entry_points.installed():
             allowed = not self._allowed.isdisjoint(map(_normal, (one.package, one.name)))
-            found.append(Installed(one, allowed, plugins.fault(one) if allowed else ""))
+            found.append(Installed(one, allowed, entry_points.fault(one) if allowed else ""))
         return found
 
     async def recipe(self, name: str) -> Recipe:
         return await asyncio.to_thread(_recipe, name)
 
     async def check_environment(self, name: str) -> None:
-        with Called(PluginKind.ENVIRONMENT, name) as call:
+        with PluginProcess(PluginKind.ENVIRONMENT, name) as call:
             await asyncio.to_thread(call.start)
 
 
 def _recipe(name: str) -> Recipe:
-    with Called(PluginKind.ALGORITHM, name) as call:
+    with PluginProcess(PluginKind.ALGORITHM, name) as call:
         said = call()
     try:
         return recipes.read(said)

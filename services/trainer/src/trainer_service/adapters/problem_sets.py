@@ -9,11 +9,12 @@ from ratchet_kit.places import Places
 from ratchet_problems import data_digest, examine, fingerprint, notices
 from ratchet_problems import pairs as pair_files
 from trainer_service.adapters.trials import SandboxTrials
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.plugins import PREFIX, PluginKind, dataset_of, missing
-from trainer_service.domain.ports import FoundSet, Plugins, Trial
-from trainer_service.domain.spec import ProblemSetRef
-from trainer_service.job import problems as problem_sets
+from trainer_service.domain.inputs.found import FoundSet, Trial
+from trainer_service.domain.inputs.ports import Plugins
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of, missing
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.job.samples import problems as problem_sets
 
 
 class LibraryProblemSets:

@@ -17,7 +17,7 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.ports import LOOPBACK, is_free
 from ratchet_kit.process import ProcessGroup
-from trainer_service.domain.room import Node
+from trainer_service.domain.cluster.capacity import Node
 
 log = get_logger(__name__)
 

@@ -21,10 +21,11 @@ from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_line, tail
 from trainer_service.adapters.ray_head import Cluster
-from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
-from trainer_service.domain.room import Node
-from trainer_service.domain.run import Run, RunId
-from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
+from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.ports import JobState, JobStatus
+from trainer_service.domain.inputs.found import FetchedModel
+from trainer_service.domain.run.run import Run, RunId
+from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5

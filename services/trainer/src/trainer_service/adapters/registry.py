@@ -1,4 +1,4 @@
-"""ModelRegistry and RewardRegistry by registry-service."""
+"""ModelRegistry, VersionRegistry and RewardRegistry by registry-service."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +12,16 @@ from ratchet_kit.errors import Aborted, DeadlineExceeded, NotFound, ResourceExha
 from ratchet_kit.grpc_errors import failure_from_proto, rpc_errors
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
-from trainer_service.domain.mirror import MirroredModel, MirroredVersion, MirroredVersions
-from trainer_service.domain.ports import FoundModel, Lineage, RegisteredVersion, VersionState
-from trainer_service.domain.run import RunId
+from trainer_service.domain.inputs.found import FoundModel
+from trainer_service.domain.run.run import RunId
+from trainer_service.domain.work.ports import (
+    Lineage,
+    MirroredModel,
+    MirroredVersion,
+    MirroredVersions,
+    RegisteredVersion,
+    VersionState,
+)
 
 PAGE = 500
 _STATES = {

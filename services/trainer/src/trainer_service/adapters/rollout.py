@@ -8,7 +8,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.names import policy_name
 from ratchet_policies import PolicyEngine, Purpose, unload
 from ratchet_policies.node import Node, NodeState
-from trainer_service.domain.run import RunId
+from trainer_service.domain.run.run import RunId
 
 log = get_logger(__name__)
 

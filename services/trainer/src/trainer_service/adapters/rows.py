@@ -9,9 +9,9 @@ from sqlalchemy import Row
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
+from trainer_service.domain.spec.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
 _FORECAST = TypeAdapter(Forecast | None)

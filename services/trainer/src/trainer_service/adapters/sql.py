@@ -12,8 +12,8 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, read_each, upsert
 from trainer_service.adapters.rows import checkpoint_row, run_row, step_row, to_checkpoint, to_run, to_step
 from trainer_service.adapters.tables import checkpoints, runs, steps
-from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import UNFINISHED, Run, RunId, State, Step
+from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.run import UNFINISHED, Run, RunId, State, Step
 
 _BEST = and_(checkpoints.c.run_id == runs.c.id, checkpoints.c.step == runs.c.best_step)
 _BEST_LABEL = "best_{}_"

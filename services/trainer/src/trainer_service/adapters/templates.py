@@ -13,7 +13,7 @@ from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from trainer_service.domain.ports import Template
+from trainer_service.domain.inputs.found import Template
 
 _TEXT = f"x-1 <b> {string.punctuation}\n    indented\ta  b é 日本"
 _QUESTION, _ANSWER, _REPLY = (f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx"))

@@ -21,7 +21,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.storage import errors
 from trainer_service.adapters.mlflow import flat
-from trainer_service.domain.tracking import Shown
+from trainer_service.domain.work.ports import Shown
 
 MOST_TEXT = 200_000
 """Characters of a file."""

@@ -12,10 +12,10 @@ from ratchet_environments.task import Task
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem
-from trainer_service.domain.plugins import PREFIX
-from trainer_service.domain.ports import Trial
-from trainer_service.domain.spec import ProblemSetRef
-from trainer_service.job import problems as problem_sets
+from trainer_service.domain.inputs.found import Trial
+from trainer_service.domain.spec.plugins import PREFIX
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.job.samples import problems as problem_sets
 
 log = get_logger(__name__)
 MOST = 1000

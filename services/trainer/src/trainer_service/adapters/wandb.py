@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from ratchet_kit.errors import Unavailable
-from trainer_service.domain.tracking import Shown
+from trainer_service.domain.work.ports import Shown
 
 TIMEOUT_S = 90
 

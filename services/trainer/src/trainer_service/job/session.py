@@ -11,15 +11,15 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.statistics import Estimate
-from trainer_service.job import exports
-from trainer_service.job.background import Background
-from trainer_service.job.checkpoints import Checkpoints, Export
-from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import RunPolicy
-from trainer_service.job.record import Record
-from trainer_service.job.report import Preempted, Reporter
-from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.schedule import Schedule
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.reward.rewarding import Rewarding
+from trainer_service.job.run import exports
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.checkpoints import Checkpoints, Export
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.record import Record
+from trainer_service.job.run.report import Preempted, Reporter
+from trainer_service.job.run.schedule import Schedule
 
 log = get_logger(__name__)
 

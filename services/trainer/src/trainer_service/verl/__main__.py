@@ -23,16 +23,16 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
-from trainer_service.domain.plugins import PluginKind
-from trainer_service.job.background import Background
-from trainer_service.job.called import Called
-from trainer_service.job.checkpoints import Checkpoints
-from trainer_service.job.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
-from trainer_service.job.policy import RunPolicy, rollouts, size_of_weights
-from trainer_service.job.replies import Replies
-from trainer_service.job.report import Reporter, Stopped
-from trainer_service.job.rewarding import Overlong, Rewarding
-from trainer_service.job.schedule import Schedule
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.job.plugins.process import PluginProcess
+from trainer_service.job.policy.policy import RunPolicy, rollouts, size_of_weights
+from trainer_service.job.reward.rewarding import Overlong, Rewarding
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.checkpoints import Checkpoints
+from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
+from trainer_service.job.run.report import Reporter, Stopped
+from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.replies import Replies
 from trainer_service.job.session import Session
 from trainer_service.verl import engine
 
@@ -125,13 +125,13 @@ async def _open(
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
     plugins = {
-        one.plugin: clients.enter_context(Called(PluginKind.REWARD, one.plugin, one.digest))
+        one.plugin: clients.enter_context(PluginProcess(PluginKind.REWARD, one.plugin, one.digest))
         for one in job.spec.reward.components
         if one.plugin
     }
     replies = None
     if (wanted := job.spec.environment) and wanted.plugin:
-        call = clients.enter_context(Called(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
+        call = clients.enter_context(PluginProcess(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
         replies = clients.enter_context(Replies(wanted.plugin, call))
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
     return Session(

@@ -1,4 +1,4 @@
-"""verl's settings for each algorithm: one row each, beside its row in `domain/algorithms.py`.
+"""verl's settings for each algorithm: one row each, beside its row in `domain/spec/algorithms.py`.
 
 An algorithm that takes examples has none: verl's SFT trainer has no estimator to choose.
 """

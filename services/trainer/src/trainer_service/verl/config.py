@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet_rewards import Combination
-from trainer_service.domain.plugins import PluginKind, named
-from trainer_service.domain.spec import Hyperparameters, LearningRateSchedule, PromptForm
-from trainer_service.job.checkpoints import Checkpoints
-from trainer_service.job.config import JobConfig
-from trainer_service.job.endings import base_config, stops_of, vocabulary
-from trainer_service.job.record import Record
+from trainer_service.domain.spec.plugins import PluginKind, named
+from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, PromptForm
+from trainer_service.job.run.checkpoints import Checkpoints
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.record import Record
+from trainer_service.job.samples.endings import base_config, stops_of, vocabulary
 from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
 
 DATASETS = "trainer_service.verl.driver.datasets"

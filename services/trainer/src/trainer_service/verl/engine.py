@@ -9,8 +9,8 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from safetensors import SafetensorError
 
 from ratchet_kit.errors import DataLoss, Failure, InvalidArgument, PermissionDenied, RatchetError, Unimplemented
-from trainer_service.domain.run import Phase
-from trainer_service.job.config import JobConfig
+from trainer_service.domain.run.run import Phase
+from trainer_service.job.run.config import JobConfig
 from trainer_service.job.session import Session
 from trainer_service.verl import runtime
 from trainer_service.verl.environment import environment

@@ -2,7 +2,7 @@
 
 import os
 
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 PLUGIN = "trainer_service.verl.rank"
 """The module that verl imports in each of its processes."""

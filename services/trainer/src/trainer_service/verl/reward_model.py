@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from ratchet_benchmarks import OWN_PROMPTING
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Message, Problem
-from trainer_service.domain.footprint import SCORED_TOKENS
-from trainer_service.job.config import JobConfig
-from trainer_service.job.prompting import conversation_ids
+from ratchet_problems.prompting import OWN_PROMPTING
+from trainer_service.domain.create.memory import SCORED_TOKENS
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.prompting import conversation_ids
 
 log = get_logger(__name__)
 

@@ -12,8 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from ray._private import state
 
 from ratchet_kit.logs import get_logger
-from trainer_service.job.config import JobConfig
-from trainer_service.job.record import without_secrets
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.record import without_secrets
 from trainer_service.job.session import Session
 from trainer_service.verl import ray_start
 from trainer_service.verl.environment import environment

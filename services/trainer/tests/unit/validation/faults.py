@@ -2,12 +2,11 @@
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import RunSpec
-from trainer_service.domain.validation import check
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.create.validation import check
+from trainer_service.domain.inputs.found import Found, FoundModel
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.spec import RunSpec
 
 LIMITS = Limits(accelerators=4)
 STARTER_1 = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300)

@@ -8,13 +8,12 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import VersionRef
 from ratchet_rewards import Reward
-from trainer_service.domain.curriculum import Curriculum, Kind, Stage
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.plugins import Plugin, PluginKind
-from trainer_service.domain.ports import FoundSet, Template
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
-from trainer_service.domain.validation import notices
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.create.validation import notices
+from trainer_service.domain.inputs.found import Found, FoundSet, Template
+from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.spec.plugins import Plugin, PluginKind
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
 
 from .faults import FOUND, LIMITS, STARTER_1, named
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.ports import FoundSet
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
-from trainer_service.domain.validation import notices
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.create.validation import notices
+from trainer_service.domain.inputs.found import Found, FoundSet
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
 
 from .faults import FOUND, LIMITS, named
 

@@ -8,10 +8,10 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AliasRef, AnyModel, VersionRef
 from ratchet_rewards import Component, Reward
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.plugins import Plugin, PluginKind
-from trainer_service.domain.ports import FoundModel, FoundSet
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.inputs.found import FoundModel, FoundSet
+from trainer_service.domain.spec.plugins import Plugin, PluginKind
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
 
 from .faults import FOUND, LIMITS, named
 

@@ -7,14 +7,14 @@ import pytest
 
 from ratchet_kit.faults import Faults
 from ratchet_rewards import Reward
-from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.limits import Limits
-from trainer_service.domain.plugins import Plugin, PluginKind
-from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.domain.thresholds import Thresholds
-from trainer_service.domain.validation import check
+from trainer_service.domain.create.defaults import complete
+from trainer_service.domain.create.validation import check
+from trainer_service.domain.inputs.found import Found
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Plugin, PluginKind
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.thresholds import Thresholds
 
 from .faults import LIMITS, STARTER_1, named
 

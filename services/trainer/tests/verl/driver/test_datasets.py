@@ -12,11 +12,11 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from transformers import AutoTokenizer
 
-from ratchet_benchmarks import Prompt
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Message, Problem, jsonl
-from trainer_service.job.endings import ending
-from trainer_service.job.prompting import prompt_ids, reply_ids
+from ratchet_problems.prompting import Prompt
+from trainer_service.job.samples.endings import ending
+from trainer_service.job.samples.prompting import prompt_ids, reply_ids
 from trainer_service.verl.driver.datasets import (
     ExampleDataset,
     PairDataset,

@@ -16,16 +16,16 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
-from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.policy import WeightSync
-from trainer_service.job.schedule import Schedule
-from trainer_service.job.sent import Sent
+from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.steps import Generating
 from trainer_service.job.session import Session
-from trainer_service.job.steps import Generating
 from trainer_service.verl.driver import rl_trainer
-from trainer_service.verl.driver.replay import FAULTS
 from trainer_service.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.verl.driver.step_sampling import FAULTS
 from trainer_service.verl.rank.losses import GAP_MEAN
 
 pytestmark = pytest.mark.verl
@@ -43,7 +43,7 @@ class Ranks:
 class Rollouts:
     """`submitted`: the step that learns from a batch, and the weights that made it."""
 
-    sent: Sent
+    sent: WeightVersions
     submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 

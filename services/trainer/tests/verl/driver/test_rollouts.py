@@ -16,9 +16,9 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_policies import Generation, Sampling
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Group
-from trainer_service.job.made import Prompted
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.groups import Group
+from trainer_service.job.samples.step_samples import Prompted
 from trainer_service.verl.driver.rollouts import GATHER_S, Rollouts
 from trainer_service.verl.driver.transfer import put, rows_of
 

@@ -6,8 +6,8 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from trainer_service.domain.curriculum import Curriculum, Kind
-from trainer_service.job.curriculum import Draws, Evidence
+from trainer_service.domain.spec.curriculum import Curriculum, Kind
+from trainer_service.job.samples.curriculum import Draws, Evidence
 from trainer_service.verl.driver.samplers import CurriculumSampler
 
 pytestmark = pytest.mark.verl

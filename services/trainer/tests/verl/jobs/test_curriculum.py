@@ -6,8 +6,8 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_problems import load
-from trainer_service.domain.curriculum import Curriculum, Kind, Stage
-from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
 
 from .world import RUNS_JOBS, Reports, World
 

@@ -9,8 +9,8 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
-from trainer_service.domain.spec import Hyperparameters, Resources
-from trainer_service.job import plugins
+from trainer_service.domain.spec.spec import Hyperparameters, Resources
+from trainer_service.job.plugins import entry_points
 
 from .world import PATIENCE, RUNS_JOBS, STARTER, World
 
@@ -150,7 +150,7 @@ async def test_a_sampler_and_a_loss_of_ones_own_train(
     install_plugin("sampler", "easy_first")
     site = str(install_plugin("loss", "unclipped"))
     monkeypatch.syspath_prepend(site)
-    spec = run_spec(steps=3, validate_every=None, plugins=tuple(plugins.installed()))
+    spec = run_spec(steps=3, validate_every=None, plugins=tuple(entry_points.installed()))
     assert [plugin.name for plugin in spec.plugins] == ["easy_first", "unclipped"]
     await world.finish(world.job(spec), PYTHONPATH=site)
     assert sorted(world.reports.steps) == [1, 2, 3]
@@ -162,7 +162,7 @@ async def test_an_environment_of_ones_own_trains(
 ) -> None:
     site = str(install_plugin("environment", "hints"))
     monkeypatch.syspath_prepend(site)
-    (plugin,) = plugins.installed()
+    (plugin,) = entry_points.installed()
     hints, long = EnvironmentSpec("plugin:hints", 3, plugin.digest), Hyperparameters(max_response_tokens=192)
     spec = run_spec(hyperparameters=long, steps=2, validate_every=None, environment=hints)
     await world.finish(world.job(spec), PYTHONPATH=site)

@@ -17,8 +17,8 @@ from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.process import ProcessGroup
 from ratchet_testing.processes import process
-from trainer_service.domain.spec import RunSpec
-from trainer_service.job.config import Dtype, JobConfig
+from trainer_service.domain.spec.spec import RunSpec
+from trainer_service.job.run.config import Dtype, JobConfig
 
 ROOT = Path(__file__).parents[5]
 LIGHT = ROOT / ".venvs/light/bin/python"

@@ -974,7 +974,7 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """More verl settings, "key=value" in Hydra's form, applied last. For GPUs: offload, sequence balancing, ..."""
+        """Settings of verl's that docs/training.md lists, "key=value", applied last. INVALID_ARGUMENT for any other."""
 
     @_builtins.property
     def thresholds(self) -> Global___Thresholds:

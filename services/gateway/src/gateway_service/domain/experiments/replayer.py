@@ -125,7 +125,7 @@ class Replayer:
             await asyncio.wait([working])
 
     async def tick(self) -> None:
-        """Tries again, after a rest, answers that the platform failed. Pauses the replay of a version that does not load."""
+        """After a rest, tries answers that the platform failed again. Pauses where a version cannot be loaded."""
         active = await self._needs.store.active()
         running = {one.id for one in active if one.state is State.RUNNING}
         self._failing = {id: one for id, one in self._failing.items() if id in running}

@@ -1,9 +1,9 @@
 """One cgroup a lane, version 1 or 2: what all its processes together may take of memory, process ids and processors.
 
-Resource limits of a process (cage/jail.py) come first and are what an ordinary program meets. This one counts what
+Resource limits of a process (cage/lane/jail.py) come first and are what an ordinary program meets. This one counts what
 they don't: files in the lane's tmpfs, page tables, several processes. Where the kernel kills for it, that's seen.
 With the controller `cpu` every lane has the same share of a core, however many processes it runs there. The CPU time
-that a cgroup has used is the only account that no process gets out of: cage/cpu_time.py reads it.
+that a cgroup has used is the only account that no process gets out of: cage/lane/cpu_time.py reads it.
 """
 
 import contextlib

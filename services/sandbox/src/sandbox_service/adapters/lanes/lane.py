@@ -19,7 +19,7 @@ from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, MOST_OUTPUT, LaneOptions, Plan
-from sandbox_service.cage import scratch
+from sandbox_service.cage.lane import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
-    "PATH": "/usr/local/bin:/usr/bin:/bin:/names",  # the last: see cage/root.py
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/names",  # the last: see cage/lane/root.py
     # a program has one core, and its results don't depend on how many there are
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -108,7 +108,7 @@ class Lane:
                 self._process = await asyncio.create_subprocess_exec(
                     self._python,
                     *_FLAGS,
-                    str(CAGE / "enter.py"),
+                    str(CAGE / "lane" / "enter.py"),
                     *arguments,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sandbox_service.cage import codec
+from sandbox_service.cage.wire import codec
 from sandbox_service.domain import forms
 from sandbox_service.domain.jobs import (
     Answer,
@@ -43,7 +43,7 @@ _DECODE = json.JSONDecoder().decode
 @dataclass(frozen=True, slots=True)
 class Request:
     """`data` is header, program, files and tests in a row; a mark follows the files and the tests, by which the keeper
-    finds the end of a payload that nobody has read. The nonces are framing, no secret: see cage/wire.py."""
+    finds the end of a payload that nobody has read. The nonces are framing, no secret: see cage/wire/wire.py."""
 
     data: bytes
     nonce: str
@@ -129,7 +129,7 @@ def _is_module(file: File) -> bool:
 def _payload(
     mode: str, nonce: str, arguments: tuple[object, ...], limits: Limits, stdin: str = "", files: tuple[File, ...] = ()
 ) -> bytes:
-    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/keeper.py."""
+    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/lane/cradle.py."""
     sizes = [(file.name, len(file.content)) for file in files]
     return frame((mode, nonce, arguments, stdin, sizes, limits.memory_bytes, limits.cpu_time.total_seconds()))
 

@@ -16,7 +16,7 @@ from sandbox_service.domain.program import File, Limits
 
 COMPILE_LIMITS = Limits(timedelta(seconds=30), 2 << 30, 64 << 10)
 CANNOT_START = 127
-"""The status of a command that could not be started: cage/command.py."""
+"""The status of a command that could not be started: cage/run/command.py."""
 _BUILD_BYTES = 48 << 20  # what a compiler makes: large arrays are in it
 _KEPT_BYTES = 64 << 20
 _LARGE = 1 << 16  # bytes or characters

@@ -4,7 +4,7 @@ import ctypes
 import os
 import struct
 
-from kernel import libc
+from sandbox_service.cage.kernel import libc
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8

@@ -21,7 +21,7 @@ import os
 import struct
 import sys
 
-from kernel import libc, syscalls
+from sandbox_service.cage.kernel import libc, syscalls
 
 # The door by which a call entered the kernel: a 32-bit one has other numbers. From linux/include/uapi/linux/audit.h.
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -1,4 +1,7 @@
-"""Advantages of rewards that verl has no estimator for. Registered when this is imported."""
+"""Advantages of GDPO, and ReMax's baselines. The others are verl's own estimators, which `verl/algorithms.py` names.
+
+GDPO's is registered with verl when this is imported.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from ratchet_benchmarks import Form, Prompt
 from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.pairs import Pair
-from trainer_service.job import problems as problem_sets
-from trainer_service.job.endings import Ending, ending
-from trainer_service.job.lengths import fitting
-from trainer_service.job.prompting import conversation_ids, prompt_ids, prompt_of
+from ratchet_problems.prompting import Form, Prompt
+from trainer_service.job.samples import problems as problem_sets
+from trainer_service.job.samples.endings import Ending, ending
+from trainer_service.job.samples.prompt_limits import fitting
+from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of
 
 
 class PromptDataset(Dataset[dict[str, Any]]):

@@ -10,21 +10,20 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.run import Phase
-from trainer_service.job import policy
-from trainer_service.job.faults import check_data
-from trainer_service.job.groups import Groups
-from trainer_service.job.lengths import left_out
-from trainer_service.job.prompting import Prompting
-from trainer_service.job.sent import Sent
+from trainer_service.domain.run.run import Phase
+from trainer_service.job.policy import policy
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.faults import check_data
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompt_limits import left_out
+from trainer_service.job.samples.prompting import Prompting
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 from trainer_service.verl.driver.datasets import PromptDataset
@@ -54,15 +53,15 @@ class RatchetDpoTrainer(PairTrainer):
         hyper, validated = spec.hyperparameters, spec.validation_problems
         if validated is None:
             return
-        config = SimpleNamespace(
-            max_prompt_length=hyper.max_prompt_tokens,
-            filter_overlong_prompts=not spec.refuse_long_prompts,
-            prompt_form=self.config.data.prompt_form,
-        )
+        limits = {
+            "max_prompt_length": hyper.max_prompt_tokens,
+            "filter_overlong_prompts": not spec.refuse_long_prompts,
+        }
+        config = OmegaConf.create({**self.config.data, **limits})
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
-        self._sent = Sent(push=lambda: self._push(self._sent.step))
+        self._sent = WeightVersions(push=lambda: self._push(self._sent.step))
         prompting, its = Prompting.of(tokenizer, self.config.data), self._session
         self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate

@@ -16,9 +16,9 @@ import torch
 import verl.workers.engine_workers
 
 from ratchet_kit.statistics import Estimate, mean_over_problems
-from trainer_service.domain.run import Phase
-from trainer_service.job.faults import check_data
-from trainer_service.job.lengths import left_out
+from trainer_service.domain.run.run import Phase
+from trainer_service.job.run.faults import check_data
+from trainer_service.job.samples.prompt_limits import left_out
 from trainer_service.verl import metrics as names
 from trainer_service.verl.driver.datasets import ConversationPairDataset
 from trainer_service.verl.driver.pair_trainer import PairTrainer

@@ -8,8 +8,8 @@ from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from trainer_service.domain.plugins import PluginKind
-from trainer_service.job import plugins
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.job.plugins import entry_points
 from trainer_service.job.session import Session
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
 from trainer_service.verl.driver import advantages as advantages  # registers them
@@ -23,7 +23,7 @@ def run(session: Session, loading: Future[None]) -> None:
     As verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor, and with what takes long at the
     start side by side: the queue's actors, the ranks, and vLLM.
     """
-    if estimate := plugins.load(session.job.spec.plugins, PluginKind.ADVANTAGE):
+    if estimate := entry_points.load(session.job.spec.plugins, PluginKind.ADVANTAGE):
         register_adv_est(PLUGIN_NAME)(estimate)
     config = compose_config("ppo_trainer", rl_overrides(session.job, session.resume_from))
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))

@@ -2,8 +2,9 @@
 
 verl's loop (trainer/ppo/v1/trainer_base.py, `fit`) calls, for each step: `prepare_step`, `_balance_batch` when its
 samples are there, the update, `_save_checkpoint`, `on_step_end` (weights to the engine), `_validate`,
-`_compute_metrics`. What of it may come when is in `job/steps.py`: each hook here asks for the state that it goes on
-from. In the last one everything about the step is known: there it is reported, and only then does its checkpoint count.
+`_compute_metrics`. What of it may come when is in `job/samples/steps.py`: each hook here asks for the state that it
+goes on from. In the last one everything about the step is known: there it is reported, and only then does its
+checkpoint count.
 """
 
 from collections.abc import Sequence
@@ -23,27 +24,27 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from ratchet_kit import policy_id
 from ratchet_problems import Problem
 from ratchet_rewards import Combination
-from trainer_service.domain.curriculum import Kind
-from trainer_service.domain.plugins import PluginKind
-from trainer_service.domain.run import TOKENS_SO_FAR, Phase
-from trainer_service.job import plugins
-from trainer_service.job.curriculum import Draws
-from trainer_service.job.faults import check_data, check_probabilities
-from trainer_service.job.groups import Groups
-from trainer_service.job.lengths import left_out
-from trainer_service.job.made import Made
-from trainer_service.job.policy import WeightSync
-from trainer_service.job.prompting import Prompting
-from trainer_service.job.sent import Sent
+from trainer_service.domain.run.run import TOKENS_SO_FAR, Phase
+from trainer_service.domain.spec.curriculum import Kind
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.job.plugins import entry_points
+from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.faults import check_data, check_probabilities
+from trainer_service.job.samples.curriculum import Draws
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.prompt_limits import left_out
+from trainer_service.job.samples.prompting import Prompting
+from trainer_service.job.samples.step_samples import StepSamples
+from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.session import Session
-from trainer_service.job.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.verl import metrics as names
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver.advantages import with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
-from trainer_service.verl.driver.replay import FAULTS, Replay
 from trainer_service.verl.driver.rollouts import Rollouts
 from trainer_service.verl.driver.samplers import CurriculumSampler, PluginSampler
+from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.verl.rank.worker import ActorWorker
@@ -63,7 +64,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._session = session
         self._loading = loading
         self._max_staleness = session.job.spec.hyperparameters.max_staleness or 0
-        self._sent = Sent(self._restore_weights, self._max_staleness)
+        self._sent = WeightVersions(self._restore_weights, self._max_staleness)
         self._moves = Moves(draw=self._draw, learn=self._learn, save=self._save, renew=self._renew)
         self._state: State | None = None
         """None until the engine has weights."""
@@ -97,7 +98,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._draws: Draws | None = None
         if spec.curriculum:
             trainer_base.create_rl_sampler = lambda config, dataset: CurriculumSampler(self._drawing(dataset.problems))
-        elif draw := plugins.load(spec.plugins, PluginKind.SAMPLER):
+        elif draw := entry_points.load(spec.plugins, PluginKind.SAMPLER):
             trainer_base.create_rl_sampler = lambda config, dataset: PluginSampler(draw, dataset.problems, spec.seed)
         super()._init_dataloader()
         check_data(spec.problems, self.train_dataset.digest)
@@ -325,7 +326,7 @@ class RatchetTrainer(PPOTrainerSync):
         elif isinstance(self._state, Generating) and self._is_known_ahead:
             self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
 
-    def _of_rewards(self, step: int, made: Made) -> dict[str, float]:
+    def _of_rewards(self, step: int, made: StepSamples) -> dict[str, float]:
         rewarding = self._session.rewarding
         tallied = made.tally.take() | rewarding.weights(step)
         if self._session.job.algorithm.has_greedy:

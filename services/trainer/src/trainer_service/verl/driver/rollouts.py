@@ -13,13 +13,13 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_problems import Problem
-from trainer_service.job.background import Background
-from trainer_service.job.config import JobConfig
-from trainer_service.job.curriculum import Evidence
-from trainer_service.job.groups import Draw, Group, Groups
-from trainer_service.job.made import Made, Prompted
-from trainer_service.job.seeds import group_seed
-from trainer_service.job.sent import Sent
+from trainer_service.job.policy.seeds import group_seed
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.run.background import Background
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.curriculum import Evidence
+from trainer_service.job.samples.groups import Draw, Group, Groups
+from trainer_service.job.samples.step_samples import Prompted, StepSamples
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver import transfer
 
@@ -36,7 +36,7 @@ class Rollouts:
     """
 
     def __init__(
-        self, job: JobConfig, background: Background, sent: Sent, groups: Groups, problems: Sequence[Problem]
+        self, job: JobConfig, background: Background, sent: WeightVersions, groups: Groups, problems: Sequence[Problem]
     ) -> None:
         self._spec = job.spec
         self._algorithm = job.algorithm
@@ -44,7 +44,7 @@ class Rollouts:
         self._sent = sent
         self._groups = groups
         self._problems = problems
-        self._made: dict[int, Made] = {}
+        self._made: dict[int, StepSamples] = {}
         self._failure: Exception | None = None
         self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
         """None: of one that failed."""
@@ -54,7 +54,7 @@ class Rollouts:
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = int(tu.get(prompts, "global_steps"))
-        made = self._made.setdefault(step, Made())
+        made = self._made.setdefault(step, StepSamples())
         for uid, index in zip(map(str, prompts["uid"]), map(int, prompts["index"]), strict=True):
             problem = self._problems[index]
             place, times = made.place(uid, problem.id)
@@ -105,7 +105,7 @@ class Rollouts:
         """What the groups of the step told, for a curriculum. All of them have ended."""
         return self._made[step].evidence
 
-    def take(self, step: int) -> Made:
+    def take(self, step: int) -> StepSamples:
         """What was made for the step, which is over."""
         return self._made.pop(step)
 
@@ -123,7 +123,7 @@ class Rollouts:
     def check_faults(self, step: int, lost: int, expected: int) -> None:
         self._groups.check_faults(step, lost, expected)
 
-    async def _make(self, one: Prompted, made: Made) -> None:
+    async def _make(self, one: Prompted, made: StepSamples) -> None:
         ended = None
         try:
             group = await self._groups.make(one.draw)

@@ -8,7 +8,7 @@ from torch.utils.data import Sampler
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
-from trainer_service.job.curriculum import Draws
+from trainer_service.job.samples.curriculum import Draws
 
 
 class PluginSampler(Sampler[int]):

@@ -22,9 +22,9 @@ from verl.utils.metric import Metric
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.statistics import Estimate
-from trainer_service.domain.run import TOKENS_SO_FAR, Phase
-from trainer_service.job.faults import check_data
-from trainer_service.job.lengths import left_out
+from trainer_service.domain.run.run import TOKENS_SO_FAR, Phase
+from trainer_service.job.run.faults import check_data
+from trainer_service.job.samples.prompt_limits import left_out
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 

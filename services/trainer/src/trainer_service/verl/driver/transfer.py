@@ -7,8 +7,8 @@ import torch
 import transfer_queue as tq
 from verl.utils import tensordict_utils as tu
 
-from trainer_service.job.groups import Group
-from trainer_service.job.made import Prompted
+from trainer_service.job.samples.groups import Group
+from trainer_service.job.samples.step_samples import Prompted
 from trainer_service.verl.algorithms import BEFORE_LENGTH
 
 TRAIN = "train"

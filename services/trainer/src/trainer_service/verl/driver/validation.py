@@ -6,9 +6,9 @@ from statistics import fmean
 
 from ratchet_kit.statistics import Estimate
 from ratchet_problems import Problem
-from trainer_service.job.groups import Groups
-from trainer_service.job.tally import components, of_turns
-from trainer_service.job.validated import interval
+from trainer_service.job.run.validated import interval
+from trainer_service.job.samples.groups import Groups
+from trainer_service.job.samples.tally import components, of_turns
 from trainer_service.verl.metrics import SCORE
 
 BASE_SCORE = "validation/base_score"

@@ -1,4 +1,4 @@
-"""Log-probs and entropies of tokens from hidden states, with the logits of `footprint.SLICE` tokens at a time.
+"""Log-probs and entropies of tokens from hidden states, with the logits of `memory.SLICE` tokens at a time.
 
 What verl's own does (utils/experimental/torch_functional.py), which has seven copies of such logits at once where this
 has two, and computes them for tokens whose output nobody uses.
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from trainer_service.domain.footprint import SLICE
+from trainer_service.domain.create.memory import SLICE
 
 UNUSED = -100
 """The label of a token whose outputs are not used: they are 0. As in PyTorch's cross entropy."""

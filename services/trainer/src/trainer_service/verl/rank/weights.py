@@ -10,8 +10,8 @@ from verl.workers.rollout.base import BaseRollout
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss
-from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import RunPolicy, Weights, WeightSync, rollouts
+from trainer_service.job.policy.policy import RunPolicy, Weights, WeightSync, rollouts
+from trainer_service.job.run.config import JobConfig
 
 DIVERGED = "has numbers that are not finite (NaN or infinity): training has diverged; take a smaller learning_rate"
 _SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}

@@ -6,10 +6,10 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.trainer.ppo.core_algos import register_policy_loss
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from trainer_service.domain.plugins import PluginKind
-from trainer_service.job import plugins
-from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import WeightSync
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.job.plugins import entry_points
+from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.run.config import JobConfig
 from trainer_service.verl.config import PLUGIN_NAME
 from trainer_service.verl.rank.losses import policy_loss
 from trainer_service.verl.rank.memory import take_peak
@@ -19,7 +19,7 @@ class ActorWorker(ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
         # Before verl looks for the loss by its name.
-        if loss := plugins.load(JobConfig.from_env().spec.plugins, PluginKind.LOSS):
+        if loss := entry_points.load(JobConfig.from_env().spec.plugins, PluginKind.LOSS):
             register_policy_loss(PLUGIN_NAME)(loss)
         super().init_model()
         self.actor.set_loss_fn(partial(policy_loss, config=self.loss_fn.keywords["config"]))

@@ -7,7 +7,7 @@ import ray
 from transfer_queue import interface
 from transfer_queue.controller import TransferQueueController
 
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 HELD = {
     "transfer_queue.interface:init": "4a75f86c544eea7e",

@@ -1,6 +1,6 @@
 """verl writes a model with its base's generation config, which transformers refuses to write where a setting has no use
 in it, as temperature without sampling (utils/checkpoint/fsdp_checkpoint_manager.py:382). What is exported has the
-base's file in its place (job/exports.py)."""
+base's file in its place (job/run/exports.py)."""
 
 from typing import Any
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from verl.workers.engine.fsdp import transformer_impl
 
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 
 HELD = {"verl.workers.engine.fsdp.transformer_impl:FSDPEngine._build_lora_module": "31ad1f73ed3cb764"}
 

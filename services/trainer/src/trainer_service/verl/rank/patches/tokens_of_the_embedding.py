@@ -7,7 +7,7 @@ from typing import Any
 
 import verl.workers.config.model
 
-from trainer_service.job.endings import base_config, stops_of, vocabulary
+from trainer_service.job.samples.endings import base_config, stops_of, vocabulary
 
 HELD = {"verl.workers.config.model:HFModelConfig.__post_init__": "a18620cfff22adeb"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import verl.utils.model
 
-from trainer_service.job.config import JobConfig
+from trainer_service.job.run.config import JobConfig
 from trainer_service.verl.rank.reward_head import with_reward_head
 
 HELD = {"verl.utils.model:load_valuehead_model": "2371ca280654b53b"}

@@ -1,0 +1,30 @@
+"""Stage 1 of 5: loads the problems of an evaluation."""
+
+from collections.abc import Callable
+from functools import partial
+
+from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.measuring.attempt import Attempt
+from eval_service.domain.measuring.patience import Patience
+from eval_service.domain.ports import EvaluationStore, ProblemSource
+from eval_service.domain.sets import Sets
+
+
+class Loader:
+    def __init__(self, problems: ProblemSource, store: EvaluationStore, patience: Callable[[], Patience]) -> None:
+        """`patience`: gives each attempt one of its own."""
+        self._problems = problems
+        self._store = store
+        self._patience = patience
+
+    async def load(self, evaluation: Evaluation, owner: str) -> Attempt:
+        """Fixes what is measured. Raises InvalidArgument for a set that is not there, FailedPrecondition where its
+        problems changed since an attempt before."""
+        patience = self._patience()
+        suite = evaluation.spec.suite
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems)) for entry in suite]
+        patience.made()
+        attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded), self._store, patience)
+        attempt = await attempt.change(lambda present: present.load_problems(owner, attempt.sets.loaded))
+        await self._store.add_problems(attempt.id, attempt.sets.facts())
+        return attempt

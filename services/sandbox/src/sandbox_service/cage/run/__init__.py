@@ -1,0 +1,1 @@
+"""Runs a program in the process that was forked for it."""

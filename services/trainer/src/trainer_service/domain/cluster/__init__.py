@@ -1,0 +1,1 @@
+"""The cluster that runs share: who is next, who makes room, and where jobs run."""

@@ -1,0 +1,143 @@
+"""What is learned from, and validated on."""
+
+from collections.abc import Sequence
+
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import Location
+from trainer_service.domain.inputs.found import Found, FoundModel, Trial
+from trainer_service.domain.spec import curriculum
+from trainer_service.domain.spec.algorithms import Algorithm
+from trainer_service.domain.spec.curriculum import Curriculum
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.domain.spec.spec import PromptForm, RunSpec
+
+NAMED = 5
+"""Problems at fault that an error names."""
+
+
+def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> None:
+    if not algorithm.takes_examples:
+        if not spec.forgeable_rewards:
+            _check_forgeable(found, faults)
+        _check_problems(found, faults)
+    _check_pairs(spec, found, algorithm, faults)
+    if spec.curriculum:
+        _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
+
+
+def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
+    """How they are put to the model; whatever the algorithm is."""
+    known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
+    pairs = found.pairs.form if found.pairs else ""
+    if known and pairs and pairs != spec.prompt_form:
+        what = "conversations" if pairs == PromptForm.CHAT else "texts to go on with"
+        faults.add("prompt_form", f"must be {pairs.upper()}, or absent: the pairs are {what}")
+    elif known and pairs == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+        faults.add("pairs.name", "holds conversations, and the base has no chat template: write prompts as texts")
+    elif known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
+        faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
+    elif known and spec.prompt_form == PromptForm.CHAT and found.base:
+        _check_template(spec, found.base, faults)
+
+
+def _check_template(spec: RunSpec, base: FoundModel, faults: Faults) -> None:
+    its = base.template
+    if its.fault:
+        faults.add("base", f"must have a chat template that puts a problem to it: its own {its.fault}")
+    elif spec.environment and its.turns_fault:
+        faults.add("environment", f"must be absent: the base's chat template {its.turns_fault}")
+
+
+def notices(spec: RunSpec, found: Found) -> Sequence[str]:
+    """What is no fault, and should be known of how problems are put to the model."""
+    if found.base is None or spec.prompt_form != PromptForm.CHAT:
+        return ()
+    its, said = found.base.template, []
+    if its.changes:
+        said.append(f"the base's chat template {its.changes}: so it does in evaluations and where it is served")
+    if spec.environment and its.turns_changes:
+        said.append(
+            f"the base's chat template {its.turns_changes}: training goes on from the answers as they were sampled,"
+            " evaluations and whoever is served go on from what the template writes"
+        )
+    return said
+
+
+def _check_forgeable(found: Found, faults: Faults) -> None:
+    for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+        if there and there.forgeable:
+            faults.add(
+                f"{field}.name",
+                f"holds problems whose tests share the program's process ({there.forgeable}): a policy can learn to "
+                "forge their rewards; set forgeable_rewards to take them all the same",
+            )
+
+
+def _check_problems(found: Found, faults: Faults) -> None:
+    """Not those of SFT, which runs no tests, and may learn from references that are no programs."""
+    for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+        if there and there.faults:
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {_named(there.faults)}")
+
+
+def _named(every: Sequence[str]) -> str:
+    more = f"; and {len(every) - NAMED} more" if len(every) > NAMED else ""
+    return f"{'; '.join(every[:NAMED])}{more}"
+
+
+def check_trials(trials: Sequence[Trial], faults: Faults) -> None:
+    """`trials`: of the problems, and of those to validate on; or none."""
+    for field, trial in zip(("problems", "validation_problems"), trials, strict=False):
+        if trial.faults:
+            what = f"{_named(trial.faults)} (of {trial.tried} that were tried)"
+            checked = "ratchet benchmarks verify FILE --out CHECKED leaves them out"
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {what}: {checked}")
+
+
+def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> None:
+    name = algorithm.name.upper()
+    if algorithm.takes_pairs:
+        faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
+    else:
+        faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
+    if not algorithm.makes_reward_model:
+        absent = f"must be absent: {name} is validated on validation_problems"
+        faults.unless(spec.validation_pairs is None, "validation_pairs", absent)
+        return
+    absent = f"must be absent: {name} answers no problems, and is validated on validation_pairs"
+    faults.unless(spec.validation_problems is None, "validation_problems", absent)
+    held_out = found.validation_pairs
+    if found.pairs and held_out and found.pairs.ref.digest == held_out.ref.digest:
+        faults.add("validation_pairs.name", "must hold other pairs than those that are learned from")
+    scored = f"what {name} makes scores conversations"
+    texts = [
+        field
+        for field, there in (("pairs", found.pairs), ("validation_pairs", held_out))
+        if there and there.form == PromptForm.COMPLETION
+    ]
+    for field in texts:
+        faults.add(f"{field}.name", f"must hold problems or conversations, not texts: {scored}")
+    if found.base and not found.base.has_chat_template:
+        faults.add("base", f"must have a chat template: {scored}")
+    elif not texts:
+        faults.unless(spec.prompt_form == PromptForm.CHAT, "prompt_form", f"must be CHAT, or absent: {scored}")
+    if spec.base and not isinstance(spec.base, Location) and spec.output_model == spec.base.model:
+        faults.add(
+            "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is no policy"
+        )
+
+
+def _check_curriculum(spec: RunSpec, wanted: Curriculum, found: Found, algorithm: Algorithm, faults: Faults) -> None:
+    if not algorithm.is_online:
+        faults.add("curriculum", f"must be absent: {algorithm.name.upper()} goes through its data in passes")
+        return
+    own = any(plugin.kind == PluginKind.SAMPLER for plugin in spec.plugins)
+    faults.unless(not own, "curriculum", "must be absent: a sampler of one's own draws the problems")
+    curriculum.check(
+        wanted,
+        kinds=found.problems.kinds if found.problems else None,
+        steps=spec.steps,
+        batch_size=spec.hyperparameters.batch_size,
+        group_size=spec.hyperparameters.group_size,
+        faults=faults.under("curriculum"),
+    )

@@ -1,0 +1,49 @@
+"""A reward that rises where it is learned from, and not where it is only measured."""
+
+import math
+from statistics import NormalDist
+
+from ratchet_kit.statistics import newcombe
+from trainer_service.domain.guards.series import Series, latest, values
+from trainer_service.domain.spec.thresholds import IN_A_ROW, LATEST, Thresholds
+
+SCORE = "score_mean"
+Z = NormalDist().inv_cdf(0.995)
+"""Of intervals of 99 %: a run is looked at once for each validation."""
+
+
+def reward_in_training_alone(series: Series, thresholds: Thresholds) -> str:
+    """At a step that was validated, of a run whose base was: how much more the mean score of the last five steps is
+    above that of the first three than the validation score is above the base's.
+
+    Scores outside of 0 to 1 have no interval here; where weights change over the steps, scores are not comparable.
+    """
+    scores, bases = latest(series, "validation_score", 1), values(series, "base_score")
+    problems = values(series, "validation_problems")
+    first, last = series[:IN_A_ROW], series[-LATEST:]
+    if not (thresholds.reward_gap and scores and bases and problems) or len(series) < IN_A_ROW + LATEST:
+        return ""
+    if any(name.startswith("weight_") for name in series[-1]):
+        return ""
+    then, now = _mean(first), _mean(last)
+    if then is None or now is None or not all(0 <= mean <= 1 for mean in (scores[0], bases[-1], then[0], now[0])):
+        return ""
+    learned = newcombe(*now, *then, Z)
+    measured = newcombe(scores[0], problems[-1], bases[-1], problems[-1], Z)
+    gap = learned.value - measured.value
+    least = gap - math.hypot(learned.value - learned.low, measured.high - measured.value)
+    if least <= thresholds.reward_gap:
+        return ""
+    return (
+        f"the reward rises where it is learned from, and not where it is measured: {learned.value:+.2f} in training"
+        f" since the start, {measured.value:+.2f} in validation, {least:.2f} apart or more; tests may let wrong"
+        " programs pass, or answers are learned by heart"
+    )
+
+
+def _mean(series: Series) -> tuple[float, float] | None:
+    """Of the scores, and from how many prompts: completions of one are alike. None where a step does not say."""
+    scores, groups = values(series, SCORE), values(series, "groups")
+    if len(scores) < len(series) or len(groups) < len(series) or not sum(groups):
+        return None
+    return sum(score * count for score, count in zip(scores, groups, strict=True)) / sum(groups), sum(groups)

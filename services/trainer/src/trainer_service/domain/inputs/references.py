@@ -1,0 +1,173 @@
+"""What the references of a spec lead to: its base, its sets of problems, its pairs, and rewards of the registry."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import ratchet_rewards
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
+from ratchet_kit.faults import Faults
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import AnyModel, Location
+from ratchet_rewards import Reward
+from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
+from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
+from trainer_service.domain.spec import plugins, recipes
+from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.plugins import PluginKind
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+
+log = get_logger(__name__)
+
+
+class References:
+    """Looks up what specs name."""
+
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        rewards: RewardRegistry,
+        folders: ModelFolders,
+        problems: ProblemSets,
+        plugins: Plugins,
+    ) -> None:
+        self._registry = registry
+        self._rewards = rewards
+        self._folders = folders
+        self._problems = problems
+        self._plugins = plugins
+
+    async def expand(self, spec: RunSpec, faults: Faults) -> RunSpec:
+        """With what the plug-in that stands for its algorithm says; one that has none stays as it is."""
+        wanted = plugins.named(spec.plugins, PluginKind.ALGORITHM)
+        if wanted is None or plugins.missing(wanted.kind, wanted.name, await self._plugins.installed()):
+            return spec  # `validation.check` names what is missing
+        try:
+            recipe = await self._plugins.recipe(wanted.name)
+            if spec.algorithm not in ("", recipe.base):
+                base = recipe.base.upper()
+                faults.add("algorithm", f"must be absent, or {base}: the algorithm {wanted.name} is built on it")
+            return recipes.expanded(spec, recipe)
+        except (InvalidArgument, DataLoss) as error:
+            faults.add(f"plugins[{spec.plugins.index(wanted)}].name", error.message)
+            return spec
+
+    async def find(self, spec: RunSpec, faults: Faults) -> Found:
+        """What leads nowhere is added to `faults`.
+
+        Raises Unavailable when the registry or a store is needed and cannot be reached, DataLoss where the weights of a
+        version are gone.
+        """
+        base = await self._model("base", spec.base, faults)
+        algorithm = ALGORITHMS.get(spec.algorithm)
+        problems, pairs = None, None
+        if algorithm and algorithm.takes_pairs:
+            pairs = await self._set("pairs", spec.pairs or ProblemSetRef(""), self._problems.pairs, faults)
+        else:
+            problems = await self._set("problems", spec.problems, self._problems.look_up, faults)
+        held_out = None
+        if spec.validation_pairs:
+            held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
+        if spec.validation_problems:
+            validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
+        else:
+            validated = await self._validation_split(spec.problems, faults)
+        rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
+        there = await self._plugins.installed() if spec.plugins else ()
+        reward_model = await self._reward_model(spec.reward, faults)
+        environment = await self._environment(spec, faults)
+        return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment)
+
+    async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
+        """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""
+        sets, is_judged = (found.problems, found.validation_problems), _tests_judge(spec)
+        return [await self._problems.trial(one.ref) if one and is_judged else Trial() for one in sets]
+
+    async def _environment(self, spec: RunSpec, faults: Faults) -> str:
+        """The digest of a plug-in, empty where it is none."""
+        if spec.environment is None or not spec.environment.plugin:
+            return ""
+        name = spec.environment.plugin
+        try:
+            digest = await self._digest(PluginKind.ENVIRONMENT, name)
+            await self._plugins.check_environment(name)
+            return digest
+        except NotFound as error:
+            faults.add("environment.name", f"leads nowhere: {error.message}")
+        except (InvalidArgument, DataLoss) as error:
+            faults.add("environment.name", error.message)
+        return ""
+
+    async def _reward_plugin(self, name: str) -> str:
+        return await self._digest(PluginKind.REWARD, name)
+
+    async def _digest(self, kind: PluginKind, name: str) -> str:
+        """Of a plug-in's code. Raises NotFound where a run cannot have it."""
+        there = await self._plugins.installed()
+        if reason := plugins.missing(kind, name, there):
+            raise NotFound(reason)
+        return next(one.plugin.digest for one in there if (one.plugin.kind, one.plugin.name) == (kind, name))
+
+    async def _reward_model(self, reward: Reward, faults: Faults) -> FoundModel | None:
+        field = next(
+            (f"reward.components[{place}].model" for place, one in enumerate(reward.components) if one.model), ""
+        )
+        return await self._model(field, reward.model, faults)
+
+    async def _model(self, field: str, ref: AnyModel | None, faults: Faults) -> FoundModel | None:
+        if ref is None:
+            return None
+        try:
+            if isinstance(ref, Location):
+                return await self._folders.inspect(ref.uri)
+            version = await self._registry.resolve(ref)
+        except NotFound as error:
+            faults.add(field, f"leads nowhere: {error.message}")
+            return None
+        try:
+            return replace(await self._folders.inspect(version.uri), ref=version.ref)
+        except NotFound as error:  # which is no fault of who names the version
+            log.warning("version.gone", version=str(version.ref), reason=error.message)
+            raise DataLoss(f"the weights of {version.ref} are gone: its artifact holds no model") from error
+
+    async def _set(
+        self, field: str, ref: ProblemSetRef, look_up: Callable[[ProblemSetRef], Awaitable[FoundSet]], faults: Faults
+    ) -> FoundSet | None:
+        there_are = "a JSONL file of pairs" if field.endswith("pairs") else "a problem set or a JSONL file"
+        is_named = faults.unless(ref.name.strip(), f"{field}.name", f"is missing: name {there_are}")
+        is_bounded = ref.limit is None or faults.bounds(f"{field}.limit", ref.limit, at_least=1)
+        if not (is_named and is_bounded):
+            return None
+        try:
+            return await look_up(ref)
+        except NotFound as error:
+            faults.add(f"{field}.name", f"leads nowhere: {error.message}")
+        except InvalidArgument as error:
+            faults.add(f"{field}.name", f"cannot be read: {error.message}")
+        return None
+
+    async def _validation_split(self, problems: ProblemSetRef, faults: Faults) -> FoundSet | None:
+        """The default: a set that has splits is validated on its own validation split; any other, on nothing."""
+        split = problems.validation_split
+        if split is None:
+            return None
+        try:
+            return await self._problems.look_up(split)
+        except NotFound:
+            return None
+        except InvalidArgument as error:  # a plug-in's
+            faults.add("validation_problems.name", f"cannot be read: {error.message}")
+            return None
+
+
+def notices(spec: RunSpec, found: Found) -> list[str]:
+    """What is no fault of the problems, and should be known where their tests judge."""
+    sets = {
+        "problems": found.problems if _tests_judge(spec) else None,
+        "validation_problems": found.validation_problems,
+    }
+    return [f"{field}: {notice}" for field, one in sets.items() if one for notice in one.notices]
+
+
+def _tests_judge(spec: RunSpec) -> bool:
+    of_tests = any(one.passing_only or ratchet_rewards.kind(one).needs_tests for one in spec.reward.components)
+    return of_tests and not (spec.environment and spec.environment.plugin)

@@ -1,0 +1,1 @@
+"""A run: its states and steps, its checkpoints, and where they are stored."""

@@ -1,0 +1,29 @@
+"""What this service can run: the bounds that a spec has to keep within."""
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    devices: tuple[str, ...] = ("cpu",)
+    """Those that can be asked for, the default first."""
+    accelerators: int | None = 2
+    """How many the service's own Ray has; None where a cluster decides."""
+    loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
+    trackers: tuple[str, ...] = ()
+    """Of the loggers, those that this service sends runs to (domain/work/tracking.py); verl writes for the others."""
+    memory_bytes: int | None = None
+    """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
+    cores: int | None = 2
+    """Of the machine; None: not known."""
+    activation_bytes: int = 4
+    """Of one number in training: 4 in float32, 2 in bfloat16."""
+    max_steps: int = 100_000
+    max_nodes: int = 64
+    max_accelerators_per_node: int = 16
+    max_sequences: int = 65_536
+    """Sequences per step: batch_size times group_size."""
+    max_tokens: int = 131_072
+    """Prompt and response together."""

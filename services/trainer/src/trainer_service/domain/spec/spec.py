@@ -1,0 +1,218 @@
+"""What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
+
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+
+from ratchet_environments import EnvironmentSpec
+from ratchet_kit.names import AnyModel
+from ratchet_rewards import Reward
+from trainer_service.domain.spec.curriculum import Curriculum
+from trainer_service.domain.spec.plugins import Plugin
+from trainer_service.domain.spec.thresholds import Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSetRef:
+    """A named set, or the path of a JSONL file."""
+
+    name: str
+    limit: int | None = None
+    """The first so many problems; None: all."""
+    digest: str = ""
+    """What it held when the run was created, "sha256:<hex>"."""
+
+    @property
+    def validation_split(self) -> "ProblemSetRef | None":
+        """Where a set with splits keeps what its training split is validated on; there may be none of that name."""
+        family, slash, split = self.name.rpartition("/")
+        is_named = slash and "/" not in family and not family.startswith(".")
+        return ProblemSetRef(f"{family}/validation") if is_named and split == "train" else None
+
+
+class PromptForm(StrEnum):
+    """How a problem is put to a model."""
+
+    CHAT = "chat"
+    """In the model's own chat template."""
+    COMPLETION = "completion"
+    """Plain text that the model goes on with."""
+
+
+class LearningRateSchedule(StrEnum):
+    """How the learning rate goes on after the warm-up."""
+
+    CONSTANT = "constant"
+    COSINE = "cosine"
+    LINEAR = "linear"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """None and the empty string: the service's default."""
+
+    nodes: int | None = None
+    accelerators_per_node: int | None = None
+    """Training ranks per node; on CPU a rank is a process."""
+    device: str = ""
+
+    @property
+    def ranks_per_node(self) -> int:
+        """What is open counts as 1, and so does 0, which is no number of them; here and below."""
+        return self.accelerators_per_node or 1
+
+    @property
+    def ranks(self) -> int:
+        """Training processes in all."""
+        return (self.nodes or 1) * self.ranks_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How a batch goes through the model."""
+
+    tokens: int
+    """Of one pass on one rank, padding included."""
+    recomputed: bool
+    """Gradient checkpointing: activations are kept between layers only, and those within made a second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
+
+    Batches count prompts (RL), examples (SFT) or pairs (DPO, a reward model); a micro batch counts sequences, or pairs,
+    or tokens, on one rank; lengths count tokens.
+    """
+
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    group_size: int | None = None
+    mini_batch_size: int | None = None
+    micro_batch_size: int | None = None
+    micro_batch_tokens: int | None = None
+    gradient_checkpointing: bool | None = None
+    max_prompt_tokens: int | None = None
+    max_response_tokens: int | None = None
+    temperature: float | None = None
+    clip_low: float | None = None
+    clip_high: float | None = None
+    kl_coefficient: float | None = None
+    entropy_coefficient: float | None = None
+    max_grad_norm: float | None = None
+    critic_learning_rate: float | None = None
+    gae_lambda: float | None = None
+    gamma: float | None = None
+    warmup_steps: int | None = None
+    weight_decay: float | None = None
+    learning_rate_schedule: str | None = None
+    """One of LearningRateSchedule."""
+    learning_rate_end_ratio: float | None = None
+    temperature_end: float | None = None
+    kl_in_reward: bool | None = None
+    overlong_penalty: float | None = None
+    overlong_buffer: float | None = None
+    max_staleness: int | None = None
+    lora_rank: int | None = None
+    """0: all weights are trained."""
+    lora_alpha: int | None = None
+    dpo_beta: float | None = None
+
+    def over(self, second: "Hyperparameters") -> "Hyperparameters":
+        """These, and where they say nothing, `second`."""
+        missing = {f.name: getattr(second, f.name) for f in fields(self) if getattr(self, f.name) is None}
+        return replace(self, **missing)
+
+    @property
+    def max_tokens(self) -> int:
+        """Prompt and response together."""
+        return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
+
+    def together(self, pairs: bool) -> int:
+        """Tokens that one pass has to hold: the longest sequence, or the two of a pair."""
+        return self.max_tokens * (2 if pairs else 1)
+
+    @property
+    def samples(self) -> int:
+        """Completions (RL), examples (SFT) or pairs (DPO, a reward model) of one step."""
+        return (self.batch_size or 0) * (self.group_size or 1)
+
+    def update_sequences(self, ranks: int) -> int:
+        """Sequences of one gradient update that fall to one rank; 0 when they do not divide."""
+        prompts = self.mini_batch_size or self.batch_size or 0
+        sequences, rest = divmod(prompts * (self.group_size or 1), ranks)
+        return 0 if rest else sequences
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """A request as it came; after `defaults.complete`, with every open choice made.
+
+    `algorithm`, `prompt_form` and `priority` are names: what was asked, even where there is none of that name, until
+    `validation` has passed the spec.
+    """
+
+    base: AnyModel | None
+    """What it starts from; once complete, a version or a folder."""
+    algorithm: str
+    problems: ProblemSetRef
+    """Without a name where there are pairs."""
+    steps: int
+    display_name: str = ""
+    validation_problems: ProblemSetRef | None = None
+    reward: Reward = field(default_factory=Reward)
+    """Empty for an algorithm that learns from examples, or makes a reward model; for DPO, what validation measures."""
+    resources: Resources = Resources()
+    seed: int = 0
+    hyperparameters: Hyperparameters = Hyperparameters()
+    validate_every: int | None = None
+    """Steps; None: at the end only."""
+    checkpoint_every: int | None = None
+    """Steps; None: with each validation."""
+    loggers: tuple[str, ...] = ()
+    output_model: str = ""
+    priority: str = ""
+    verl_overrides: tuple[str, ...] = ()
+    forgeable_rewards: bool = False
+    """Whether problems may be learned from whose tests share the program's process."""
+    refuse_long_prompts: bool = False
+    """Whether a problem that has no room ends the run; else it is left out, and counted."""
+    max_tokens: int | None = None
+    """Of prompts and responses trained on, after which it ends, if not after `steps`; None: no such end."""
+    prompt_form: str = ""
+    """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
+    plugins: tuple[Plugin, ...] = ()
+    pairs: ProblemSetRef | None = None
+    """The file of pairs that DPO, or a reward model, learns from."""
+    validation_pairs: ProblemSetRef | None = None
+    """Those that reward models are compared on; None: they are not validated."""
+    profile_steps: tuple[int, ...] = ()
+    """Of RL: those of which the training ranks' work is traced."""
+    experiment: str = ""
+    """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
+    curriculum: Curriculum | None = None
+    """None: passes over all problems."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Where its guards act."""
+    environment: EnvironmentSpec | None = None
+    """What judges answers, in training and in validation; None: single-turn code."""
+
+    @property
+    def learned(self) -> ProblemSetRef:
+        """What it learns from."""
+        return self.pairs or self.problems
+
+    def passes(self, out_of_memory: int = 0) -> Passes:
+        """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
+        those of the longest sequence, or pair."""
+        hyper = self.hyperparameters
+        tokens = max((hyper.micro_batch_tokens or 0) >> out_of_memory, hyper.together(self.pairs is not None))
+        return Passes(tokens, bool(hyper.gradient_checkpointing) or out_of_memory > 0)
+
+    def temperature_at(self, step: int) -> float:
+        """Of a complete spec: on a line from the first step to the last. Where it has none nothing is sampled to learn
+        from, and validations are sampled at 1."""
+        start = 1.0 if self.hyperparameters.temperature is None else self.hyperparameters.temperature
+        end = self.hyperparameters.temperature_end
+        if end is None or end == start or self.steps < 2:  # a run of old has no end
+            return start
+        return start + (end - start) * (step - 1) / (self.steps - 1)

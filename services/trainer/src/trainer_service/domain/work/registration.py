@@ -1,0 +1,117 @@
+"""What becomes of a run that has trained: a version of its best checkpoint."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from datetime import timedelta
+
+from ratchet_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    Failure,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    Unavailable,
+)
+from ratchet_kit.logs import get_logger
+from ratchet_kit.retry import OUTSIDE
+from ratchet_kit.times import Clock
+from trainer_service.domain.inputs.ports import ProblemSets
+from trainer_service.domain.run.run import Run
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.work.ports import Lineage, RegisteredVersion, VersionRegistry, VersionState
+
+log = get_logger(__name__)
+
+_GO_ON: tuple[type[RatchetError], ...] = (AlreadyExists, *OUTSIDE)
+_OUTSIDE = frozenset(Failure.of(kind("")).code for kind in OUTSIDE)
+
+
+class Registration:
+    def __init__(
+        self, registry: VersionRegistry, problems: ProblemSets, clock: Clock, code_version: str, again: timedelta
+    ) -> None:
+        """`again`: before a version that the platform could not make is asked for again; the n-th time n times that."""
+        self._registry = registry
+        self._problems = problems
+        self._clock = clock
+        self._code_version = code_version
+        self._again = again
+        self._known: dict[ProblemSetRef, tuple[str, ...]] = {}
+        """The fingerprints of the last run's sets: a version is asked for every second."""
+
+    async def version(self, run: Run) -> RegisteredVersion:
+        """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
+
+        Where the platform failed to make it (its disk was full, say), another is asked for in its place after a while.
+        Raises FailedPrecondition when there is no checkpoint, or the registry refuses it, and OUTSIDE.
+        """
+        assert run.trained_time is not None
+        lineage = await self._lineage(run)
+        due, number = run.trained_time, 0
+        while True:
+            number += 1
+            try:
+                version = await self._ask_for_version(run, _request_id(run, number), lineage)
+            except AlreadyExists:  # with another lineage: this service was updated since
+                continue
+            failure = version.failure
+            if version.state is not VersionState.FAILED or failure is None or failure.code not in _OUTSIDE:
+                return version
+            due += self._again * number
+            if self._clock.now() < due:
+                raise Unavailable(f"the registry could not make {version.ref}, and is asked again: {failure.message}")
+
+    async def _ask_for_version(self, run: Run, request_id: str, lineage: Lineage) -> RegisteredVersion:
+        assert run.best_checkpoint is not None
+        try:
+            return await self._registry.register(request_id, run.spec.output_model, run.best_checkpoint.uri, lineage)
+        except _GO_ON:
+            raise
+        except RatchetError as error:
+            raise FailedPrecondition(f"the registry refused the best checkpoint: {error.message}") from error
+
+    async def _lineage(self, run: Run) -> Lineage:
+        best, spec = run.best_checkpoint, run.spec
+        if best is None:
+            raise FailedPrecondition("the job reported no checkpoint: there is nothing to register")
+        assert spec.base is not None
+        chosen_by = spec.validation_problems if best.validation_score is not None else None
+        learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
+        selected = await self._fingerprints(chosen_by) if chosen_by else ()
+        self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by)}
+        return Lineage(
+            base=spec.base,
+            run_id=run.id,
+            data_digest=spec.learned.digest,
+            config_digest=config_digest(spec),
+            code_version=self._code_version,
+            step=best.step,
+            training_fingerprints=learned,
+            selection_digest=chosen_by.digest if chosen_by else "",
+            selection_fingerprints=selected,
+        )
+
+    async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:
+        if problems in self._known:
+            return self._known[problems]
+        try:
+            found = await (self._problems.pairs if is_pairs else self._problems.look_up)(problems)
+        except (NotFound, InvalidArgument) as error:
+            log.warning("problems.gone", problems=problems.name, reason=error.message)
+            return ()
+        self._known[problems] = found.fingerprints if found.ref.digest == problems.digest else ()
+        return self._known[problems]
+
+
+def _request_id(run: Run, number: int) -> str:
+    """What was refused before a run was resumed is asked for anew."""
+    base = f"{run.id}-resumed-{run.resumes}" if run.resumes else run.id
+    return base if number == 1 else f"{base}-{number}"
+
+
+def config_digest(spec: RunSpec) -> str:
+    """`sha256:<hex>` over the whole spec, in a form that does not depend on the order of fields."""
+    text = json.dumps(asdict(spec), sort_keys=True, ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

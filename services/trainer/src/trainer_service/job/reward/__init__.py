@@ -1,0 +1,1 @@
+"""Rewards: numbers for the graded answers of a group."""

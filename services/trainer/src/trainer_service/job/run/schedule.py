@@ -1,0 +1,55 @@
+"""Which steps of a run are validated, which are saved, and which is the last. Pure."""
+
+from dataclasses import dataclass
+
+from trainer_service.domain.spec.spec import RunSpec
+
+
+@dataclass(slots=True)  # mutable: what a step trains on is known only in that step
+class Schedule:
+    """Counts in steps."""
+
+    steps: int
+    """Fewer, once the tokens are spent."""
+    validate_every: int | None
+    """None: at the end only."""
+    checkpoint_every: int | None
+    """None: with each validation."""
+    max_tokens: int | None = None
+    """None: no end by them."""
+    tokens: int = 0
+    """Of prompts and responses, trained on so far."""
+    leaves_at: int | None = None
+    """The step after which the job makes room for another run."""
+
+    @classmethod
+    def of(cls, spec: RunSpec, tokens: int = 0) -> "Schedule":
+        return cls(spec.steps, spec.validate_every, spec.checkpoint_every, spec.max_tokens, tokens)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.max_tokens is not None and self.tokens >= self.max_tokens
+
+    def spend(self, step: int, tokens: int) -> bool:
+        """The step trains on so many. Whether it is the last one, as no tokens are left."""
+        self.tokens += tokens
+        if self.is_spent:
+            self.steps = min(self.steps, step)
+        return self.is_spent
+
+    def is_validated(self, step: int) -> bool:
+        """The last step always is."""
+        return step >= self.steps or _is_due(step, self.validate_every)
+
+    def leave(self, step: int) -> None:
+        """The job ends after this step, which is under way, unless that is the last one anyhow."""
+        if step < self.steps:
+            self.leaves_at = step
+
+    def is_saved(self, step: int) -> bool:
+        """A validated step always is: its model may be the best."""
+        return self.is_validated(step) or _is_due(step, self.checkpoint_every) or step == self.leaves_at
+
+
+def _is_due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0

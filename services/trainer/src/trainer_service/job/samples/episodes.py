@@ -1,0 +1,91 @@
+"""An episode between the policy and the run's environment, as the tokens that are learned from.
+
+Tokens in, tokens out: what was sampled stays as it was sampled, and the environment's replies, as the chat template
+writes them, stand between. The next answer goes on from exactly these, so the policy's probabilities are those of what
+it saw.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ratchet_environments import Environment, Episode, Task
+from ratchet_policies import BrokenOff, Completion, FinishReason, Sampling
+from trainer_service.job.policy.seeds import turn_seed
+from trainer_service.job.reward.rewarding import Graded
+from trainer_service.job.samples.prompting import Prompting, Put
+
+Complete = Callable[[Sequence[int], Sampling], Awaitable[Sequence[Completion]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came after a prompt. Log-probs are natural, one a token."""
+
+    episode: Episode
+    """It has ended."""
+    tokens: Sequence[int]
+    """Of answers and of the replies between them."""
+    log_probs: Sequence[float]
+    """0 for a reply's."""
+    mask: Sequence[int]
+    """1 for the policy's tokens, 0 for a reply's."""
+    ends: Sequence[int]
+    """The place of the last token of each answer."""
+
+    @property
+    def answers(self) -> list[list[int]]:
+        """The policy's tokens of each."""
+        starts = [0, *(end + 1 for end in self.ends[:-1])]
+        spans = (range(start, end + 1) for start, end in zip(starts, self.ends, strict=True))
+        return [[self.tokens[place] for place in span if self.mask[place]] for span in spans]
+
+    @property
+    def graded(self) -> list[Graded]:
+        """Each answer; only the last has the length that is punished, which is that of all."""
+        *early, last = self.episode.turns
+        return [*(Graded(one.answer, one.grade) for one in early), Graded(last.answer, last.grade, len(self.tokens))]
+
+
+class Player:
+    """`max_tokens`: of all answers and replies of an episode; what has no room ends it."""
+
+    def __init__(self, environment: Environment, prompting: Prompting, max_tokens: int) -> None:
+        self._environment = environment
+        self._prompting = prompting
+        self._max_tokens = max_tokens
+
+    async def play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played:
+        """`first`: the first answer to what was put; `complete` draws the later ones by `sampling`, each with a seed of
+        its own.
+
+        Raises BrokenOff where the engine did not answer to the end, Unavailable where the platform could not judge an
+        answer, InvalidArgument where the problem's tests can judge no program; else what `complete` raises.
+        """
+        tokens: list[int] = []
+        log_probs: list[float] = []
+        mask: list[int] = []
+        ends: list[int] = []
+        episode, completion = await self._environment.start(Task.of(put.problem)), first
+        while True:
+            if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
+                many = len(completion.token_ids)
+                raise BrokenOff(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
+            tokens += completion.token_ids
+            log_probs += completion.log_probs
+            mask += [1] * len(completion.token_ids)
+            ends.append(len(tokens) - 1)
+            answer = put.prompt.cut(self._prompting.text(completion.token_ids))
+            episode = await self._environment.step(episode, answer)
+            if episode.outcome is not None:
+                break
+            between = self._prompting.reply(episode.task.messages, episode.turns[-1].replies, completion.token_ids)
+            room = self._max_tokens - len(tokens) - len(between)
+            if room < 1:
+                episode = episode.cut()
+                break
+            tokens += between
+            log_probs += [0.0] * len(between)
+            mask += [0] * len(between)
+            seed = turn_seed(sampling.seed or 0, len(ends))
+            [completion] = await complete([*put.tokens, *tokens], replace(sampling, seed=seed, max_tokens=room))
+        return Played(episode, tokens, log_probs, mask, ends)

@@ -1,0 +1,189 @@
+"""A group: completions of one problem, played to the end of their episodes, graded and rewarded.
+
+The work is waiting for two services: all of it runs on the job's background loop.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from statistics import fmean
+
+from ratchet_environments import Environment
+from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
+from ratchet_policies import Completion, Sampling, with_recovery
+from ratchet_problems import Problem
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.policy.seeds import group_seed
+from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.reward.rewarding import Earned, Rewarding
+from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.faults import check_faults
+from trainer_service.job.run.report import Reporter
+from trainer_service.job.samples.episodes import Complete, Played, Player
+from trainer_service.job.samples.prompting import Prompting, Put
+from trainer_service.job.samples.tally import Tallied, Turns, Waits, repetition
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What is asked of the engine for one problem."""
+
+    problem: Problem
+    size: int
+    """Completions."""
+    step: int
+    """Whose temperature, and weights of the reward, they have."""
+    seed: int
+    policy_id: str
+    """Of the weights that answer."""
+    greedy: bool = False
+    """One completion more, whose reward is the baseline of the others; without it they teach nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An episode with what it earns; of one answer, where the environment has one turn."""
+
+    played: Played
+    earned: Earned
+    rewards: Sequence[float]
+    """Of each answer, at its last token: they make earned.reward."""
+    turns: Turns | None
+    """Where the environment has several."""
+
+    @property
+    def verdict(self) -> str:
+        return self.played.episode.turns[-1].grade.verdict
+
+    @property
+    def passed(self) -> bool:
+        return self.played.episode.turns[-1].grade.passed
+
+    @property
+    def tallied(self) -> Tallied:
+        return Tallied(self.verdict, self.earned, fmean(map(repetition, self.played.answers)), self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The samples of one prompt, without those that the platform failed."""
+
+    prompt: Sequence[int]
+    samples: Sequence[Sample]
+    greedy: float | None = None
+    """The reward of its greedy completion, where there is one."""
+    waits: Waits | None = None
+
+
+class Groups:
+    """Makes the groups of one run. Each answer of an episode is rewarded where the algorithm has steps."""
+
+    def __init__(
+        self,
+        job: JobConfig,
+        policy: RunPolicy,
+        environment: Environment,
+        rewarding: Rewarding,
+        sent: WeightVersions,
+        prompting: Prompting,
+        reporter: Reporter,
+    ) -> None:
+        self._spec = job.spec
+        self._max_fault_share = job.max_fault_share
+        self._has_steps = job.algorithm.has_steps
+        self._policy = policy
+        self._rewarding = rewarding
+        self._sent = sent
+        self._prompting = prompting
+        most = job.spec.hyperparameters.max_response_tokens or 0
+        self._player = Player(environment, prompting, most)
+        self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
+        self._reporter = reporter
+        self.last_fault: RatchetError | None = None
+        """Why a sample was lost; None where none was."""
+
+    async def validate(self, problems: Sequence[Problem], step: int = 0, samples: int = 1) -> list[Group]:
+        """`samples` completions of each problem, made by the weights now sent, which are those of `step`: at the
+        temperature, and scored by the weights of the reward, that there are at the run's last step."""
+        spec = self._spec
+        seeds = [group_seed(spec.seed, "validate", step, problem.id) for problem in problems]
+        draws = [
+            Draw(problem, samples, spec.steps, seed, self._sent.policy_id)
+            for problem, seed in zip(problems, seeds, strict=True)
+        ]
+        return await asyncio.gather(*map(self.make, draws))
+
+    def check_faults(self, step: int, lost: int, expected: int) -> None:
+        """Raises what ends the attempt, where too many of the `expected` samples of a step were lost."""
+        check_faults(step, lost, expected, self._max_fault_share, self.last_fault, self._reporter.has_stepped)
+
+    async def make(self, draw: Draw) -> Group:
+        """Raises what is no fault of the platform with one sample: its weights are others', it is away for too long."""
+        complete = partial(self._complete, draw.policy_id)
+        put = self._prompting.put(draw.problem)
+        temperature = self._spec.temperature_at(draw.step)
+        sampling = replace(self._sampling, n=draw.size, seed=draw.seed, stop=put.prompt.stop, temperature=temperature)
+        wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if draw.greedy else [sampling]
+        began = time.monotonic()
+        drawn = await asyncio.gather(*(complete(put.tokens, one) for one in wanted))
+        sampled = time.monotonic()
+        firsts = [
+            (completion, replace(one, n=1, seed=draw.seed + completion.index))
+            for one, some in zip(wanted, drawn, strict=True)
+            for completion in some
+        ]
+        played = await asyncio.gather(*(self._play(complete, put, first, one) for first, one in firsts))
+        there = iter(await self._earn(draw, [one for one in played if one is not None]))
+        samples = [None if one is None else next(there) for one in played]
+        baseline = samples.pop() if draw.greedy else None
+        if draw.greedy and baseline is None:
+            return Group(put.tokens, [])
+        waits = Waits(sampled - began, time.monotonic() - sampled)
+        kept = [sample for sample in samples if sample is not None]
+        return Group(put.tokens, kept, baseline.earned.reward if baseline else None, waits)
+
+    async def _play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played | None:
+        """None when the engine broke an answer off, the platform could not reach a verdict, or the problem's tests can
+        judge no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
+        try:
+            return await self._player.play(complete, put, first, sampling)
+        except (Unavailable, InvalidArgument) as error:
+            self.last_fault = error
+            return None
+
+    async def _earn(self, draw: Draw, played: Sequence[Played]) -> Sequence[Sample | None]:
+        """None for what could not be measured, be it the platform's fault or that of a reward of one's own."""
+        judged = [one.graded if self._has_steps else one.graded[-1:] for one in played]
+        graded = [one for some in judged for one in some]
+        try:
+            of_all = iter(await self._rewarding.of_group(draw.problem, graded, draw.step))
+        except (Unavailable, InvalidArgument) as error:
+            self.last_fault = error
+            return [None] * len(played)
+        earned = [[next(of_all) for _ in some] for some in judged]
+        if any(None in some for some in earned):
+            self.last_fault = InvalidArgument(f"{draw.problem.id}: {self._rewarding.own} must give a finite number")
+        return [self._sample(*both) for both in zip(played, earned, strict=True)]
+
+    def _sample(self, played: Played, earned: Sequence[Earned | None]) -> Sample | None:
+        """`earned`: of each answer, which is rewarded by what it gains over the one before, from 0; or of the last
+        alone, which has all. None where one is not known."""
+        known = [one for one in earned if one is not None]
+        if len(known) < len(earned):
+            return None
+        worth = [0.0, *(one.before_length for one in known[:-1]), known[-1].reward]
+        gains = [after - before for before, after in pairwise(worth)]
+        answers = played.episode.turns
+        turns = Turns(len(answers), answers[0].grade.passed) if self._spec.environment else None
+        return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains, turns)
+
+    async def _complete(self, policy_id: str, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
+        """Completions by the weights `policy_id`, which are sent once more if rollout-service has lost them."""
+        generation = await with_recovery(
+            lambda: self._policy.generate(prompt, sampling, policy_id),
+            lambda error: self._sent.restore(self._policy, error, policy_id),
+        )
+        return generation.completions

@@ -1,0 +1,30 @@
+"""The problems that a name leads to: of a set, of a file, or of a plug-in of the kind dataset, "plugin:NAME" or
+"plugin:NAME/SPLIT"."""
+
+import json
+from pathlib import Path
+
+from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_problems import Problem, jsonl, load
+from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
+from trainer_service.job.plugins.process import MOST, PluginProcess
+
+
+def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
+    """All, or the first `limit`. Raises as `ratchet_problems.load`; for a plug-in InvalidArgument, with one sentence,
+    and NotFound for a split that it has not."""
+    plugin = dataset_of(name)
+    if not plugin:
+        return load(name, limit=limit)
+    split = name.removeprefix(PREFIX).partition("/")[2]
+    with PluginProcess(PluginKind.DATASET, plugin) as call:
+        given = call(split, most=MOST + 1 if limit is None else limit)
+    if given is not None and not isinstance(given, list):
+        raise InvalidArgument(f"the dataset {plugin} must give problems, not {json.dumps(given)[:60]}")
+    if given and limit is None and len(given) > MOST:
+        more = f"the dataset {plugin} gives more than {MOST:,} problems"
+        raise InvalidArgument(f"{more}: say how many, in a file of the run: problems: {{name: {name}, limit: 1000}}")
+    if not given:
+        raise NotFound(f"the dataset {plugin} has no problems{f' in its split {split}' if split else ''}")
+    # By this path an error names the plug-in, and problems without an id are called.
+    return jsonl.problems(enumerate(given, start=1), Path(name.replace("/", "-")), "problem")[:limit]

@@ -1,0 +1,61 @@
+"""Samples come in the order of their prompts, and a step of which nothing is left is the platform's fault."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl", reason="needs the trainer environment")
+
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from ratchet_kit.errors import Unavailable
+from trainer_service.verl.driver.step_sampling import Replay
+
+pytestmark = pytest.mark.verl
+
+PLACES = {"x": 2, "y": 0, "z": 1}
+
+
+def refuse(step: int, lost: int, expected: int) -> None:
+    raise Unavailable(f"step {step}: {lost} of {expected} samples are lost: no lane")
+
+
+@pytest.fixture
+def replay() -> Replay:
+    return Replay(
+        group_size=2,
+        max_filtered=0,
+        source=lambda: SimpleNamespace(check_faults=refuse, place_of=PLACES.__getitem__),
+        trainer_mode="sync",
+        trainer_config={},
+        max_off_policy_threshold=None,
+        max_off_policy_strategy="drop",
+        sampler_kwargs={},
+    )
+
+
+def test_samples_come_in_the_order_of_their_prompts(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = ["x_1_0", "z_0_0", "y_1_0", "x_0_0", "y_0_0", "z_1_0"]
+
+    def materialize(self: Any, partition: str, *selected: Any) -> KVBatchMeta:
+        return KVBatchMeta(arrived, [{"of": key} for key in arrived], partition_id=partition)
+
+    monkeypatch.setattr(ReplayBuffer, "_materialize_batch", materialize)
+    batch = replay._materialize_batch("train", [], {})
+    assert batch.keys == ["y_0_0", "y_1_0", "z_0_0", "z_1_0", "x_0_0", "x_1_0"]
+    assert [tag["of"] for tag in batch.tags] == batch.keys
+
+
+def test_prompts_are_chosen_in_the_order_in_which_they_were_drawn(replay: Replay) -> None:
+    assert replay._select_prompt_uids("train", {"x", "y", "z"}, 2)[0] == ["y", "z"]
+
+
+def test_a_step_of_which_nothing_is_left_is_tried_again(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sample(self: Any, *args: Any) -> Any:
+        raise RuntimeError("Sync replay buffer selected terminal groups with no materializable trajectories.")
+
+    monkeypatch.setattr(ReplayBuffer, "sample", sample)
+    with pytest.raises(Unavailable, match="step 3: 4 of 4 samples are lost: no lane"):
+        replay.sample(3, "train", 2)
