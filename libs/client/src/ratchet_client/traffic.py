@@ -1,4 +1,4 @@
-"""What the gateway keeps of production to learn from, and the rows of data sets that it makes.
+"""Production traffic that the gateway keeps to learn from, and rows of data sets made from it.
 
 with open("pairs.jsonl", "w") as file:
     for pair in client.traffic.pairs("starter"):
@@ -92,7 +92,7 @@ def exchange_row(exchange: pb.Exchange) -> Mapping[str, Any]:
 
 
 def pair_row(pair: pb.ChatPair) -> Mapping[str, Any]:
-    """Of TRL's conversational preference format (https://huggingface.co/docs/trl/dataset_formats), for DPO."""
+    """A row of TRL's conversational preference format (https://huggingface.co/docs/trl/dataset_formats), for DPO."""
     return {
         "prompt": _messages(pair.prompt),
         "chosen": _messages(pair.chosen),
@@ -101,7 +101,7 @@ def pair_row(pair: pb.ChatPair) -> Mapping[str, Any]:
 
 
 def text_pair_row(pair: pb.TextPair) -> Mapping[str, Any]:
-    """Of TRL's standard preference format."""
+    """A row of TRL's standard preference format."""
     return {"prompt": pair.prompt, "chosen": pair.chosen, "rejected": pair.rejected}
 
 
