@@ -30,7 +30,6 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from gateway_service.adapters.memory import MemoryCompletionLog, MemoryReleaseStore
 from gateway_service.domain.experiments.assignment import place
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
@@ -46,6 +45,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_testing import ManualClock
 from services.gateway.tests.doubles import ScriptedEngine, ScriptedRegistry
+from services.gateway.tests.memory import MemoryCompletionLog, MemoryReleaseStore
 
 USERS, REQUESTS_A_SECOND = 20_000, 20
 LOOK, GROWTH = 15.0, 0.05

@@ -157,8 +157,8 @@ class TestTraffic:
         form = page.locator("form")
         form.get_by_label("Control").select_option("table@1")
         form.get_by_label("Treatment").select_option("table@2")
-        form.get_by_label("Least hours").fill("0")
-        form.get_by_label("Least units of each variant").fill("20")
+        form.get_by_label("Minimum hours").fill("0")
+        form.get_by_label("Minimum units of each variant").fill("20")
         form.get_by_label("Description").fill("Is table@2 worth its release?")
         page.get_by_role("button", name="Start the experiment").click()
         page.get_by_role("heading", name=re.compile("exp_")).wait_for()
@@ -186,8 +186,8 @@ class TestTraffic:
         screen.show("releases")
         form = page.locator("form")
         form.get_by_label("Stages").fill("20, 100")
-        form.get_by_label("Least minutes").fill("20")
-        form.get_by_label("Least answers").fill("20")
+        form.get_by_label("Minimum minutes").fill("20")
+        form.get_by_label("Minimum answers").fill("20")
         page.get_by_role("button", name="Start the release").click()
         page.get_by_role("heading", name=re.compile("rel_")).wait_for()
         id = page.url.rsplit("/", 1)[1]
@@ -215,9 +215,9 @@ class TestTraffic:
     def test_what_the_api_refuses_is_shown_in_the_form(self, screen: Screen) -> None:
         screen.show("experiments")
         page = screen.page
-        page.get_by_label("Least units of each variant").fill("9999999999999")
+        page.get_by_label("Minimum units of each variant").fill("9999999999999")
         page.get_by_role("button", name="Start the experiment").click()
-        page.get_by_text("What is marked above is not possible.").wait_for()
+        page.get_by_text("Correct the marked fields above.").wait_for()
         page.get_by_text("must be from 0 to").wait_for()
         assert page.evaluate("document.activeElement.name") == "units"
 
@@ -260,7 +260,7 @@ class TestRuns:
         screen.show("runs")
         page.get_by_label("Steps", exact=True).fill("200")
         page.keyboard.press("Tab")
-        page.get_by_text(re.compile("It can be made: a step may take .*, its training .* of memory")).wait_for()
+        page.get_by_text(re.compile("Possible: a step may take .*, its training .* of memory")).wait_for()
         screen.picture("run-form")
 
     def test_the_version_names_the_run(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:

@@ -35,7 +35,7 @@ class TestEvaluations:
     def test_one_is_started_seen_and_deleted(self, screen: Screen, client: Client) -> None:
         page, form = screen.page, form_of(screen, "evaluations", "Start the evaluation")
         form.get_by_label("Version").select_option(f"{traffic.LOUD}@1")
-        form.get_by_label("At most so many problems").fill(str(traffic.COUNT))
+        form.get_by_label("Maximum number of problems").fill(str(traffic.COUNT))
         form.get_by_label("Temperature").fill("9")
         form.get_by_label("Tokens of an answer").fill("8")
         form.get_by_label("Problems", exact=True).fill("compsoed")
@@ -75,8 +75,8 @@ class TestExperiments:
         form.get_by_label("Name of your metric").fill("Accepted")
         form.get_by_label("Of it").select_option(label="less is better")
         form.get_by_label("Guardrail").select_option(label="cost")
-        form.get_by_label("Price of a million tokens of prompts").fill("0.5")
-        form.get_by_label("And of answers").fill("2")
+        form.get_by_label("Price of a million prompt tokens").fill("0.5")
+        form.get_by_label("Price of a million answer tokens").fill("2")
         form.get_by_role("button").click()
         form.get_by_text("must start with a letter and hold").wait_for()
         assert page.evaluate("document.activeElement.name") == "named"
@@ -103,8 +103,8 @@ class TestExperiments:
         form.get_by_label("Control").select_option("table@1")
         form.get_by_label("Treatment").select_option("table@2")
         form.get_by_label("Its requests are").select_option(label="stored prompts, offline")
-        assert not form.get_by_label("Least hours").is_visible()
-        form.get_by_label("The latest so many prompts").fill("20")
+        assert not form.get_by_label("Minimum hours").is_visible()
+        form.get_by_label("Number of latest prompts").fill("20")
         form.get_by_label("Tokens of an answer").fill("8")
         form.get_by_label("Primary metric").select_option(label="tokens")
         form.get_by_label("Guardrail").select_option(label="none")
@@ -135,9 +135,9 @@ class TestRuns:
         form.get_by_text("must be from 1 to 100000").wait_for()
         form.get_by_label("Reward").fill("tests_passed")
         form.get_by_label("Steps", exact=True).fill("2")
-        form.get_by_label("At most so many of these").fill("8")
+        form.get_by_label("Maximum number of these").fill("8")
         page.keyboard.press("Tab")
-        form.get_by_text("It can be made: ").wait_for()
+        form.get_by_text("Possible: ").wait_for()
         form.get_by_role("button").click()
         page.get_by_role("heading", name=re.compile("run_")).wait_for()
         id = page.url.rsplit("/", 1)[1]
@@ -158,13 +158,13 @@ class TestRuns:
 
 class TestKeys:
     def test_one_is_made_used_and_revoked(self, screen: Screen, client: Client) -> None:
-        page, form = screen.page, form_of(screen, "keys", "Make the key")
+        page, form = screen.page, form_of(screen, "keys", "Create the key")
         form.get_by_label("Name").fill(SAYS)
         form.get_by_label("Models that it may call").fill("Nope!")
         form.get_by_role("button").click()
         form.get_by_text("must name a model").wait_for()
         form.get_by_label("Models that it may call").fill("table, starter")
-        form.get_by_label("Days that it is valid").fill("2")
+        form.get_by_label("Days until it expires").fill("2")
         page.keyboard.press("Enter")
         secret = page.get_by_label(f"Secret of {SAYS}").input_value()
         (made,) = [one for one in client.keys.list() if one.name == SAYS]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 EVENT = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+DOUBLE = re.compile(r"(Memory|Scripted|Fake)[A-Z]\w*")
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 CAUSES = {"error", "why", "cause"}
 WORDS = {"told", "wish", "wishes", "asked", "around", "why"}
@@ -71,6 +72,14 @@ def dataclasses_are_frozen_and_slotted(source: Source) -> Iterator[Fault]:
             reason = "#" in source.lines[decorator.lineno - 1] or "mutable" in (ast.get_docstring(node) or "").lower()
             if "frozen" not in options and not reason:
                 yield source.fault(decorator, f"dataclass {node.name} is mutable, and nothing beside it says why")
+
+
+def doubles_are_in_tests(source: Source) -> Iterator[Fault]:
+    if "ratchet_testing" in source.path.parts:  # a library of tests: no service has it
+        return
+    for node in _all(source, ast.ClassDef):
+        if DOUBLE.fullmatch(node.name):
+            yield source.fault(node, f"{node.name} is a test double: it belongs to the part's tests")
 
 
 def exceptions_are_errors(source: Source) -> Iterator[Fault]:
@@ -177,6 +186,7 @@ def only_main_builds(source: Source) -> Iterator[Fault]:
 
 DIALECT: tuple[Rule, ...] = (
     dataclasses_are_frozen_and_slotted,
+    doubles_are_in_tests,
     exceptions_are_errors,
     log_events_are_dotted,
     nothing_private_is_used_elsewhere,
@@ -206,8 +216,8 @@ def rooms(service: Path) -> Iterator[Fault]:
     if not list((source / "domain").rglob("ports.py")):
         yield Fault(source / "domain" / "ports.py", 1, "is missing: what the domain needs from outside")
     for file in source.rglob("*.py"):
-        if file.name in ("utils.py", "helpers.py", "common.py", "misc.py", "scripted.py"):
-            yield Fault(file, 1, "a file is named for what is in it, and test doubles are in tests")
+        if file.name in ("utils.py", "helpers.py", "common.py", "misc.py"):
+            yield Fault(file, 1, "a file is named for what is in it")
 
 
 def composition(service: Path) -> Iterator[Fault]:

@@ -22,8 +22,8 @@ from ratchet_kit.statistics import Estimate
 from ratchet_testing.services import serving
 from registry_service import main as registry_main
 from registry_service.settings import Settings as RegistrySettings
+from services.trainer.tests.memory import MemoryJobs
 from trainer_service import main as trainer_main
-from trainer_service.adapters.memory import MemoryJobs
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId, State, Step
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec

@@ -29,9 +29,9 @@ def test_the_content_says_what_it_is(data: bytes) -> None:
         (b'[{"id": 1, "id": 2}]', "a.file has 'id' twice in one object"),
         (b"[" * 100_000, "a.file is nested too deeply"),
         (b"", "holds no rows"),
-        (b"[1]", "row 1 is no object"),
+        (b"[1]", "row 1 is not an object"),
         (b"\xff", "not UTF-8"),
-        (gzip.compress(LINES, mtime=0)[:-9], "no whole gzip"),
+        (gzip.compress(LINES, mtime=0)[:-9], "not a complete gzip"),
     ],
 )
 def test_what_is_no_table_is_refused(data: bytes, reason: str) -> None:
@@ -44,7 +44,7 @@ def test_parquet_comes_to_the_same_rows() -> None:
     file = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(TABLE), file)
     assert rows.parse(file.getvalue(), "a.file") == TABLE
-    with pytest.raises(InvalidArgument, match="no whole parquet file"):
+    with pytest.raises(InvalidArgument, match="not a complete parquet file"):
         rows.parse(b"PAR1....PAR1", "a.file")
 
 

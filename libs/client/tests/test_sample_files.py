@@ -70,7 +70,7 @@ def test_a_folder_of_programs(tmp_path: Path) -> None:
     [
         ("a.txt", "", "ends in .jsonl"),
         ("a.jsonl", "{", "a.jsonl line 1: is not JSON"),
-        ("a.jsonl", "[]", "line 1: is no object"),
+        ("a.jsonl", "[]", "line 1: is not an object"),
         ("a.jsonl", "[" * 100_000, "line 1: is nested too deeply"),
         ("a.jsonl", '{"completion": ""}', "no task_id"),
         ("a.jsonl", '{"task_id": true, "completion": ""}', "no task_id"),
@@ -81,10 +81,10 @@ def test_a_folder_of_programs(tmp_path: Path) -> None:
             '{"task_id": "a", "output": []}',
             "output must be a text, null, or a list of these that is not empty",
         ),
-        ("a.json", "{}", 'is no list of rows, and has no "eval"'),
-        ("a.json", "[1]", r"a.json\[0\]: is no object"),
-        ("a.json", '{"eval": {"a": {"base": []}}}', "no list of samples"),
-        ("a.json", '{"eval": {"a": ["b"]}}', r"eval\['a'\]\[0\] is no sample"),
+        ("a.json", "{}", "is neither a list of rows nor a file of results"),
+        ("a.json", "[1]", r"a.json\[0\]: is not an object"),
+        ("a.json", '{"eval": {"a": {"base": []}}}', "not a list of samples"),
+        ("a.json", '{"eval": {"a": ["b"]}}', r"eval\['a'\]\[0\] is not a sample"),
     ],
 )
 def test_what_is_no_such_file_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, reason: str) -> None:
@@ -121,7 +121,7 @@ def test_what_other_evaluators_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "content"), [("a.jsonl", b'"\xe9"'), ("a.jsonl.gz", gzip.compress(b"{}" * 99)[:-9])])
 def test_a_broken_file_is_said_so(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SampleFileError, match=r"is not UTF-8|is no whole gzip file"):
+    with pytest.raises(SampleFileError, match=r"is not UTF-8|is not a complete gzip file"):
         list(sample_files.read(tmp_path / name))
 
 

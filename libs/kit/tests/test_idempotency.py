@@ -79,5 +79,5 @@ def test_what_is_as_by_default_is_not_part_of_a_request():
     assert Request.of("a", New(3)) != Request.of("a", New(3, added=("x",)))
     longer = Limits(timedelta(minutes=2), frozenset({"b", "a"}))
     assert Request.of("a", Old(3, longer)) == Request.of("a", New(3, longer)) != Request.of("a", Old(3))
-    with pytest.raises(TypeError, match="object is no content of a request"):
+    with pytest.raises(TypeError, match="object cannot be the content of a request"):
         Request.of("a", object())

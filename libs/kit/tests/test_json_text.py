@@ -35,7 +35,7 @@ def test_what_is_read(text: str | bytes, value: object) -> None:
         (b"[1, \xe9]", "is not UTF-8 at byte 4"),
         ("[" * 100_000, "is nested too deeply"),
         ('[{"b": 1, "a": 2, "a": 3}]', "has 'a' twice in one object"),
-        ("9" * 100_001, "has a whole number of 100001 digits, and at most 100000 are taken"),
+        ("9" * 100_001, "has a whole number of 100001 digits; at most 100000 are allowed"),
     ],
 )
 def test_what_is_refused(text: str | bytes, reason: str) -> None:
@@ -45,10 +45,10 @@ def test_what_is_refused(text: str | bytes, reason: str) -> None:
 
 
 def test_a_door_takes_less() -> None:
-    with pytest.raises(NotJson, match="of 5000 digits, and at most 4000 are taken"):
+    with pytest.raises(NotJson, match="of 5000 digits; at most 4000 are allowed"):
         json_text.read(f'{{"a": {LONG}}}', most_digits=4_000)
     for constant in ("NaN", "Infinity", "-Infinity"):
-        with pytest.raises(NotJson, match=f"{constant} is no number of JSON"):
+        with pytest.raises(NotJson, match=f"{constant} is not a JSON number"):
             json_text.read(f"[{constant}]", constants=False)
 
 

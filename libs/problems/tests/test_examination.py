@@ -37,7 +37,7 @@ def test_a_check_that_never_calls_the_program_is_at_fault() -> None:
 
 
 def test_a_check_that_is_no_python_is_at_fault() -> None:
-    assert examine(problem(CheckTest("assert add(1, 2 =="))).startswith("tests[0].check: is no Python: ")
+    assert examine(problem(CheckTest("assert add(1, 2 =="))).startswith("tests[0].check: is not valid Python: ")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_check_that_is_no_python_is_at_fault() -> None:
     [
         ("add", "def plus(a, b): return a + b", "references[0]: does not define add"),
         ("Solution.add", "class Other: ...", "references[0]: does not define Solution"),
-        ("add", "def add(a, b) return a + b", "references[0]: is no Python: expected ':' (<unknown>, line 1)"),
+        ("add", "def add(a, b) return a + b", "references[0]: is not valid Python: expected ':' (<unknown>, line 1)"),
         ("add", "def outer():\n    def add(a, b): return a + b", "references[0]: does not define add"),
         ("add", "add = lambda a, b: a + b", ""),
         ("add", "from operator import add", ""),
@@ -66,7 +66,7 @@ def test_a_script_needs_no_entry_point() -> None:
 
 def test_references_alone_are_for_sft() -> None:
     bare = Problem("add", "Write add.", (), references=("def add(a, b): ...",))
-    assert examine(bare) == "tests: there are none, and only SFT learns from references alone"
+    assert examine(bare) == "tests: missing; only SFT learns from references alone"
 
 
 @pytest.mark.parametrize(

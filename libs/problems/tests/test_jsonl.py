@@ -133,9 +133,9 @@ def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) 
         (
             GOOD | {"tests": [{"args": "[]", "expected": "9" * 100_001}]},
             "tests[0].expected",
-            "of 100001 digits, and at most",
+            "of 100001 digits; at most",
         ),
-        (f'{{"difficulty": {"9" * 100_001}}}', "line", "of 100001 digits, and at most 100000 are taken"),
+        (f'{{"difficulty": {"9" * 100_001}}}', "line", "of 100001 digits; at most 100000 are allowed"),
         ('{"prompt": "x", "tests": [{"args": [1], "args": [2]}]}', "line", "has 'args' twice in one object"),
         ('{"prompt": "a\x00"}', "line", "not JSON at column"),
         (GOOD | {"canonical_solution": "x"}, "canonical_solution", "unknown field"),

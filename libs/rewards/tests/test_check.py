@@ -21,7 +21,7 @@ def test_what_has_a_name_is_right(name: str) -> None:
 def test_a_name_that_there_is_not_is_refused_with_those_there_are() -> None:
     assert named(Reward("loudest"))["name"].startswith("must be one of tests_passed, tests_fraction, style")
     assert named(Reward(components=(Component("stile"),)))["components[0].name"].startswith(
-        "is no component: 'stile'; did you mean style? there are tests_passed,"
+        "is not a component: 'stile'; did you mean style? there are tests_passed,"
     )
     assert "components[0].name" in named(Reward(components=(Component(""),)))
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.measuring.draw import Drawer
@@ -28,6 +27,8 @@ from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
 from ratchet_rewards import Grade
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
+
+from .memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32

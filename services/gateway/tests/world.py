@@ -8,10 +8,6 @@ from datetime import timedelta
 import httpx
 
 from gateway_service import main
-from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
-from gateway_service.adapters.memory_exchanges import MemoryExchangeStore
-from gateway_service.adapters.memory_experiments import MemoryExperimentStore
-from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
@@ -25,6 +21,10 @@ from ratchet_problems import Message
 from ratchet_testing import ManualClock
 
 from .doubles import ScriptedEndpoints, ScriptedEngine, ScriptedFeed, ScriptedGrader, ScriptedNodes, ScriptedRegistry
+from .memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from .memory_exchanges import MemoryExchangeStore
+from .memory_experiments import MemoryExperimentStore
+from .memory_webhooks import MemoryWebhookStore
 
 ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (

@@ -18,7 +18,6 @@ from ratchet_kit.statistics import Comparison, Estimate
 from ratchet_kit.worker import Timing
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from registry_service.adapters.memory import memory_stores
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, Origin, SetComparison
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import Stores
@@ -26,6 +25,8 @@ from registry_service.domain.tries import Look
 from registry_service.domain.version import Lineage, Version, VersionSpec
 from registry_service.main import Queues, Service, provision
 from registry_service.settings import Settings
+
+from .memory import memory_stores
 
 T = TypeVar("T", Version, Gate)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,18 +18,6 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location, VersionRef
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from trainer_service.adapters.memory import (
-    MemoryEvents,
-    MemoryFolders,
-    MemoryJobs,
-    MemoryPlugins,
-    MemoryPolicies,
-    MemoryProblems,
-    MemoryRegistry,
-    MemoryRewards,
-    MemoryRunStore,
-    NoMeter,
-)
 from trainer_service.domain.create import defaults
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.inputs.found import Found, FoundModel
@@ -49,6 +37,18 @@ from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
 
 from .generating import LOUD, Environment, Making, Measurer, Policy, Prompts
+from .memory import (
+    MemoryEvents,
+    MemoryFolders,
+    MemoryJobs,
+    MemoryPlugins,
+    MemoryPolicies,
+    MemoryProblems,
+    MemoryRegistry,
+    MemoryRewards,
+    MemoryRunStore,
+    NoMeter,
+)
 
 RATCHET = Path(__file__).parents[3] / ".venvs/light/bin/ratchet"
 MakeSpec = Callable[..., RunSpec]

@@ -22,7 +22,7 @@ def parse(data: bytes, where: str) -> list[dict[str, Any]]:
     rows = _parquet(data, where) if data[:4] == b"PAR1" else _json(data, where)
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise InvalidArgument(f"{where}: row {number} is no object")
+            raise InvalidArgument(f"{where}: row {number} is not an object")
     if not rows:
         raise InvalidArgument(f"{where} holds no rows")
     return rows
@@ -52,7 +52,7 @@ def _unzipped(data: bytes, where: str) -> bytes:
         with gzip.open(io.BytesIO(data)) as file:
             found = file.read(_MOST + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidArgument(f"{where} is no whole gzip file: {error}") from error
+        raise InvalidArgument(f"{where} is not a complete gzip file: {error}") from error
     if len(found) > _MOST:
         raise InvalidArgument(f"{where} unpacks to more than {_MOST >> 30} GiB")
     return found
@@ -81,4 +81,4 @@ def _parquet(data: bytes, where: str) -> list[Any]:
     try:
         return list(parquet.read_table(io.BytesIO(data)).to_pylist())
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidArgument(f"{where} is no whole parquet file: {error}") from error
+        raise InvalidArgument(f"{where} is not a complete parquet file: {error}") from error

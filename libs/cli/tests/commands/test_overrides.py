@@ -65,9 +65,9 @@ def test_a_list_takes_the_place_of_the_files() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (["learning_rat=1"], "'learning_rat' is no field of a run. Did you mean learning_rate?"),
-        (["resources.devise=cpu"], "'resources.devise' is no field of a run. Did you mean device?"),
-        (["seed.x=1"], "'seed.x' is no field of a run."),
+        (["learning_rat=1"], "'learning_rat' is not a field of a run. Did you mean learning_rate?"),
+        (["resources.devise=cpu"], "'resources.devise' is not a field of a run. Did you mean device?"),
+        (["seed.x=1"], "'seed.x' is not a field of a run."),
         (["gamma=1", "gamma=0.9"], "gamma has a value already: say it once."),
         (["gamma"], "say its value, as in --set gamma=VALUE."),
         (["group_size=8.5"], "hyperparameters.group_size must be a whole number, not 8.5"),
@@ -75,7 +75,7 @@ def test_a_list_takes_the_place_of_the_files() -> None:
         (["seed=-99999999999999999999"], "seed cannot hold -99999999999999999999"),
         (["kl_in_reward=1"], "must be true or false"),
         (["profile_steps=two"], "profile_steps[0] must be a whole number"),
-        (["curriculum={"], "this is no value of YAML's"),
+        (["curriculum={"], "this is not a YAML value"),
         (["seed="], "seed has no value"),
     ],
 )

@@ -23,7 +23,7 @@ def test_an_environment_may_have_its_number_of_answers() -> None:
     assert environment("") is None
     assert environment("edits") == environment_pb2.EnvironmentSpec(name="edits")
     assert environment("edits=5") == environment_pb2.EnvironmentSpec(name="edits", max_turns=5)
-    with pytest.raises(CommandError, match="'many' is no number of answers"):
+    with pytest.raises(CommandError, match="'many' is not a number of answers"):
         environment("edits=many")
 
 

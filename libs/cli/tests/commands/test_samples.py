@@ -91,8 +91,8 @@ def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--samples", "4"], "Give a --model that makes samples, or a file"),
-        (["--samples", "FILE", "--model", "starter"], "and not both"),
+        (["--samples", "4"], "Give either --model or a file"),
+        (["--samples", "FILE", "--model", "starter"], "not both"),
         (["--samples", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["--model", "starter", "--form", "poem"], "--form poem: choose one of chat, completion"),
     ],

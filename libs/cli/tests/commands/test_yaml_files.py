@@ -79,11 +79,11 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stepz: 3", "stepz is no field; did you mean steps?"),
-        ("reward: {components: [{nam: style}]}", "reward.components[0].nam is no field; did you mean name?"),
-        ("reward: {components: [{name: loud, digest: x}]}", "reward.components[0].digest is no field"),
+        ("stepz: 3", "stepz is not a field; did you mean steps?"),
+        ("reward: {components: [{nam: style}]}", "reward.components[0].nam is not a field; did you mean name?"),
+        ("reward: {components: [{name: loud, digest: x}]}", "reward.components[0].digest is not a field"),
         ("reward: {components: [{name: loud, program: away.py}]}", "reward.components[0].program cannot be read"),
-        ("reward: style=much", "reward is no reward: 'style=much' has no number"),
+        ("reward: style=much", "reward is not a reward: 'style=much' has no number"),
         ("steps: many", "steps must be a whole number, not 'many'"),
         ("steps: 1.5", "steps must be a whole number, not 1.5"),
         ("steps: true", "steps must be a whole number, not True"),
@@ -99,14 +99,14 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         ("hyperparameters: {temperature: warm}", "hyperparameters.temperature must be a number, not 'warm'"),
         ("reward: {components: [{name: length, parameters: {tokens: few}}]}", "parameters.tokens must be a number"),
         ("- steps", "the file must be fields with values"),
-        ("steps: [", "is no YAML"),
+        ("steps: [", "is not valid YAML"),
         ("base: not a name!", "names no model"),
         (LAUGHS, "holds more than"),
         ("loggers: &a [*a]", "is"),
-        ("? [a]\n: b", "is no YAML"),
-        ("a: " + "[" * 5000, "is no YAML"),
-        ("steps: !!python/object/apply:os.system [id]", "is no YAML"),
-        ("steps: 1\nsteps: 2", ":2: steps is there a second time"),
+        ("? [a]\n: b", "is not valid YAML"),
+        ("a: " + "[" * 5000, "is not valid YAML"),
+        ("steps: !!python/object/apply:os.system [id]", "is not valid YAML"),
+        ("steps: 1\nsteps: 2", ":2: steps occurs a second time"),
     ],
 )
 def test_what_is_wrong_is_said_by_its_field(file: Path, text: str, said: str) -> None:
@@ -130,7 +130,7 @@ def test_the_examples_are_runs(example: Path) -> None:
 
 def test_what_is_wrong_is_said_by_its_line(file: Path) -> None:
     file.write_text(RUN.replace("name: length", "nam: length"))
-    with pytest.raises(CommandError, match=r"run.yaml:17: reward.components\[1\].nam is no field"):
+    with pytest.raises(CommandError, match=r"run.yaml:17: reward.components\[1\].nam is not a field"):
         run_spec(file)
     source = YamlFile(file)
     assert source.place("hyperparameters.group_size") == f"{file}:7"

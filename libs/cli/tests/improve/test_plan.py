@@ -79,13 +79,13 @@ def test_the_digest_is_of_all_that_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("gate:", "gates:", ":4: gates is no field; did you mean gate?"),
-        ("steps: 4", "stepz: 4", ":2: train.stepz is no field; did you mean steps?"),
-        ("steps: 4", "output_model: x", ":2: train.output_model is no field"),
-        ("samples_per_problem", "model: a, samples_per_problem", ":3: evaluate.model is no field"),
-        ("max_loss", "max_lost", ":4: gate.rules.guards[0].max_lost is no field; did you mean max_loss?"),
+        ("gate:", "gates:", ":4: gates is not a field; did you mean gate?"),
+        ("steps: 4", "stepz: 4", ":2: train.stepz is not a field; did you mean steps?"),
+        ("steps: 4", "output_model: x", ":2: train.output_model is not a field"),
+        ("samples_per_problem", "model: a, samples_per_problem", ":3: evaluate.model is not a field"),
+        ("max_loss", "max_lost", ":4: gate.rules.guards[0].max_lost is not a field; did you mean max_loss?"),
         ("percent: 100", "percent: all", ":5: release.stages[0].percent must be a whole number, not 'all'"),
-        ("min_difference: 0.01", "candidate: {}", ":4: gate.candidate is no field"),
+        ("min_difference: 0.01", "candidate: {}", ":4: gate.candidate is not a field"),
         (
             "problems: mbpp,",
             "problems: humaneval,",
@@ -94,7 +94,7 @@ def test_the_digest_is_of_all_that_is_said(tmp_path: Path) -> None:
         ("model: starter", "model: Not A Name", ":1: model must name a model"),
         ("model: starter", "model: 3", ":1: model must name a model"),
         ("model: starter\n", "", "model is missing: name the model"),
-        ("evaluate:", "# evaluate:", "evaluate is missing: say what it is measured on"),
+        ("evaluate:", "# evaluate:", "evaluate is missing: name the problems that measure it"),
         ("train: {algorithm: grpo, problems: composed/train, steps: 4}", "train: much", ":2: train must be fields"),
         ("train: {algorithm: grpo, problems: composed/train, steps: 4}", "train:", ":2: train must be fields"),
     ],

@@ -55,7 +55,7 @@ def test_one_process_works_in_a_folder(tmp_path: Path) -> None:
 
 def test_what_is_no_record_is_said(tmp_path: Path) -> None:
     (tmp_path / "turn-1.json").write_text("{}")
-    with pytest.raises(CommandError, match=r"turn-1.json is no record of a turn"):
+    with pytest.raises(CommandError, match=r"turn-1.json is not a record of a turn"):
         Turns(tmp_path).latest()
 
 

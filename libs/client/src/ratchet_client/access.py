@@ -11,9 +11,9 @@ TOKEN_FILE = "service.token"
 
 
 def service_token() -> str:
-    """RATCHET_SERVICE_TOKEN, what RATCHET_SERVICE_TOKEN_FILE holds, or the token of the platform on this machine.
+    """RATCHET_SERVICE_TOKEN, the content of RATCHET_SERVICE_TOKEN_FILE, or the token of this machine's platform.
 
-    Raises Unreachable when there is none.
+    Raises Unreachable without any of these.
     """
     if token := os.environ.get("RATCHET_SERVICE_TOKEN"):
         return token

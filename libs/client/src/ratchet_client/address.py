@@ -29,7 +29,7 @@ def find(url: str | None = None, api_key: str | None = None) -> Address:
     if not url:
         return _local(home(), api_key)
     if not url.startswith(("http://", "https://")):
-        raise Unreachable(f"'{url}' is no address of a gateway: it begins with http:// or https://.")
+        raise Unreachable(f"'{url}' is not a gateway's address: begin it with http:// or https://.")
     return Address(url.rstrip("/"), api_key)
 
 

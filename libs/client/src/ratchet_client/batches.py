@@ -38,7 +38,7 @@ class Batches(Resource[S]):
 
     @unary
     def cancel(self, batch_id: str) -> Call[pb.Batch]:
-        """What is recorded stays."""
+        """Ends a batch; recorded executions stay."""
         return call(pb.CancelBatchRequest(id=batch_id), pb.CancelBatchResponse, lambda reply: reply.batch)
 
     @unary

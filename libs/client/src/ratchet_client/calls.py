@@ -1,4 +1,4 @@
-"""What a client sends and how it reads the answer, as values. Nothing here opens a connection: a transport does."""
+"""Requests of a client, and readers of their answers, as values. Only a transport opens a connection."""
 
 import functools
 import re
@@ -132,5 +132,5 @@ def from_json(body: Json, kind: type[R]) -> R:
 
 
 def new_request_id() -> str:
-    """What makes a create that is sent twice one creation."""
+    """A new id, under which a create that is sent twice creates one resource."""
     return uuid.uuid4().hex

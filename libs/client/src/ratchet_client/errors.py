@@ -1,4 +1,4 @@
-"""What the SDK raises."""
+"""Errors that the SDK raises."""
 
 from collections.abc import Mapping, Sequence
 

@@ -33,7 +33,7 @@ class Evaluations(Resource[S]):
 
     @unary
     def cancel(self, evaluation_id: str) -> Call[pb.Evaluation]:
-        """What it measured so far stays."""
+        """Ends an evaluation; samples measured so far stay."""
         request = pb.CancelEvaluationRequest(id=evaluation_id)
         return call(request, pb.CancelEvaluationResponse, lambda reply: reply.evaluation)
 

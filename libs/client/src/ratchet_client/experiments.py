@@ -60,5 +60,5 @@ class Experiments(Resource[S]):
 
     @unary
     def delete(self, experiment_id: str) -> Call[None]:
-        """Of one that is not under way."""
+        """Deletes an experiment that is not under way."""
         return nothing(pb.DeleteExperimentRequest(id=experiment_id), pb.DeleteExperimentResponse)

@@ -20,7 +20,7 @@ def write(rows: Iterable[Mapping[str, Any]], path: str | Path) -> int:
 
 @contextmanager
 def opened(path: Path, mode: Literal["rt", "wt"]) -> Iterator[IO[str]]:
-    """What is read may begin with a byte-order mark."""
+    """Opens a file of JSON lines, gzipped or not. A byte-order mark at its start is skipped."""
     encoding = "utf-8-sig" if mode == "rt" else "utf-8"
     if path.name.endswith(".gz"):
         with gzip.open(path, mode, encoding=encoding) as file:

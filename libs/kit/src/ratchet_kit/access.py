@@ -82,7 +82,7 @@ def _tls(environ: Mapping[str, str]) -> tuple[bytes, bytes, bytes] | None:
     if not any(named):
         return None
     if not all(named):
-        raise FailedPrecondition(f"TLS between services takes all of {', '.join(_TLS)}")
+        raise FailedPrecondition(f"TLS between services needs all of {', '.join(_TLS)}")
     try:
         cert, key, ca = (Path(name).read_bytes() for name in named)
     except OSError as error:

@@ -12,7 +12,7 @@ _ADVICE = {
     errno.EMFILE: "this service has as many files open as it may: raise its limit (ulimit -n)",
     errno.ENFILE: "this machine has as many files open as it can",
     errno.EROFS: "its disk takes no writes: it was mounted read-only, perhaps after a fault",
-    errno.EIO: "its disk does not read or write what it should",
+    errno.EIO: "its disk fails to read or write data",
 }
 
 

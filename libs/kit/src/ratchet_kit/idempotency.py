@@ -72,7 +72,7 @@ def _plain(content: object) -> object:
     if isinstance(content, Set):
         return sorted(content)
     if not is_dataclass(content):
-        raise TypeError(f"{type(content).__name__} is no content of a request")
+        raise TypeError(f"{type(content).__name__} cannot be the content of a request")
     found = {}
     for field in fields(content):
         default = field.default_factory() if field.default_factory is not MISSING else field.default

@@ -49,7 +49,7 @@ def whole(digits: str, most: int = MOST_DIGITS) -> int:
     if len(digits) <= _AT_ONCE:
         return int(digits)
     if len(digits) > most:
-        raise NotJson(f"has a whole number of {len(digits)} digits, and at most {most} are taken")
+        raise NotJson(f"has a whole number of {len(digits)} digits; at most {most} are allowed")
     if digits[0] == "-":
         return -whole(digits[1:], most)
     half = len(digits) // 2
@@ -58,7 +58,7 @@ def whole(digits: str, most: int = MOST_DIGITS) -> int:
 
 
 def _refuse(constant: str) -> None:
-    raise NotJson(f"{constant} is no number of JSON")
+    raise NotJson(f"{constant} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ GENERATION = "generation_config.json"
 
 
 def read(text: str | bytes) -> Mapping[str, Any]:
-    """A config.json; empty where it is no JSON object: whoever loads the model says what is wrong with it."""
+    """A config.json; empty where it is not a JSON object: whoever loads the model says what is wrong with it."""
     try:
         config = json.loads(text)
     except (ValueError, RecursionError):

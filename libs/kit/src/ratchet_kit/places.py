@@ -78,7 +78,7 @@ class Places:
         try:
             if path.exists():
                 if not path.is_file():
-                    raise InvalidArgument(f"{_shown(uri)} is no file")
+                    raise InvalidArgument(f"{_shown(uri)} is not a file")
                 if path.stat().st_size > MAX_SET_BYTES:
                     raise InvalidArgument(f"{_shown(uri)} has more than {MAX_SET_BYTES >> 20} MiB")
         except OSError as error:  # a name that no disk takes, a folder that is not ours to look into

@@ -64,7 +64,7 @@ async def sql_errors(limit: timedelta | None = None) -> AsyncIterator[None]:
     except exc.DisconnectionError as error:
         raise Unavailable("the connection to the database broke") from error
     except (OverflowError, UnicodeEncodeError) as error:  # by drivers: more than 64 bits, half of a surrogate pair
-        raise InvalidArgument(f"the database takes no such value: {error}") from error
+        raise InvalidArgument(f"the database does not accept this value: {error}") from error
     except exc.DBAPIError as error:
         meant = _meant(error)
         if meant is None:
@@ -85,7 +85,7 @@ def _meant(error: exc.DBAPIError) -> RatchetError | None:
         advice = _TRANSIENT_STATES.get(state) or _TRANSIENT_CODES.get(code & 0xFF if code is not None else -1)
         return Unavailable(f"the database cannot be used now: {f'{advice} ({said})' if advice else said}")
     if isinstance(error, exc.DataError):
-        return InvalidArgument(f"the database takes no such value: {said}")
+        return InvalidArgument(f"the database does not accept this value: {said}")
     return None
 
 

@@ -78,7 +78,7 @@ class Folder:
                 sizes[name] = size
                 total += size
                 if len(sizes) > MAX_FILES:
-                    raise InvalidArgument(f"{self.uri} holds more than {MAX_FILES} files: that is no model")
+                    raise InvalidArgument(f"{self.uri} holds more than {MAX_FILES} files: this is not a model")
                 if self._max_bytes is not None and total > self._max_bytes:
                     raise InvalidArgument(f"{self.uri} holds more than {self._max_bytes} bytes, the most for a model")
         if not sizes:
@@ -99,7 +99,7 @@ class Folder:
                 self._look(Path(os.path.realpath(path)))
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode):
-                    raise InvalidArgument(f"{path} is no file")
+                    raise InvalidArgument(f"{path} is not a file")
                 yield path.relative_to(self._path).as_posix(), status.st_size
 
     def _remote_files(self) -> Iterator[tuple[str, int]]:

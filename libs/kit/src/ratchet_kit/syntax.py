@@ -10,7 +10,7 @@ to the text but for f-strings, which it reads anew for each of their parts: thos
 
 Whole numbers may have json_text.MOST_DIGITS, and not the 4,300 that Python itself reads.
 
-All raise what `compile` does for what is no Python: SyntaxError, ValueError, RecursionError, MemoryError.
+All raise what `compile` does for what is not valid Python: SyntaxError, ValueError, RecursionError, MemoryError.
 """
 
 import ast

@@ -17,7 +17,7 @@ from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetErr
 from ratchet_kit.logs import get_logger
 
 log = get_logger(__name__)
-_survived = metrics.counter("background_faults", "Faults that background work has survived, by what it does", ("work",))
+_survived = metrics.counter("background_faults", "Faults that background work has survived, by task", ("work",))
 
 ENQUEUE_LIMIT = timedelta(seconds=5)
 LEFT_ALONE = (NotFound, FailedPrecondition, Aborted)

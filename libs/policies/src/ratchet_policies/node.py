@@ -25,7 +25,7 @@ class Engine:
     """The weights that it has; empty while loading."""
     purpose: Purpose = Purpose.SERVING
     sequences: int = 0
-    """Completions that are being made, or wait to be."""
+    """Completions in progress or waiting."""
     kv_cache_tokens: int = 0
     """Tokens of prompts and completions that it has memory for at a time. Known when it is READY."""
 

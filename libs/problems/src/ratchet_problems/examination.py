@@ -28,7 +28,7 @@ _ANY_NAME = ("exec", "globals", "setattr", "vars", "locals")
 def examine(problem: Problem) -> str:
     """The first fault, as "tests[0].check: ..."; empty where there is none."""
     if not problem.tests:
-        return "tests: there are none, and only SFT learns from references alone"
+        return "tests: missing; only SFT learns from references alone"
     for place, test in enumerate(problem.tests):
         if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):
             return f"tests[{place}].check: {fault}"
@@ -47,7 +47,7 @@ def notices(problems: Iterable[Problem]) -> tuple[str, ...]:
     more = f" and {len(exact) - _NAMED} more" if len(exact) > _NAMED else ""
     return (
         f"tests expect decimals on standard output, and only the same digits pass: {', '.join(exact[:_NAMED])}{more}. "
-        'A "tolerance" beside expected_stdout, such as 1e-6, takes what is as near',
+        'To accept close values set a "tolerance" beside expected_stdout, such as 1e-6',
     )
 
 
@@ -68,7 +68,7 @@ def _fault_of_check(test: CheckTest, problem: Problem) -> str:
     try:
         tree = syntax.parse(test.code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"is no Python: {error}"
+        return f"is not valid Python: {error}"
     if test.shared or _uses(tree, {*problem.entry_point.split("."), *test.names, _GIVEN} - {""}):
         return ""
     return "never calls the program"
@@ -104,7 +104,7 @@ def _fault_of_reference(reference: str, entry_point: str) -> str:
         if not name or _binds(syntax.symbols(reference), name) or _may_define_any(syntax.parse(reference)):
             return ""
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"is no Python: {error}"
+        return f"is not valid Python: {error}"
     return f"does not define {name}"
 
 

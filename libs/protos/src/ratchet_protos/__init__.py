@@ -1,1 +1,1 @@
-"""What the protos say beside their messages. Written by hand; the stubs next to it (`ratchet`) are generated."""
+"""Facts that the protos state beside their messages. Written by hand; the stubs in `ratchet` are generated."""

@@ -82,7 +82,7 @@ def _check_program(field: str, program: str, faults: Faults) -> None:
     if not _is_text(program):
         faults.add(field, TEXT)
     elif len(program) <= MAX_PROGRAM_BYTES and (reason := _no_python(program)):
-        faults.add(field, f"is no Python: {reason}")
+        faults.add(field, f"is not valid Python: {reason}")
 
 
 def _no_python(program: str) -> str:
@@ -120,7 +120,7 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
             hint = f"did you mean {near[0]}? " if near else ""
             there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program, or plugin:NAME"
             registered = f", or in the registry: {missing}" if missing else ""
-            faults.add("name", f"is no component: {name[:80]!r}; {hint}{there_are}{registered}")
+            faults.add("name", f"is not a component: {name[:80]!r}; {hint}{there_are}{registered}")
     faults.unless(name not in before, "name", f"must not be {name[:80]} twice")
 
 

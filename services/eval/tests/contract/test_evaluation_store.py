@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import Evaluation, Pace, References, ResolvedModel, State
@@ -21,6 +20,8 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
+
+from ..memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

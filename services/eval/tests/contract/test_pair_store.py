@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.adapters.tables import pairs
 from eval_service.domain.pair import Choice, Pair, Side
@@ -15,6 +14,8 @@ from eval_service.domain.ports import PairStore
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
+
+from ..memory_pairs import MemoryPairStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain import evaluations
 from eval_service.domain.comparison import Plan
 from eval_service.domain.evaluation import Evaluation, References, State
@@ -21,6 +20,8 @@ from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
+
+from ..memory import MemoryEvaluationStore
 
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
@@ -238,7 +239,7 @@ async def test_samples_are_added_once(world: Any) -> None:
         ("p00", 1, "def f(): ...", True),
         ("p01", 0, "no", False),
     ]
-    with pytest.raises(FailedPrecondition, match="3 samples would come"):
+    with pytest.raises(FailedPrecondition, match="takes 3 samples"):
         await world.evaluations.add(id, [Imported("p02", 0, "")])
 
 

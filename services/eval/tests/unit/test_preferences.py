@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from eval_service import convert
-from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.domain.pair import Choice
 from eval_service.domain.preferences import Pairing, Preferences
 from eval_service.domain.sample import Judgement, ProblemKey, Sample, SampleKey
@@ -16,6 +15,8 @@ from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from ratchet.eval.v1 import preference_pb2 as pb
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
+
+from ..memory_pairs import MemoryPairStore
 
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 

@@ -116,7 +116,7 @@ class Settings(ServiceSettings):
     @model_validator(mode="after")
     def _has_both(self) -> Self:
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            raise ValueError("TLS takes RATCHET_GATEWAY_TLS_CERT_FILE and RATCHET_GATEWAY_TLS_KEY_FILE")
+            raise ValueError("TLS needs RATCHET_GATEWAY_TLS_CERT_FILE and RATCHET_GATEWAY_TLS_KEY_FILE")
         return self
 
     @field_validator("admin_key")

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from gateway_service.adapters.memory import MemoryCompletionLog
-from gateway_service.adapters.memory_exchanges import MemoryExchangeStore
 from gateway_service.adapters.sql import exchanges as sql_exchanges
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.exchanges import SqlExchangeStore
@@ -24,6 +22,9 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 from ratchet_policies import ChatPrompt, TextPrompt, Tool, Tools
 from ratchet_problems import Message, ToolCall
+
+from ..memory import MemoryCompletionLog
+from ..memory_exchanges import MemoryExchangeStore
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 HOSTILE = "a NUL \0, \x1b[31m, \u2028, ä 😀, \\u0000, '\";--"

@@ -8,9 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
-from gateway_service.adapters.memory_experiments import MemoryExperimentStore
-from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
@@ -37,6 +34,10 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 from ratchet_testing.clock import ManualClock
+
+from ..memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from ..memory_experiments import MemoryExperimentStore
+from ..memory_webhooks import MemoryWebhookStore
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))

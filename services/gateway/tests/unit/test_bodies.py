@@ -60,10 +60,10 @@ async def test_json_is_utf_8(http) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("9" * 5_000, "has a whole number of 5000 digits, and at most 4000 are taken"),
+        ("9" * 5_000, "has a whole number of 5000 digits; at most 4000 are allowed"),
         ("[" * 50_000, "nested too deeply"),
-        ("NaN", "NaN is no number"),
-        ("-Infinity", "-Infinity is no number"),
+        ("NaN", "NaN is not a JSON number"),
+        ("-Infinity", "-Infinity is not a JSON number"),
         ('1, "x": 2', "has 'x' twice"),
         ('"a\x00"', "is not JSON at column"),
         ("'a'", "is not JSON at column"),

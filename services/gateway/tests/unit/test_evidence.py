@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import numpy as np
 
-from gateway_service.adapters.memory import MemoryCompletionLog
 from gateway_service.domain.releases.evidence import STEP_WINDOW, TrafficReader
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample, Period
 from ratchet_kit.names import VersionRef
 from ratchet_testing import ManualClock
+
+from ..memory import MemoryCompletionLog
 
 STAGES = (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0))
 SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", STAGES, baseline_percent=0)

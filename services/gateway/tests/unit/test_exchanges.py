@@ -257,7 +257,7 @@ class TestFeedback:
         first = await ask(world, TextPrompt("say hi"), MAX_CHOICES + 2)
         for index in range(1, MAX_CHOICES + 1):
             await world.gateway.feedback.give(FeedbackRequest(first, Choice(0, first, index)))
-        with pytest.raises(FailedPrecondition, match="the most for one"):
+        with pytest.raises(FailedPrecondition, match="the maximum"):
             await world.gateway.feedback.give(FeedbackRequest(first, Choice(0, first, MAX_CHOICES + 1)))
 
 

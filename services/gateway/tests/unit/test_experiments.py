@@ -356,7 +356,7 @@ class TestPlan:
 
     async def test_from_the_traffic_of_the_last_days(self, world: World) -> None:
         request = PlanRequest("starter", Measure.QUALITY, 0.05)
-        with pytest.raises(FailedPrecondition, match="say what deviation"):
+        with pytest.raises(FailedPrecondition, match="give deviation"):
             await world.gateway.experiments.plan(request)
         await answers(world, 70, {1: 0.2})
         world.clock.advance(timedelta(hours=1))

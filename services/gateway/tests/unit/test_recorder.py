@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from prometheus_client import REGISTRY
 
-from gateway_service.adapters.memory import MemoryCompletionLog
 from gateway_service.domain.traffic import recorder as recorder_module
 from gateway_service.domain.traffic.material import Material, material_of
 from gateway_service.domain.traffic.record import CompletionRecord
@@ -16,6 +15,7 @@ from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_policies import TextPrompt
 from ratchet_problems import Message
 
+from ..memory import MemoryCompletionLog
 from ..world import World
 
 REDACTION = Redaction([lambda text: text.replace("ann", "<name>")])

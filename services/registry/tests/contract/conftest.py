@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ratchet_kit.sql import Database
-from registry_service.adapters.memory import memory_stores
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.ports import Stores
+
+from ..memory import memory_stores
 
 
 @pytest.fixture(

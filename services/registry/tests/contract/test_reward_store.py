@@ -58,7 +58,7 @@ async def test_two_who_register_at_once_get_numbers_of_their_own(stores: Stores)
 
 
 async def test_what_is_not_there_is_refused_with_what_there_is(stores: Stores) -> None:
-    with pytest.raises(NotFound, match="there is no reward 'brevity'; there is none yet"):
+    with pytest.raises(NotFound, match="there is no reward 'brevity'; there are no rewards yet"):
         await stores.rewards.get(RewardRef("brevity"))
     for source in ("print([])", "print([1])"):
         await add(stores, source)

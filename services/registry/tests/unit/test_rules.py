@@ -77,8 +77,8 @@ def test_every_rule_that_does_not_hold_is_named() -> None:
 
 def test_a_later_try_says_so() -> None:
     assert decided(GateRules(), LITTLE, 3).reason.endswith(
-        "2 other comparisons with starter@1 could have been gated on these problems: among so many one looks better by "
-        "luck, so this one is decided at 95 %. starter@2 may be released or promoted with this gate."
+        "2 other comparisons with starter@1 could have been gated on these problems: one of that many may look better "
+        "by luck, so this one is decided at 95 %. starter@2 may be released or promoted with this gate."
     )
 
 

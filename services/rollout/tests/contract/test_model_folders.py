@@ -17,9 +17,10 @@ from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from rollout_service.adapters.changes import read
 from rollout_service.adapters.folders import DiskModelFolders
-from rollout_service.adapters.memory import MemoryFolders, content_id
 from rollout_service.domain.ports import ModelFolder, ModelFolders
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
+
+from ..memory import MemoryFolders, content_id
 
 BYTES = bytes(range(24))
 OTHER = bytes(reversed(range(24)))

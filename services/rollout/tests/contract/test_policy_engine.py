@@ -29,13 +29,14 @@ from ratchet_policies import (
 )
 from ratchet_problems import Message, ToolCall
 from rollout_service.adapters.folders import DiskModelFolders
-from rollout_service.adapters.memory import MemoryFolders, ScriptedEngines, content_id
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineOptions, PolicyName
 from rollout_service.domain.ports import EngineFactory, ModelFolder, ModelFolders, PolicyEngine
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
+
+from ..memory import MemoryFolders, ScriptedEngines, content_id
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,9 +9,10 @@ from ratchet_kit import logs
 from ratchet_kit.idempotency import Request
 from ratchet_testing.disks import full_disk
 from rollout_service.adapters.journal import FileJournal
-from rollout_service.adapters.memory import MemoryJournal
 from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, PolicyJournal
+
+from ..memory import MemoryJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,11 +14,11 @@ from ratchet_policies import NodeState, PolicySpec, PolicyState, Sampling, TextP
 from ratchet_policies.fleet import Fleet
 from ratchet_policies.hedging import Hedging
 from ratchet_testing import free_port, serving
-from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, content_id
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
 from rollout_service.main import provision
 from rollout_service.settings import Settings
 
+from ..memory import MemoryFolders, MemoryJournal, content_id
 from ..processes import ProcessForks, freeze, members
 
 pytestmark = pytest.mark.integration

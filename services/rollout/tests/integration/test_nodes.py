@@ -12,9 +12,10 @@ from ratchet_kit.settings import ServiceSettings
 from ratchet_policies import NodeState, PolicySpec, Sampling, TokenPrompt, ensure_ready
 from ratchet_policies.fleet import Fleet
 from ratchet_testing import free_port, serving
-from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngines, content_id
 from rollout_service.main import provision
 from rollout_service.settings import Settings
+
+from ..memory import MemoryFolders, MemoryJournal, ScriptedEngines, content_id
 
 pytestmark = pytest.mark.integration
 

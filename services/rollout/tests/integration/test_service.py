@@ -13,10 +13,11 @@ from ratchet_kit import grpc_errors
 from ratchet_kit.client import channel
 from ratchet_kit.errors import InvalidArgument
 from ratchet_testing import serving
-from rollout_service.adapters.memory import LOG_PROB, MemoryFolders, MemoryJournal, ScriptedEngines, content_id
 from rollout_service.domain.policy import PolicyName
 from rollout_service.main import provision
 from rollout_service.settings import Settings
+
+from ..memory import LOG_PROB, MemoryFolders, MemoryJournal, ScriptedEngines, content_id
 
 pytestmark = pytest.mark.integration
 

@@ -22,7 +22,6 @@ from ratchet_kit.errors import (
 )
 from ratchet_policies import NodeState, PolicyState, Purpose, Sampling, TokenPrompt
 from ratchet_testing import ManualClock
-from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
@@ -31,6 +30,8 @@ from rollout_service.domain.ports import KeptPolicy, ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 from rollout_service.main import provision
 from rollout_service.settings import Settings
+
+from ..memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 
 BASE = content_id(b"base")
 P = PolicyName("p")
@@ -524,7 +525,7 @@ class TestRoom:
         for name in ("a", "b"):
             await self.put(world, name)
         world.clock.advance(timedelta(seconds=1))
-        with pytest.raises(ResourceExhausted, match="kept for others than serving"):
+        with pytest.raises(ResourceExhausted, match="kept for purposes other than serving"):
             await self.put(world, "c")
         await self.put(world, "run", Purpose.TRAINING)
         await self.put(world, "eval", Purpose.EVALUATION)

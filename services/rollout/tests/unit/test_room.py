@@ -22,7 +22,7 @@ def test_a_small_node_is_for_whoever_comes_first() -> None:
 def test_places_are_kept_as_set() -> None:
     room = Room.of(4, {SERVING: 4})
     assert [room.free([], purpose) for purpose in Purpose] == [4, 0, 0]
-    with pytest.raises(ResourceExhausted, match="kept for others than training"):
+    with pytest.raises(ResourceExhausted, match="kept for purposes other than training"):
         room.require([], TRAINING)
 
 

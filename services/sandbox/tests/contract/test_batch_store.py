@@ -12,11 +12,12 @@ from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.work import Priority, Waiting
-from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.adapters.batches.sql import SqlBatchStore
 from sandbox_service.adapters.batches.tables import batches
 from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State
 from sandbox_service.domain.ports import BatchStore
+
+from ..memory import MemoryBatchStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

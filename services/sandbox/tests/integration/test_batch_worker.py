@@ -17,7 +17,6 @@ from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.times import SystemClock
 from ratchet_kit.worker import Timing, Worker
-from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.convert import Bounds, new_batch_from_proto, program_from_bytes, record_from_item
 from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, ChunkRef, Record, State
 from sandbox_service.domain.batches import Batches
@@ -28,6 +27,7 @@ from sandbox_service.unpacking import Unpacker
 from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
 
 from ..doubles import ScriptedExecutor
+from ..memory import MemoryBatchStore
 
 pytestmark = pytest.mark.integration
 

@@ -153,7 +153,7 @@ def test_only_what_the_level_claims_is_planned() -> None:
     both = [attack(name="low"), attack("\nFrom: L2", name="high")]
     assert [one.name for one in Audit(sandbox(3), Lanes(), both).attacks()] == ["low"]
     assert [one.name for one in Audit(sandbox(3, level=Level.L2), Lanes(), both).attacks(["high"])] == ["high"]
-    with pytest.raises(NotFound, match="'high' is none that this node, at L1"):
+    with pytest.raises(NotFound, match="this node, at L1, does not claim to stop attack 'high'"):
         Audit(sandbox(3), Lanes(), both).attacks(["high"])
 
 

@@ -18,11 +18,12 @@ from ratchet_kit.errors import (
 from ratchet_kit.work import Priority
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.domain.batch import CHUNK, ChunkRef, NewProgram, Record, State
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, Program
+
+from ..memory import MemoryBatchStore
 
 
 class World:

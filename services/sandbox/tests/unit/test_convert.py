@@ -94,7 +94,7 @@ def test_what_is_no_literal_is_named(text: str) -> None:
     good = pb.Program(entry_point="f", tests=[call()])
     found = faults(good, pb.Program(entry_point="f", tests=[call(), call(args=text, expected=text)]))
     assert list(found) == ["programs[1].tests[1].call.args", "programs[1].tests[1].call.expected"]
-    assert all("is no Python literal" in description for description in found.values())
+    assert all("is not a Python literal" in description for description in found.values())
 
 
 def test_an_empty_literal_is_said_to_be_empty() -> None:
@@ -189,7 +189,9 @@ def test_what_contradicts_itself_in_a_call_test(call: common.CallTest, field: st
 
 def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
     message = pb.Program(source="x", entry_point="f", tests=[common.Test(check=common.CheckTest(code="return f(1)"))])
-    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code is no Python: 'return' outside function"):
+    with pytest.raises(
+        InvalidArgument, match=r"tests\[0\]\.check\.code is not valid Python: 'return' outside function"
+    ):
         convert.program_from_proto(message, BOUNDS)
 
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.domain.batch import NewProgram, State
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.jobs import End, Job, Report, Stage
@@ -14,6 +13,7 @@ from sandbox_service.main import provision
 from sandbox_service.settings import Settings
 
 from ..doubles import ScriptedExecutor
+from ..memory import MemoryBatchStore
 
 SETTINGS = Settings(redis_url="", database_url="", http_port=None)
 

@@ -93,7 +93,7 @@ def test_what_another_language_cannot_have() -> None:
     with pytest.raises(InvalidArgument) as caught:
         settle(Program("p", "", tests=(stdio, call), language="cpp"), HERE)
     assert [violation.field for violation in caught.value.violations] == ["program.tests[1]"]
-    with pytest.raises(InvalidArgument, match=r"program\.runtime: 'numpy' is no runtime of cpp"):
+    with pytest.raises(InvalidArgument, match=r"program\.runtime: 'numpy' is not a runtime of cpp"):
         settle(Program("p", "", language="cpp", runtime="numpy"), HERE)
 
 

@@ -38,11 +38,11 @@ CHECKS = "def check(candidate):\n    assert candidate(1) == 2\n"
         ("def check(candidate):\n    return candidate(1) == 2\n", "compares nothing"),
         ("try:\n    f(1)\nexcept ValueError:\n    pass", "compares nothing"),
         ("if f(1) == 2:\n    print('ok')\nelse:\n    print('wrong')", "compares nothing"),
-        ("def test_f(x, want):\n    assert f(x) == want\n", "takes 'x', which is no fixture"),
-        ("def test_f(pytester):\n    assert f(pytester)\n", "takes 'pytester', which is no fixture"),
-        ("return f(1)", "is no Python: 'return' outside function"),
-        ("def check(candidate:", "is no Python"),
-        ("assert f(1)\0", "is no Python"),
+        ("def test_f(x, want):\n    assert f(x) == want\n", "takes 'x', which is neither a fixture"),
+        ("def test_f(pytester):\n    assert f(pytester)\n", "takes 'pytester', which is neither a fixture"),
+        ("return f(1)", "is not valid Python: 'return' outside function"),
+        ("def check(candidate:", "is not valid Python"),
+        ("assert f(1)\0", "is not valid Python"),
     ],
 )
 def test_what_is_refused(code: str, why: str) -> None:

@@ -15,12 +15,13 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
-from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint, best
 from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
+
+from ..memory import MemoryRunStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 

@@ -16,12 +16,13 @@ from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority
 from ratchet_kit.worker import Timing, Worker
-from trainer_service.adapters.memory import MemoryJobs
 from trainer_service.domain.cluster.scheduler import Sharing
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId, State, Step
 from trainer_service.main import Service, provision
 from trainer_service.settings import Settings
+
+from ..memory import MemoryJobs
 
 pytestmark = pytest.mark.integration
 

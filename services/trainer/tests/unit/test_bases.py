@@ -59,7 +59,7 @@ def test_a_whole_model_has_none_and_its_parameters_are_counted(model: Path) -> N
     ("changes", "said"),
     [
         ({"architectures": None}, "names no architectures"),
-        ({"architectures": ["BertModel"]}, "BertModel, is none that can be trained"),
+        ({"architectures": ["BertModel"]}, "BertModel, cannot be trained"),
         ({"model_type": None}, "names no model_type"),
         ({"vocab_size": 0}, "vocab_size 0, which must be 1 or more"),
         ({"hidden_size": "4"}, "hidden_size '4', which must be 1 or more"),
@@ -76,7 +76,7 @@ def test_a_config_that_is_not_of_its_weights(model: Path, changes: dict[str, Any
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel, is none that can be trained"),
+        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel, cannot be trained"),
         ({"architectures": ["LlamaForCausalLM", "LlamaModel"]}, "names 2 architectures"),
         ({"num_attention_heads": 4, "num_key_value_heads": 3}, "which 3 num_key_value_heads cannot share"),
         ({"num_attention_heads": 4, "num_key_value_heads": 0}, "which 0 num_key_value_heads cannot share"),
@@ -207,7 +207,7 @@ def test_weights_that_the_index_does_not_name_are_no_part_of_it(model: Path) -> 
 
 def test_a_tokenizer_that_was_not_downloaded(model: Path) -> None:
     (model / "tokenizer.json").write_text("version https://git-lfs.github.com/spec/v1\n")
-    assert faults(model) == ["its tokenizer.json is no JSON object (a pointer of Git LFS, or another page?)"]
+    assert faults(model) == ["its tokenizer.json is not a JSON object (a pointer of Git LFS, or another page?)"]
 
 
 def test_a_shard_that_was_not_downloaded(model: Path) -> None:

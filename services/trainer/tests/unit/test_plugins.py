@@ -249,7 +249,11 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
         ("reward", "from elsewhere import mine", ""),
         ("reward", "import math\n@math.wrapped\ndef mine(a, b): pass", ""),
         ("reward", "def other(samples): pass", "the reward mine cannot be imported: mod.py has no mine"),
-        ("reward", "def mine(:", "the reward mine cannot be imported: mod.py is no Python: line 1: invalid syntax"),
+        (
+            "reward",
+            "def mine(:",
+            "the reward mine cannot be imported: mod.py is not valid Python: line 1: invalid syntax",
+        ),
     ],
 )
 async def test_what_its_source_shows_to_be_wrong_is_refused_before_it_is_imported(

@@ -9,11 +9,12 @@ import pytest
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from trainer_service.adapters.memory import MemoryPlugins
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.samples import problems
+
+from ..memory import MemoryPlugins
 
 NONE = MemoryPlugins()
 UNTRIED: Any = None
@@ -59,7 +60,7 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
         ProblemSetRef(str(tmp_path / "mine.jsonl"))
     )
     parse, defines = found.faults
-    assert parse.startswith("p/2: tests[0].check: is no Python: invalid syntax")
+    assert parse.startswith("p/2: tests[0].check: is not valid Python: invalid syntax")
     assert defines == "p/3: references[0]: does not define f"
 
 
@@ -132,7 +133,7 @@ def given(make_plugin: Callable[..., None]) -> LibraryProblemSets:
 async def test_a_plugin_gives_problems_as_a_file_does(given: LibraryProblemSets) -> None:
     found = await given.look_up(ProblemSetRef("plugin:mine/train"))
     assert (found.ref.name, found.size, len(found.faults)) == ("plugin:mine/train", 3, 1)
-    assert found.faults[0].startswith("plugin:mine-train/3: tests[0].check: is no Python")
+    assert found.faults[0].startswith("plugin:mine-train/3: tests[0].check: is not valid Python")
     assert (await given.look_up(ProblemSetRef("plugin:mine/train"))).ref.digest == found.ref.digest
     assert (await given.look_up(ProblemSetRef("plugin:mine/train", limit=1))).ref.digest != found.ref.digest
 

@@ -5,10 +5,11 @@ import pytest
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
 from ratchet_rewards import Component, Lookup, Registered, Reward
-from trainer_service.adapters.memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
 from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.inputs.references import References
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+
+from ..memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
 
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 STARTER_1 = VersionRef("starter", 1)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ratchet_kit.idempotency import Request
-from trainer_service.adapters.memory import MemoryFolders, MemoryRunStore
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId
 from trainer_service.domain.work.retention import Retention
+
+from ..memory import MemoryFolders, MemoryRunStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -336,7 +336,7 @@ async def test_a_reward_that_is_not_there_is_refused_with_what_there_is(trainer:
         (Reward(components=(Component("brevity@2"),)), r"components\[0\].name leads nowhere: there is no reward br"),
         (
             Reward(components=(Component("brevty"),)),
-            r"is no component: 'brevty'; .* registry: there is no reward brevty",
+            r"is not a component: 'brevty'; .* registry: there is no reward brevty",
         ),
     ):
         with pytest.raises(InvalidArgument, match=said):

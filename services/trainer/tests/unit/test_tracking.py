@@ -11,11 +11,12 @@ import pytest
 from ratchet_kit.errors import FailedPrecondition, Failure, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_testing.clock import ManualClock
-from trainer_service.adapters.memory import MemoryFolders, MemoryRunStore
 from trainer_service.domain.run.run import Run, RunId, Step, Track
 from trainer_service.domain.work.mirror import ModelMirror
 from trainer_service.domain.work.ports import MirroredModel, MirroredVersion, MirroredVersions, Shown
 from trainer_service.domain.work.tracking import AT_ONCE, PATIENCE, Tracking
+
+from ..memory import MemoryFolders, MemoryRunStore
 
 
 @dataclass

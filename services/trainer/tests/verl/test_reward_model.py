@@ -136,7 +136,7 @@ def test_a_tokenizer_of_another_model_is_refused(make: Callable[[], RewardModel]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens([f"<more-{number}>" for number in range(200)])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(InvalidArgument, match="they are not of one another"):
+    with pytest.raises(InvalidArgument, match="they do not belong together"):
         make().load()
 
 

@@ -27,7 +27,7 @@ def unmarked(found: dict[str, Any]) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """One text for all values that are equal. Raises TypeError for what is no plain value, or NaN."""
+    """One text for all values that are equal. Raises TypeError for what is not a plain value, or NaN."""
     if isinstance(value, int):
         return hex(int(value))
     if isinstance(value, float):

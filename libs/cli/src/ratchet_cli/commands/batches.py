@@ -23,7 +23,7 @@ from ratchet_client.calls import to_json
 PLATFORM_ERROR = "PLATFORM_ERROR"
 NO_VERDICT = "NO_VERDICT"
 
-app = typer.Typer(help="Stored batches of programs.", no_args_is_help=True)
+app = typer.Typer(help="Batches of programs, stored and queued.", no_args_is_help=True)
 
 
 def batch(
@@ -31,10 +31,10 @@ def batch(
     target: TargetOption = "",
     caller: CallerOption = "",
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
-    request_id: Annotated[str, typer.Option(help="The same id again gives the same batch.")] = "",
+    request_id: Annotated[str, typer.Option(help="A repeated id returns the batch that it created.")] = "",
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each result as it comes, a line of JSON.")] = False,
 ) -> None:
-    """Run a file of programs as a stored batch. Exits 1 if the platform failed one; stopped, it cancels the batch."""
+    """Run a file of programs as a stored batch. Exits 1 if the platform failed one. Interrupting cancels the batch."""
     level = one_of(priority, PRIORITIES, "--priority")
     programs = _programs(file)
     with SandboxBatches(target or local_target(), caller) as batches:
@@ -99,7 +99,7 @@ def _programs(file: Path) -> list[program_pb2.Program]:
 def list_batches(
     target: TargetOption = "", caller: CallerOption = "", limit: Limit = 50, as_json: JsonFlag = False
 ) -> None:
-    """Newest first."""
+    """List batches, newest first."""
     with SandboxBatches(target or local_target(), caller) as batches:
         print_list(
             batches.list(),
@@ -116,7 +116,7 @@ def list_batches(
 
 @app.command("cancel")
 def cancel_batch(id: Id, target: TargetOption = "", caller: CallerOption = "") -> None:
-    """End a batch; what is recorded stays."""
+    """Cancel a batch; recorded results stay."""
     with SandboxBatches(target or local_target(), caller) as batches:
         say(f"{id} {state_name(batches.cancel(id))}")
 

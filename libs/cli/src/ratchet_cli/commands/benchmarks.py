@@ -24,12 +24,12 @@ from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_problems import jsonl, notices
 
-app = typer.Typer(help="What can be measured.", no_args_is_help=True)
+app = typer.Typer(help="Benchmarks and problem sets.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_benchmarks(as_json: JsonFlag = False) -> None:
-    """Public benchmarks, and Ratchet's own sets."""
+    """List public benchmarks, and Ratchet's own sets."""
     rows: list[dict[str, Any]] = []
     for one in BENCHMARKS.values():
         here = [edition.version for edition in folder.editions(one)]
@@ -54,18 +54,18 @@ def verify(
     name: Annotated[
         str, typer.Argument(help="A benchmark, a set of Ratchet's own, or a .jsonl, .json, .parquet file.")
     ],
-    limit: Annotated[int, typer.Option(help="At most this many problems; 0: all.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="Maximum number of problems; 0: all.", min=0)] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Write the problems that can be used here as JSON lines, each in its kind.")
+        Path | None, typer.Option(help="File of JSON lines for the problems that can be used here, with their kinds.")
     ] = None,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why. So it does
-    where any program would: where its tests judge nothing.
+    """Run each problem's reference in the sandbox. Exits 1 if one does not pass, with the name and
+    the reason. Tests that would pass any program, because they judge nothing, count as a failure, too.
 
-    Each problem's tests are tried apart from the program first. What passes only with its tests in the program's own
-    process, or says that they are there, is listed with the reason: its results can be forged.
+    Each problem's tests are first tried apart from the program. Problems that pass only with the tests in the program's
+    own process, or that declare them there, are listed with the reason: their results can be forged.
     """
     if not target:
         runtimes.ensure_for([name])

@@ -9,13 +9,13 @@ from ratchet_cli.commands.options import numbers_of_user
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_client import Client
 
-Baseline = Annotated[str, typer.Argument(help="Evaluation that the other one is compared with.")]
+Baseline = Annotated[str, typer.Argument(help="The baseline: id of an evaluation.")]
 
 
 def compare(
     baseline: Baseline,
-    candidate: Annotated[str, typer.Argument(help="Evaluation of the same problems.")],
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    candidate: Annotated[str, typer.Argument(help="The candidate: id of an evaluation of the same problems.")],
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare two evaluations, problem by problem: in each set and in the whole score."""
@@ -62,12 +62,12 @@ def compare(
 
 def plan(
     baseline: Baseline,
-    samples: Annotated[int, typer.Option(help="Completions per problem; 0: as many as it has.", min=0)] = 0,
-    problems: Annotated[int, typer.Option(help="Problems; 0: as many as it has.", min=0)] = 0,
-    power: Annotated[float, typer.Option(help="The probability of seeing a difference that is there.")] = 0.8,
+    samples: Annotated[int, typer.Option(help="Completions per problem; 0: the evaluation's number.", min=0)] = 0,
+    problems: Annotated[int, typer.Option(help="Problems; 0: the evaluation's number.", min=0)] = 0,
+    power: Annotated[float, typer.Option(help="Probability of showing a difference that exists.")] = 0.8,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say, before it is made, which difference a comparison with this evaluation would show."""
+    """Compute the smallest difference that a comparison with this evaluation would show."""
     with Client() as client, numbers_of_user():
         planned = client.evaluations.plan(
             baseline, samples_per_problem=samples or None, problems=problems or None, power=power

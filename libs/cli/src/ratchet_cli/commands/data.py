@@ -20,13 +20,13 @@ app = typer.Typer(help="Data of public benchmarks.", no_args_is_help=True)
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A benchmark (ratchet benchmarks list), or one edition: mbpp+@v0.1.0.")],
-    file: Annotated[Path | None, typer.Option("--from", help="A file at hand, and not the public home.")] = None,
+    file: Annotated[Path | None, typer.Option("--from", help="A local file, in place of the public source.")] = None,
     unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="With --from: also data that Ratchet does not know by their digest.")
+        bool, typer.Option("--unchecked", help="With --from: accept data with an unknown digest.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Bring a benchmark's data, check their digest and keep them (in RATCHET_DATA, or ~/.cache/ratchet/benchmarks)."""
+    """Download a benchmark's data, check their digest and keep them in RATCHET_DATA (~/.cache/ratchet/benchmarks)."""
     if unchecked and file is None:
         raise CommandError("--unchecked goes with --from: what comes over the network is always checked.", 2)
     try:
@@ -65,7 +65,7 @@ def fetch(
 
 @app.command("list")
 def list_data(as_json: JsonFlag = False) -> None:
-    """What is here, and where."""
+    """List the data on this machine, with their folders."""
     rows = [
         {
             "name": benchmark.name,

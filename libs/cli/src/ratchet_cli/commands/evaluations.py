@@ -17,9 +17,9 @@ from ratchet_client import Client
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]
-Limit = Annotated[int, typer.Option(help="At most this many problems; 0: all.")]
+Limit = Annotated[int, typer.Option(help="Maximum number of problems; 0: all.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-MaxTokens = Annotated[int, typer.Option(help="New tokens per completion, at most.")]
+MaxTokens = Annotated[int, typer.Option(help="Maximum number of new tokens per completion.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
 
 FORMS = {
@@ -56,14 +56,14 @@ def evaluate(
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples that were made elsewhere:
+    """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples made elsewhere:
     ratchet evaluate --samples samples.jsonl --benchmark humaneval+"""
     period = schedule.period_of(every) if every else 0
     imported = None if samples.isdigit() else importing.FileOfSamples.look(samples)
     if bool(imported) == bool(model):
-        raise CommandError("Give a --model that makes samples, or a file by --samples, and not both.", code=2)
+        raise CommandError("Give either --model or a file by --samples, not both.", code=2)
     if imported and every:
-        raise CommandError("--every is for a --model: samples that are there are judged once.", code=2)
+        raise CommandError("--every needs --model: imported samples are judged only once.", code=2)
     with numbers_of_user():
         spec = eval_pb2.EvaluationSpec(
             model=model_ref(model) if model else None,
@@ -109,12 +109,12 @@ def evaluate(
 
 @app.command("list")
 def list_evaluations(
-    model: Annotated[str, typer.Option(help="Only those of this model's versions.")] = "",
-    benchmark: Annotated[str, typer.Option(help="Only those that measure this set.")] = "",
+    model: Annotated[str, typer.Option(help="Only evaluations of this model's versions.")] = "",
+    benchmark: Annotated[str, typer.Option(help="Only evaluations of this set.")] = "",
     limit: options.Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
-    """Newest first."""
+    """List evaluations, newest first."""
     with Client() as client:
         print_list(
             client.evaluations.list(model, benchmark),
@@ -133,7 +133,7 @@ def list_evaluations(
 
 @app.command("show")
 def show_evaluation(id: Id, as_json: JsonFlag = False) -> None:
-    """One evaluation with its intervals and verdicts."""
+    """Show an evaluation with its intervals and verdicts."""
     with Client() as client:
         evaluation = client.evaluations.get(id)
     print_json(evaluation) if as_json else view.show_result(evaluation)
@@ -141,7 +141,7 @@ def show_evaluation(id: Id, as_json: JsonFlag = False) -> None:
 
 @app.command("cancel")
 def cancel_evaluation(id: Id, as_json: JsonFlag = False) -> None:
-    """Stop an evaluation; what it measured so far stays."""
+    """Cancel an evaluation; samples measured so far stay."""
     with Client() as client:
         evaluation = client.evaluations.cancel(id)
     print_json(evaluation) if as_json else say(f"{evaluation.id} {state_name(evaluation)}")

@@ -41,35 +41,35 @@ UNITS = {name.removeprefix("UNIT_").lower(): value for name, value in pb.Experim
 app = typer.Typer(help="Experiments (A/B/n).", no_args_is_help=True)
 
 MetricOption = Annotated[
-    str, typer.Option(help=f"One of {', '.join(MEASURES)}; or more:NAME or less:NAME of feedback's metrics.")
+    str, typer.Option(help=f"One of {', '.join(MEASURES)}; or more:NAME or less:NAME for a metric of feedback.")
 ]
-PromptPrice = Annotated[float, typer.Option(help="Of a million tokens of prompts, for the metric cost.")]
-CompletionPrice = Annotated[float, typer.Option(help="Of a million tokens of answers, for the metric cost.")]
-UnitOption = Annotated[str, typer.Option(help=f"What stays with one variant: {', '.join(UNITS)}.")]
-TrafficOption = Annotated[float, typer.Option(help="The share of units that take part, in (0, 1].")]
+PromptPrice = Annotated[float, typer.Option(help="Price of a million prompt tokens, for the metric cost.")]
+CompletionPrice = Annotated[float, typer.Option(help="Price of a million answer tokens, for the metric cost.")]
+UnitOption = Annotated[str, typer.Option(help=f"Unit that stays with one variant: {', '.join(UNITS)}.")]
+TrafficOption = Annotated[float, typer.Option(help="Share of units that take part, in (0, 1].")]
 ReasonOption = Annotated[str, typer.Option(help="Reason, for the history.")]
 
 
 @app.command("plan")
 def plan(
-    model: Annotated[str, typer.Option(help="The model whose traffic is planned with.")],
-    effect: Annotated[float, typer.Option(help="The difference to be shown, in the metric's own unit.")],
+    model: Annotated[str, typer.Option(help="Model whose traffic the plan is based on.")],
+    effect: Annotated[float, typer.Option(help="Difference to show, in the metric's own unit.")],
     metric: MetricOption = "quality",
     unit: UnitOption = "user",
-    variants: Annotated[int, typer.Option(help="How many, the first one included.", min=2)] = 2,
-    guardrails: Annotated[int, typer.Option(help="How many: each more takes more units.", min=0)] = 0,
+    variants: Annotated[int, typer.Option(help="Number of variants, including the first.", min=2)] = 2,
+    guardrails: Annotated[int, typer.Option(help="Number of guardrails: more of them need more units.", min=0)] = 0,
     traffic: TrafficOption = 1.0,
-    alpha: Annotated[float, typer.Option(help="The chance of a false alarm.")] = 0.05,
-    power: Annotated[float, typer.Option(help="The chance that a true effect is shown.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="Probability of a false alarm.")] = 0.05,
+    power: Annotated[float, typer.Option(help="Probability of showing a true effect.")] = 0.8,
     deviation: Annotated[
-        float, typer.Option(help="Standard deviation of a unit's mean; default: as the last 7 days show it.")
+        float, typer.Option(help="Standard deviation of a unit's mean; default: from the last 7 days.")
     ] = 0.0,
-    units_per_day: Annotated[float, typer.Option(help="Of the model; default: as the last 7 days show them.")] = 0.0,
+    units_per_day: Annotated[float, typer.Option(help="Units per day; default: from the model's last 7 days.")] = 0.0,
     prompt_price: PromptPrice = 0.0,
     completion_price: CompletionPrice = 0.0,
     as_json: JsonFlag = False,
 ) -> None:
-    """How many units and days an experiment needs to show an effect."""
+    """Compute the units and days that an experiment needs to show an effect."""
     request = pb.PlanExperimentRequest(
         model=model,
         primary=_metric(metric, "--metric"),
@@ -106,33 +106,38 @@ def create(
     variant: Annotated[
         list[str], typer.Option(help="name=model@version, or name=model@version*weight; the first is the control.")
     ],
-    metric: Annotated[str, typer.Option(help="The primary metric, or metric:margin. See `plan` for their names.")] = (
-        "quality"
-    ),
+    metric: Annotated[str, typer.Option(help="The primary metric, or metric:margin. Names: see `plan`.")] = ("quality"),
     guardrail: Annotated[list[str] | None, typer.Option(help="More metrics, or metric:margin.")] = None,
     unit: Annotated[
-        str, typer.Option(help=f"What stays with one variant: {', '.join(UNITS)}. Default: user; offline: request.")
+        str,
+        typer.Option(help=f"Unit that stays with one variant: {', '.join(UNITS)}. Default: user; offline: request."),
     ] = "",
     traffic: TrafficOption = 1.0,
-    alpha: Annotated[float, typer.Option(help="The chance of any false alarm.")] = 0.05,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Look once, at --min-units, in place of at any time.")] = False,
-    min_days: Annotated[float, typer.Option(help="It is not concluded before.")] = 0.0,
-    min_units: Annotated[int, typer.Option(help="Of each variant; it is not concluded before.")] = 0,
-    planned_units: Annotated[int, typer.Option(help="Of all variants, as `plan` says: its intervals fit them.")] = 0,
+    alpha: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Decide in one look, at --min-units, instead of at any time.")
+    ] = False,
+    min_days: Annotated[float, typer.Option(help="Minimum days before it is concluded.")] = 0.0,
+    min_units: Annotated[int, typer.Option(help="Minimum units of each variant before it is concluded.")] = 0,
+    planned_units: Annotated[
+        int, typer.Option(help="Units of all variants, from `plan`: intervals are narrowest there.")
+    ] = 0,
     prompt_price: PromptPrice = 0.0,
     completion_price: CompletionPrice = 0.0,
     prompts: Annotated[
         Path | None,
-        typer.Option(help="Offline: a file (JSONL) of prompts that every variant answers; no live traffic."),
+        typer.Option(help="Offline: JSONL file of prompts that every variant answers; no live traffic."),
     ] = None,
-    latest: Annotated[int, typer.Option(help="Offline: the latest so many prompts of kept traffic.", min=0)] = 0,
-    max_tokens: Annotated[int, typer.Option(help="Offline: of an answer, at most.", min=0)] = 0,
+    latest: Annotated[
+        int, typer.Option(help="Offline: number of latest prompts to take from kept traffic.", min=0)
+    ] = 0,
+    max_tokens: Annotated[int, typer.Option(help="Offline: maximum number of tokens of an answer.", min=0)] = 0,
     temperature: Annotated[float | None, typer.Option(help="Offline: 0 is greedy.")] = None,
-    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    description: Annotated[str, typer.Option(help="Purpose, for people.")] = "",
     start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make an experiment. A margin is the smallest difference that is worth waiting for."""
+    """Create an experiment. A margin is the smallest difference that is worth waiting for."""
     given = replay_prompts(prompts) if prompts else []
     with Client() as client:
         with numbers_of_user():
@@ -161,9 +166,11 @@ def create(
 
 @app.command("list")
 def list_experiments(
-    model: Annotated[str, typer.Option(help="Only of this model.")] = "", limit: Limit = 50, as_json: JsonFlag = False
+    model: Annotated[str, typer.Option(help="Only experiments of this model.")] = "",
+    limit: Limit = 50,
+    as_json: JsonFlag = False,
 ) -> None:
-    """Newest first."""
+    """List experiments, newest first."""
     with Client() as client:
         print_list(
             client.experiments.list(model),
@@ -181,21 +188,21 @@ def list_experiments(
 
 @app.command("show")
 def show(id: Id, as_json: JsonFlag = False) -> None:
-    """What an experiment shows now, or showed when it was concluded."""
+    """Show an experiment's present results, or those of its conclusion."""
     with Client() as client:
         _print(client.experiments.get(id), as_json)
 
 
 @app.command("start")
 def start(id: Id) -> None:
-    """Give the variants their traffic; also after a pause."""
+    """Start it, or continue it after a pause: variants get their traffic."""
     with Client() as client:
         _say_state(client.experiments.start(id))
 
 
 @app.command("pause")
 def pause(id: Id, reason: ReasonOption = "") -> None:
-    """The champion answers everything until it is started again."""
+    """Pause it: the champion answers all requests until it is started again."""
     with Client() as client:
         _say_state(client.experiments.pause(id, reason))
 
@@ -211,17 +218,17 @@ def stop(id: Id, reason: ReasonOption = "") -> None:
 def conclude(
     id: Id,
     reason: ReasonOption = "",
-    early: Annotated[bool, typer.Option("--early", help="Before its minimum of time and units.")] = False,
+    early: Annotated[bool, typer.Option("--early", help="Conclude even before its minimum of time and units.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """End it and keep what it shows."""
+    """Conclude it and keep its present results."""
     with Client() as client:
         _print(client.experiments.conclude(id, reason, early), as_json)
 
 
 @app.command("delete")
 def delete(id: Id) -> None:
-    """Remove it: a draft, or one that has ended."""
+    """Delete a draft, or an experiment that has ended."""
     with Client() as client:
         client.experiments.delete(id)
     say(f"{id} is deleted.")

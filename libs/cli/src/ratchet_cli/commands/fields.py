@@ -54,10 +54,10 @@ class Fields(ABC):
         return CommandError(f"{self.place(path)}: {path or 'the file'} {description}{end}", code=2)
 
     def unknown(self, path: str, name: object, known: Collection[str]) -> CommandError:
-        """What to raise for a name that is no field."""
+        """What to raise for a name that is not a field."""
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return self.wrong(below(path, name), f"is no field; {hint}")
+        return self.wrong(below(path, name), f"is not a field; {hint}")
 
     def whole_number(self, value: object, path: str, at_least: int, at_most: int | None = None) -> int:
         """Of a field that is the file's own, and no message's."""
@@ -129,7 +129,7 @@ class Fields(ABC):
             try:
                 made.CopyFrom(rewards.reward(value))
             except (ValueError, OSError) as error:
-                raise self.wrong(path, f"is no reward: {error}") from error
+                raise self.wrong(path, f"is not a reward: {error}") from error
         else:
             self.fill(made, value, path)
             if isinstance(made, trainer_pb2.RewardComponent) and made.program.endswith(".py"):

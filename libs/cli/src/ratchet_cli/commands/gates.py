@@ -24,12 +24,10 @@ from ratchet_kit import refs
 def gate(
     model: Annotated[str, typer.Option(help="The candidate, name@version.")],
     benchmark: Annotated[
-        list[str], typer.Option(help="Where the gain must show; repeat, with =WEIGHT, for a weighted score.")
+        list[str], typer.Option(help="Set that must show the gain; repeat, with =WEIGHT, for a weighted score.")
     ] = ["composed/test"],  # noqa: B006
-    guard: Annotated[
-        list[str], typer.Option(help="SET:LOSS, a set that may lose at most LOSS: mbpp:0.02; repeat.")
-    ] = [],  # noqa: B006
-    target: Annotated[str, typer.Option(help="The one set where the gain must show, of several.")] = "",
+    guard: Annotated[list[str], typer.Option(help="SET:LOSS, a set and its maximum loss: mbpp:0.02; repeat.")] = [],  # noqa: B006
+    target: Annotated[str, typer.Option(help="The one of several sets that must show the gain.")] = "",
     samples: Annotated[int, typer.Option(help="Completions per problem.")] = 4,
     limit: Limit = 0,
     temperature: Temperature = 1.0,
@@ -41,10 +39,13 @@ def gate(
     ] = -1,
     min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
     max_unsolved: Annotated[
-        int, typer.Option(help="At most so many problems that the champion always solves may be lost wholly; -1: any.")
+        int,
+        typer.Option(
+            help="Maximum number of problems always solved by the champion and never by the candidate; -1: no limit."
+        ),
     ] = -1,
     max_tampered_share: Annotated[
-        float, typer.Option(help="At most such a share of the samples may tamper with tests; -1: any.")
+        float, typer.Option(help="Maximum share of samples that tamper with tests; -1: no limit.")
     ] = -1,
     as_json: JsonFlag = False,
 ) -> None:

@@ -17,14 +17,16 @@ app = typer.Typer(help="API keys.", no_args_is_help=True)
 
 @app.command("create")
 def create_key(
-    name: Annotated[str, typer.Argument(help="A name for people: who or what has the key.")],
+    name: Annotated[str, typer.Argument(help="Name for people: the key's owner.")],
     scope: Annotated[list[str], typer.Option(help="inference (the default) or admin; repeat for both.")] = [],  # noqa: B006
-    model: Annotated[list[str], typer.Option(help="A model that it may call; repeat for more. Without: all.")] = [],  # noqa: B006
-    days: Annotated[float | None, typer.Option(help="After so many days it is not valid any more.", min=0)] = None,
-    keep_traffic: Annotated[bool, typer.Option("--keep-traffic", help="What it sends and gets may be kept.")] = False,
+    model: Annotated[list[str], typer.Option(help="Model that it may call; repeat for more. Default: all.")] = [],  # noqa: B006
+    days: Annotated[float | None, typer.Option(help="Days until it expires.", min=0)] = None,
+    keep_traffic: Annotated[
+        bool, typer.Option("--keep-traffic", help="Keep its prompts, answers and feedback to learn from.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a key. Its secret is printed this once: it is not kept."""
+    """Create a key. Its secret is printed only this once: it is not kept."""
     scopes = [one_of(text, SCOPES, "--scope") for text in scope]
     with Client() as client:
         end = None if days is None else datetime.now(UTC) + timedelta(days=days)
@@ -38,7 +40,7 @@ def create_key(
 
 @app.command("list")
 def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
-    """Newest first, revoked ones too."""
+    """List keys, newest first, including revoked ones."""
     names = {scope: name for name, scope in SCOPES.items()}
     with Client() as client:
         print_list(
@@ -62,7 +64,7 @@ def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
 
 @app.command("revoke")
 def revoke_key(id: Id) -> None:
-    """Make a key invalid, at once and for good."""
+    """Revoke a key, at once and for good."""
     with Client() as client:
         client.keys.revoke(id)
     say(f"{id} is revoked.")
@@ -73,8 +75,8 @@ def set_traffic(
     id: Id,
     keep: Annotated[str, typer.Argument(help="on or off.")],
 ) -> None:
-    """Give or withdraw the consent to keep what a key sends and gets from now on."""
+    """Give or withdraw the consent to keep a key's prompts, answers and feedback from now on."""
     consent = one_of(keep, {"on": True, "off": False}, "KEEP")
     with Client() as client:
         client.keys.set_traffic(id, consent)
-    say(f"What {id} sends is {'kept' if consent else 'not kept'} from now on.")
+    say(f"Traffic of {id} is {'kept' if consent else 'not kept'} from now on.")

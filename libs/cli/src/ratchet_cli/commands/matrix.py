@@ -36,13 +36,13 @@ def matrix(
     model: Annotated[list[str], typer.Option(help="name, name@version, name:alias or a folder; repeat.")],
     benchmark: Annotated[list[str], typer.Option(help="Problem set: a named one or a file; repeat.")],
     temperature: Annotated[list[float], typer.Option(help="0 is greedy, one sample a problem; repeat.")] = [0.0],  # noqa: B006
-    base: Annotated[bool, typer.Option("--base", help="Also measure what each model was trained from.")] = False,
+    base: Annotated[bool, typer.Option("--base", help="Also measure each model's base.")] = False,
     samples: Annotated[int, typer.Option(help="Completions per problem, above temperature 0.")] = 4,
     k: Annotated[list[int], typer.Option(help="pass@k, above temperature 0; repeat.")] = [1],  # noqa: B006
-    limit: Annotated[int, typer.Option(help="At most this many problems of a set; 0: all.")] = 0,
-    max_tokens: Annotated[int, typer.Option(help="New tokens per completion, at most.")] = 512,
+    limit: Annotated[int, typer.Option(help="Maximum number of problems per set; 0: all.")] = 0,
+    max_tokens: Annotated[int, typer.Option(help="Maximum number of new tokens per completion.")] = 512,
     seed: Annotated[int, typer.Option(help="Seed of the sampling.")] = 0,
-    name: Annotated[str, typer.Option(help="Another name makes new evaluations of the same cells.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the matrix; a new name measures the same cells again.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Measure models on benchmarks at temperatures, as one table. Exit code 1 when a cell has no score."""

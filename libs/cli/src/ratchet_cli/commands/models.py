@@ -18,7 +18,7 @@ app = typer.Typer(help="Models, versions and aliases.", no_args_is_help=True)
 
 @app.command("list")
 def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
-    """All models with their aliases."""
+    """List all models with their aliases."""
     with Client() as client:
         print_list(
             client.models.list(),
@@ -38,7 +38,7 @@ def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
 
 @app.command("show")
 def show_model(name: Name, as_json: JsonFlag = False) -> None:
-    """A model's versions, where they come from, and who was champion when."""
+    """Show a model's versions, their origins, and the history of its champions."""
     with Client() as client:
         model = client.models.get(name)
         versions, history = list(client.models.versions(name)), list(client.models.alias_history(name))

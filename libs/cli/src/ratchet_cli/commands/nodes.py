@@ -13,12 +13,12 @@ POLL_S = 1.0
 
 Address = Annotated[str, typer.Argument(help="host:port, as `ratchet nodes list` shows it.")]
 
-app = typer.Typer(help="Rollout nodes: what each holds, and how busy it is.", no_args_is_help=True)
+app = typer.Typer(help="Rollout nodes: their policies and load.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_nodes(as_json: JsonFlag = False) -> None:
-    """Every node with its policies, as the gateway saw it last."""
+    """List every node with its policies, as the gateway saw it last."""
     with Client() as client:
         print_list(
             client.nodes.list(),
@@ -42,9 +42,9 @@ def list_nodes(as_json: JsonFlag = False) -> None:
 @app.command()
 def drain(
     address: Address,
-    wait: Annotated[bool, typer.Option("--wait", help="Return once it has ended all that it had.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return once its work is finished.")] = False,
 ) -> None:
-    """Let a node take nothing new, and end what it has. Its policies are loaded elsewhere where they are needed."""
+    """Drain a node: it takes no new work and finishes what it has. Other nodes load its policies if they are needed."""
     with Client() as client:
         left = _sequences(client.nodes.drain(address))
         while wait and left:

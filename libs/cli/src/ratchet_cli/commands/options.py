@@ -19,18 +19,18 @@ PRIORITIES = {
 
 Id = Annotated[str, typer.Argument(help="Id of the resource.")]
 Name = Annotated[str, typer.Argument(help="Model.")]
-Limit = Annotated[int, typer.Option(help="At most this many; 0: all.", min=0)]
+Limit = Annotated[int, typer.Option(help="Maximum number; 0: all.", min=0)]
 DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")]
-PortBase = Annotated[int, typer.Option(help="First port of the block that is used; 0 finds a free block.")]
+PortBase = Annotated[int, typer.Option(help="First port of the block of ports; 0 finds a free block.")]
 TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default: the one that `ratchet up` started.")]
 
-CallerOption = Annotated[str, typer.Option(help="Whose batches they are; default: those made from this address.")]
+CallerOption = Annotated[str, typer.Option(help="Owner of the batches; default: this address.")]
 
 
 EnvironmentOption = Annotated[
     str,
     typer.Option(
-        help="edits: several answers, each after what failed of the last; edits=N: N at most. Training: or plugin:NAME."
+        help="edits: up to 3 answers, each after the last one's failures; edits=N: up to N. Training: or plugin:NAME."
     ),
 ]
 
@@ -39,7 +39,7 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """Of NAME or NAME=TURNS; None for an empty text. Raises CommandError."""
     name, equals, turns = text.partition("=")
     if equals and not turns.isdigit():
-        raise CommandError(f"--environment {text}: '{turns}' is no number of answers.", code=2)
+        raise CommandError(f"--environment {text}: '{turns}' is not a number of answers.", code=2)
     return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
 
 

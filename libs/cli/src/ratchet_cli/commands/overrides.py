@@ -63,7 +63,7 @@ class Override(Fields):
     def _no_field(self, known: Any) -> CommandError:
         near = difflib.get_close_matches(self.key.rpartition(".")[2], known, 1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-        return CommandError(f"{self.place('')}: '{self.key}' is no field of a run. {hint}", code=2)
+        return CommandError(f"{self.place('')}: '{self.key}' is not a field of a run. {hint}", code=2)
 
     def _read(self, field: FieldDescriptor) -> Any:
         """Texts and names as they stand; of all else YAML's value."""
@@ -74,7 +74,7 @@ class Override(Fields):
         try:
             return yaml.safe_load(f"[{self._value}]" if field.is_repeated and not flow else self._value)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise CommandError(f"{self.place('')}: this is no value of YAML's.", code=2) from error
+            raise CommandError(f"{self.place('')}: this is not a YAML value.", code=2) from error
 
 
 def _all(spec: Descriptor) -> list[str]:

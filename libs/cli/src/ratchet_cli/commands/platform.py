@@ -38,7 +38,7 @@ def up(
 
 
 def status(as_json: JsonFlag = False) -> None:
-    """What runs, where, since when, with how much memory."""
+    """Show each service's state, port, age, restarts and memory."""
     home = Home.default()
     state = home.read_state()
     if not control.is_running(home):
@@ -77,10 +77,10 @@ def logs(
     service: Annotated[
         str, typer.Argument(help="gateway, trainer, rollout, sandbox, eval, registry, redis, supervisor")
     ] = "",
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many last lines.")] = 40,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Number of last lines.")] = 40,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines.")] = False,
 ) -> None:
-    """The last log lines of one service, or of all."""
+    """Print the last log lines of one service, or of all."""
     home = Home.default()
     files = [home.log(service)] if service else sorted(home.logs.glob("*.log"))
     files = [file for file in files if file.exists()]

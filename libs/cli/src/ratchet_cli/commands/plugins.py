@@ -24,12 +24,12 @@ USED = {
 }
 TRAINERS = ("numpy", "ray", "tensordict", "torch", "transformers", "verl")
 """Modules that training imports."""
-NameArgument = Annotated[str, typer.Argument(help="Of the plug-in and its package: letters, digits and _.")]
-FolderOption = Annotated[Path, typer.Option(help="Where the package's folder goes.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the plug-in and its package: letters, digits and _.")]
+FolderOption = Annotated[Path, typer.Option(help="Folder that gets the package's folder.")]
 
 
 def new_sampler(name: NameArgument, folder: FolderOption = Path()) -> None:
-    """Write a sampler of your own (which problems a step draws), a package with a test."""
+    """Write a sampler of your own (it chooses the problems of a step), a package with a test."""
     _write("sampler", name, folder)
 
 
@@ -54,7 +54,7 @@ def new_dataset(name: NameArgument, folder: FolderOption = Path()) -> None:
 
 
 def new_environment(name: NameArgument, folder: FolderOption = Path()) -> None:
-    """Write an environment of your own (what the policy is told after an answer), a package with a test."""
+    """Write an environment of your own (it replies to the policy's answers), a package with a test."""
     _write("environment", name, folder)
 
 
@@ -67,7 +67,7 @@ def _write(template: str, name: str, folder: Path) -> None:
 
     kind = template.removeprefix("math_")
     if not (name.isidentifier() and name.isascii()) or iskeyword(name):
-        raise CommandError(f"{name} is no name for a {kind}: use letters, digits and _.", code=2)
+        raise CommandError(f"{name} is not a name for a {kind}: use letters, digits and _.", code=2)
     if name in sys.stdlib_module_names or name in TRAINERS:
         raise CommandError(f"{name} is the name of another module, which the {kind} would hide: take another.", code=2)
     package = folder / name

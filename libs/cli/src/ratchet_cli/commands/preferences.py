@@ -15,16 +15,16 @@ CHOICES = {"l": pb.CHOICE_LEFT, "r": pb.CHOICE_RIGHT, "t": pb.CHOICE_TIE}
 
 Evaluations = Annotated[list[str], typer.Argument(help="Ids of two or more evaluations.")]
 
-app = typer.Typer(help="What people prefer.", no_args_is_help=True)
+app = typer.Typer(help="Preferences of people: votes on pairs of samples, and a ranking.", no_args_is_help=True)
 
 
 @app.command()
 def vote(
     evaluations: Evaluations,
-    voter: Annotated[str, typer.Option(help="Who votes; default: the user of this machine.")] = "",
+    voter: Annotated[str, typer.Option(help="Name of the voter; default: the user of this machine.")] = "",
     passed: Annotated[bool, typer.Option("--passed", help="Only samples that passed their tests.")] = False,
 ) -> None:
-    """Show pairs of samples, and store which is the better one, until q or no pair is left."""
+    """Vote on pairs of samples for the better one, until q or until no pair is left."""
     with Client() as client:
         while True:
             try:
@@ -75,11 +75,11 @@ def rank(evaluations: Evaluations, as_json: JsonFlag = False) -> None:
 
 @app.command("list")
 def list_pairs(
-    evaluation: Annotated[str, typer.Option(help="Only those of this evaluation.")] = "",
+    evaluation: Annotated[str, typer.Option(help="Only pairs of this evaluation.")] = "",
     limit: options.Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pairs and their votes, newest first."""
+    """List pairs and their votes, newest first."""
     with Client() as client:
         print_list(
             client.preferences.list(evaluation),

@@ -16,9 +16,10 @@ from ratchet_kit.errors import RatchetError
 def quality(
     id: Id,
     component: Annotated[
-        list[str], typer.Option(help="style, complexity, safety, length, efficiency; repeat. All that read, if absent.")
+        list[str],
+        typer.Option(help="style, complexity, safety, length, efficiency; repeat. Default: all but efficiency."),
     ] = [],  # noqa: B006
-    samples: Annotated[int, typer.Option(help="At most this many samples of a problem.", min=1)] = 4,
+    samples: Annotated[int, typer.Option(help="Maximum number of samples per problem.", min=1)] = 4,
     failed: Annotated[bool, typer.Option("--all", help="Also samples that did not pass.")] = False,
     target: TargetOption = "",
     as_json: JsonFlag = False,

@@ -32,16 +32,20 @@ def deploy(
     strategy: Annotated[
         str, typer.Option(help="gradual (1, 5, 25, 50, 100 %) or immediate (100 % at once).")
     ] = "gradual",
-    stage_seconds: Annotated[float, typer.Option(help="Least seconds of a stage.")] = 300.0,
-    stage_samples: Annotated[int, typer.Option(help="Least requests that the candidate answers in a stage.")] = 50,
-    stage_scored: Annotated[int, typer.Option(help="Least scored answers of the candidate, of all stages so far.")] = 0,
+    stage_seconds: Annotated[float, typer.Option(help="Minimum seconds of a stage.")] = 300.0,
+    stage_samples: Annotated[int, typer.Option(help="Minimum requests that the candidate answers in a stage.")] = 50,
+    stage_scored: Annotated[
+        int, typer.Option(help="Minimum scored answers of the candidate, over all stages so far.")
+    ] = 0,
     unproven: Annotated[
-        str, typer.Option(help="Where traffic does not show that the bounds hold: hold, or proceed.")
+        str, typer.Option(help="If traffic does not show that the bounds hold: hold or proceed.")
     ] = "hold",
-    watch_minutes: Annotated[float, typer.Option(help="For how long the new champion is watched.")] = 60.0,
+    watch_minutes: Annotated[float, typer.Option(help="Time for which the new champion is watched.")] = 60.0,
     baseline_percent: Annotated[
         int,
-        typer.Option(help="Share of traffic that stays with the champion of now until the watch ends; 0: none."),
+        typer.Option(
+            help="Percent of traffic that stays with the present champion until the watch ends; 0: no traffic."
+        ),
     ] = 5,
     gate: Annotated[str, typer.Option(help="Id of the passed gate; default: the latest of this candidate.")] = "",
     detach: DetachFlag = False,
@@ -95,9 +99,11 @@ def passed_gate(client: Client, candidate: VersionRef) -> str:
 
 @app.command("list")
 def list_releases(
-    model: Annotated[str, typer.Option(help="Only of this model.")] = "", limit: Limit = 50, as_json: JsonFlag = False
+    model: Annotated[str, typer.Option(help="Only releases of this model.")] = "",
+    limit: Limit = 50,
+    as_json: JsonFlag = False,
 ) -> None:
-    """Newest first."""
+    """List releases, newest first."""
     with Client() as client:
         print_list(
             client.releases.list(model),
@@ -116,7 +122,7 @@ def list_releases(
 
 @app.command("show")
 def show_release(id: Id, as_json: JsonFlag = False) -> None:
-    """One release with its stages."""
+    """Show a release with its stages."""
     with Client() as client:
         release = client.releases.get(id)
     if as_json:
@@ -131,7 +137,7 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
 
 @app.command("watch")
 def watch_release(id: Id) -> None:
-    """Follow a release until it ends, or its candidate is the champion and only watched."""
+    """Follow a release until it ends, or until its candidate is the champion and only watched."""
     with Client() as client:
         view.raise_unless_succeeded(view.follow(client, id))
 
@@ -141,28 +147,28 @@ Reason = Annotated[str, typer.Option(help="Reason, for the history.")]
 
 @app.command("pause")
 def pause(id: Id, reason: Reason = "asked for") -> None:
-    """All traffic to the baseline, until it is resumed."""
+    """Send all traffic to the baseline until the release is resumed."""
     with Client() as client:
         say(f"{id} {state_name(client.releases.pause(id, reason))}")
 
 
 @app.command("resume")
 def resume(id: Id, reason: Reason = "asked for") -> None:
-    """Go on with the stage that was paused."""
+    """Continue the paused stage."""
     with Client() as client:
         say(f"{id} {state_name(client.releases.resume(id, reason))}")
 
 
 @app.command("promote")
 def promote(id: Id, reason: Reason = "asked for") -> None:
-    """Make the candidate the champion now, whatever is left of the stages; one that is watched is watched no longer."""
+    """Make the candidate the champion now: skips the stages that are left, and ends a watch."""
     with Client() as client:
         say(f"{id} {state_name(client.releases.promote(id, reason))}")
 
 
 @app.command("rollback")
 def rollback(id: Id, reason: Reason = "asked for") -> None:
-    """All traffic back to the baseline, now."""
+    """Send all traffic back to the baseline, now."""
     with Client() as client:
         release = client.releases.rollback(id, reason)
     if release.percent:

@@ -18,17 +18,19 @@ from ratchet_client import Client
 
 def report(
     evaluations: Annotated[
-        list[str], typer.Argument(help="Ids of evaluations, also of those that still run; name=id names one.")
+        list[str], typer.Argument(help="Ids of evaluations, even if still running; name=id names one.")
     ],
     baseline: Annotated[
-        str, typer.Option(help="What the others are compared with; default: the first that measured the same.")
+        str, typer.Option(help="Baseline of the comparisons; default: the first evaluation of the same problems.")
     ] = "",
-    out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("report.html"),
-    json_out: Annotated[Path | None, typer.Option("--json", help="Where its numbers go, as JSON.")] = None,
-    quality: Annotated[bool, typer.Option("--quality", help="Also how programs are written: docs/quality.md.")] = False,
+    out: Annotated[Path, typer.Option(help="File of the page, HTML.")] = Path("report.html"),
+    json_out: Annotated[Path | None, typer.Option("--json", help="File for its numbers, JSON.")] = None,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Also score the programs' quality: docs/quality.md.")
+    ] = False,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
 ) -> None:
-    """Evaluations as one HTML page: pass@k with bands, paired differences, failures, a map of problems, times."""
+    """Write evaluations as one HTML page: pass@k with bands, paired differences, failures, a map of problems, times."""
     from ratchet_cli.reports import gather, page  # matplotlib: only for this command
 
     named = {baseline: ""} if baseline else {}

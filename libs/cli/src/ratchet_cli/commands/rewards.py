@@ -23,7 +23,7 @@ from ratchet_kit.names import RewardRef
 app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_args_is_help=True)
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
 
-CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
+CombineOption = Annotated[str, typer.Option(help=f"Combination of the components: {', '.join(COMBINATIONS)}.")]
 TASKS = ("code", "math", "qa")
 REGISTERED = "name@number; name alone is its newest version."
 REWARD = (
@@ -58,11 +58,14 @@ def parsed(text: str, combine: str = "") -> trainer_pb2.RewardSpec:
 
 @new.command("reward")
 def new_reward(
-    name: Annotated[str, typer.Argument(help="Of the reward: letters, digits and _.")],
-    task: Annotated[str, typer.Option(help=f"What it scores: {', '.join(TASKS)}.")] = "code",
-    folder: Annotated[Path, typer.Option(help="Where its files go.")] = Path(),
+    name: Annotated[str, typer.Argument(help="Name of the reward: letters, digits and _.")],
+    task: Annotated[str, typer.Option(help=f"Task that it scores: {', '.join(TASKS)}.")] = "code",
+    folder: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
     installed: Annotated[
-        bool, typer.Option("--installed", help="A package with an entry point, a plug-in: it runs beside training.")
+        bool,
+        typer.Option(
+            "--installed", help="Write a plug-in (a package with an entry point), which runs beside training."
+        ),
     ] = False,
 ) -> None:
     """Write a reward of your own, NAME.py, and its test."""
@@ -74,7 +77,7 @@ def new_reward(
         plugins.new_installed_reward(task, name, folder)
         return
     if not (name.isidentifier() and name.isascii()) or iskeyword(name):
-        raise CommandError(f"{name} is no name for a reward: use letters, digits and _.", code=2)
+        raise CommandError(f"{name} is not a name for a reward: use letters, digits and _.", code=2)
     if name in sys.stdlib_module_names:
         raise CommandError(f"{name} is a module of Python's, which {name}.py would hide: take another name.", code=2)
     templates = files("ratchet_cli") / "templates" / "rewards"
@@ -88,7 +91,8 @@ def new_reward(
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         say(str(path))
-    of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else f"--problems mine.jsonl --reward {name}.py"
+    own = f"--problems problems/mine.jsonl --validation problems/held-out.jsonl --reward {name}.py"
+    of_tests = f"--reward tests=0.9,{name}.py=0.1" if task == "code" else own
     trained = f"Train on it: ratchet train --model starter {of_tests}"
     say(f"Test it: pytest {folder / f'test_{name}.py'}. {trained}")
 
@@ -96,17 +100,17 @@ def new_reward(
 @app.command("add")
 def add_reward(
     file: Annotated[Path, typer.Argument(help="Python file of the reward.")],
-    name: Annotated[str, typer.Option(help="Its name; without, the file's.")] = "",
-    description: Annotated[str, typer.Option(help="What it rewards, for people.")] = "",
+    name: Annotated[str, typer.Option(help="Name; default: the file's.")] = "",
+    description: Annotated[str, typer.Option(help="Description, for people.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Register a reward as the next version of its name. The same source again is the version that has it."""
+    """Register a reward as the next version of its name. If a version has this source already, that one is returned."""
     try:
         source = file.read_text(encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}.", code=2) from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{file} is no text in UTF-8.", code=2) from error
+        raise CommandError(f"{file} is not UTF-8 text.", code=2) from error
     with Client() as client:
         made = client.rewards.create(name or file.stem, source, description)
     print_json(made) if as_json else say(f"{_name(made)}  {made.digest}")
@@ -114,11 +118,11 @@ def add_reward(
 
 @app.command("list")
 def list_rewards(
-    name: Annotated[str, typer.Argument(help="Of a reward: its versions alone.")] = "",
+    name: Annotated[str, typer.Argument(help="Only versions of this reward.")] = "",
     limit: Limit = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """All versions, by name and the newest first."""
+    """List all versions, by name and then newest first."""
     with Client() as client:
         print_list(
             client.rewards.list(name),
@@ -139,7 +143,7 @@ def list_rewards(
 
 @app.command("show")
 def show_reward(reward: Annotated[str, typer.Argument(help=REGISTERED)], as_json: JsonFlag = False) -> None:
-    """A version of a reward, and its source."""
+    """Show a version of a reward, and its source."""
     ref = _ref(reward)
     with Client() as client:
         found = client.rewards.get(ref.name, ref.number)
@@ -164,13 +168,13 @@ def show_reward(reward: Annotated[str, typer.Argument(help=REGISTERED)], as_json
 def remove_reward(
     reward: Annotated[str, typer.Argument(help="name@number.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Although runs were made with it: they keep its source.")
+        bool, typer.Option("--force", help="Delete it even if runs used it: they keep its source.")
     ] = False,
 ) -> None:
     """Delete a version of a reward."""
     ref = _ref(reward)
     if ref.number is None:
-        raise CommandError(f"{reward} is no version of a reward: write {reward}@1.", code=2)
+        raise CommandError(f"{reward} is not a version of a reward: write {reward}@1.", code=2)
     with Client() as client:
         client.rewards.delete(ref.name, ref.number, force=force)
     say(f"{ref} is deleted.")
@@ -192,9 +196,9 @@ def _name(reward: registry_pb2.Reward) -> str:
 def try_reward(
     reward: Annotated[str, typer.Argument(help=REWARD)],
     samples: Annotated[Path, typer.Option(help="JSONL of samples: task_id, and a completion or a solution.")],
-    problems: Annotated[str, typer.Option(help="Named set or JSONL file that has their problems.")],
+    problems: Annotated[str, typer.Option(help="Named set or JSONL file with their problems.")],
     combine: CombineOption = "",
-    step: Annotated[int, typer.Option(help="The step whose weights count.", min=1)] = 1,
+    step: Annotated[int, typer.Option(help="Step whose weights are used.", min=1)] = 1,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:

@@ -33,7 +33,7 @@ def train(
     context: typer.Context,
     model: Annotated[str, typer.Option(help="Base: name, name@version, name:alias or a folder.")] = "",
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, but for what --set changes.")
+        Path | None, typer.Option("--file", "-f", help="YAML file with the whole run; --set changes single fields.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
     problems: Annotated[
@@ -42,7 +42,7 @@ def train(
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint; default: composed/validation.")
     ] = "",
-    reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
+    reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the algorithm's default.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
     accelerators_per_node: Annotated[int, typer.Option(help="Training ranks on each machine.")] = 1,
@@ -61,7 +61,7 @@ def train(
         _start(spec, detach, as_json)
         return
     if not model:
-        raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
+        raise CommandError("No model: give --model, or a file of the run: -f run.yaml.", code=2)
     base = parse(model)
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
@@ -118,7 +118,7 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
 
 @app.command("list")
 def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
-    """Newest first."""
+    """List runs, newest first."""
     algorithms = {value: name for name, value in ALGORITHMS.items()}
     with Client() as client:
         print_list(
@@ -140,7 +140,7 @@ def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
 
 @app.command("show")
 def show_run(id: Id, as_json: JsonFlag = False) -> None:
-    """One run, with its checkpoints."""
+    """Show a run with its checkpoints."""
     with Client() as client:
         run, checkpoints = client.runs.get(id), list(client.runs.checkpoints(id))
     if as_json:
@@ -175,17 +175,15 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
 
 
 @app.command("config")
-def show_config(
-    id: Id, attempt: Annotated[int, typer.Option(help="Of this attempt; default: the last.", min=0)] = 0
-) -> None:
-    """The config that verl got, as YAML."""
+def show_config(id: Id, attempt: Annotated[int, typer.Option(help="Attempt; default: the last.", min=0)] = 0) -> None:
+    """Print the config that verl got, as YAML."""
     with Client() as client:
         say(record.config(client, id, attempt))
 
 
 @app.command("files")
 def list_files(id: Id, limit: Limit = 500, as_json: JsonFlag = False) -> None:
-    """What a run has on record: configs, samples, traces of profiled steps."""
+    """List a run's files: configs, samples, traces of profiled steps."""
     with Client() as client:
         columns = {"name": lambda one: one.name, "bytes": lambda one: one.size_bytes}
         print_list(client.runs.files(id), limit, as_json, columns)
@@ -194,18 +192,18 @@ def list_files(id: Id, limit: Limit = 500, as_json: JsonFlag = False) -> None:
 @app.command("download")
 def download_files(
     id: Id,
-    names: Annotated[list[str], typer.Argument(help="Names of files, or the begin of some, such as profile/.")],
+    names: Annotated[list[str], typer.Argument(help="Names of files, or beginnings of names, such as profile/.")],
     out: Annotated[Path, typer.Option(help="Folder for them.")] = Path(),
 ) -> None:
-    """Files of the record, into a folder. Traces open in ui.perfetto.dev or chrome://tracing."""
+    """Download a run's files into a folder. Traces open in ui.perfetto.dev or chrome://tracing."""
     with Client() as client:
         for path in record.download(client, id, names, out):
             say(str(path))
 
 
 @app.command("report")
-def report_run(id: Id, out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("run.html")) -> None:
-    """A run as one HTML page: curves, time and memory of steps, notices, spec, verl's config, samples."""
+def report_run(id: Id, out: Annotated[Path, typer.Option(help="File of the page, HTML.")] = Path("run.html")) -> None:
+    """Write a run as one HTML page: curves, time and memory of steps, notices, spec, verl's config, samples."""
     from ratchet_cli.reports import training  # matplotlib: only for this command
 
     with Client() as client:
@@ -226,7 +224,7 @@ def watch_run(id: Id) -> None:
 
 @app.command("cancel")
 def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
-    """Stop a run; its checkpoints stay."""
+    """Cancel a run; its checkpoints stay."""
     with Client() as client:
         run = client.runs.cancel(id)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
@@ -234,7 +232,7 @@ def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
 
 @app.command("resume")
 def resume_run(id: Id, as_json: JsonFlag = False) -> None:
-    """Take up a run that failed or was cancelled, at its last checkpoint."""
+    """Resume a failed or cancelled run from its last checkpoint."""
     with Client() as client:
         run = client.runs.resume(id)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")

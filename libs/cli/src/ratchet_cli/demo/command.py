@@ -14,7 +14,7 @@ def demo(
     steps: Annotated[int, typer.Option(help="GRPO steps.", min=1)] = 60,
     seed: Annotated[int, typer.Option(help="Seed of training and evaluation.")] = 1,
 ) -> None:
-    """The main job from end to end: train the starter, measure, gate, release, report. Fails when it is no better."""
+    """Run the main job end to end: train the starter, measure, gate, release, report. Fails if it is not better."""
     from ratchet_cli.demo.turn import run_demo  # matplotlib: only for this command
 
     run_demo(Home.default(), keep=keep, port_base=port_base, steps=steps, seed=seed)

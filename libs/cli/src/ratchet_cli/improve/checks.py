@@ -15,7 +15,7 @@ from ratchet_kit.names import VersionRef
 
 def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
     """The champion, which is to be beaten. Raises CommandError that names every field at fault, and ApiError for what
-    is no field's fault, such as a run that does not fit into memory."""
+    is not a field's fault, such as a run that does not fit into memory."""
     now = _champion(client, plan, source)
     ref = refs.version_to_proto(now)
     check_unseen(source, plan.train, plan.evaluate)

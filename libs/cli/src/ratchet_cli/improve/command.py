@@ -19,22 +19,20 @@ from ratchet_client import ApiError, Client, Unreachable
 
 
 def improve(
-    file: Annotated[Path, typer.Option("--file", "-f", help="YAML that says what is improved, and how.")],
+    file: Annotated[Path, typer.Option("--file", "-f", help="YAML file with the model, and how to improve it.")],
     every: Annotated[
-        str, typer.Option(help="A turn in each period (12h, 7d), until interrupted.", metavar="PERIOD")
+        str, typer.Option(help="Take a turn in each period (12h, 7d), until interrupted.", metavar="PERIOD")
     ] = "",
     when_feedback: Annotated[
-        int, typer.Option(help="A turn whenever so many answers have got a score, until interrupted.", min=0)
+        int, typer.Option(help="Take a turn after each N answers with a score, until interrupted.", min=0)
     ] = 0,
-    new: Annotated[
-        bool, typer.Option("--new", help="Begin another turn, also where the last one has not ended.")
-    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Begin another turn even if the last one has not ended.")] = False,
     folder: Annotated[
-        Path | None, typer.Option(help="Where records, log and reports go; default: FILE without .yaml, with .turns.")
+        Path | None, typer.Option(help="Folder for records, log and reports; default: FILE without .yaml, with .turns.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train, measure, gate and release the next version of a model. Started again, it goes on where it was. Exit code 1
+    """Train, measure, gate and release the next version of a model. A restart continues where it stopped. Exit code 1
     where no version was released."""
     if every and when_feedback:
         raise CommandError("--every and --when-feedback: give one of them.", code=2)

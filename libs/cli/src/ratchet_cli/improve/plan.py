@@ -6,7 +6,7 @@
     gate: {...}        min_difference and rules, of a CreateGateRequest
     release: {...}     of a ReleaseSpec
 
-What the flow finds out itself (the candidate, ids) is no field.
+What the flow finds out itself (the candidate, ids) is not a field.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ SECTIONS = {
 REQUIRED = {
     "model": "name the model of the registry that is to become better",
     "train": "say how it is trained",
-    "evaluate": "say what it is measured on",
+    "evaluate": "name the problems that measure it",
 }
 
 
@@ -84,7 +84,7 @@ class Plan:
 
 
 def read(source: YamlFile) -> Plan:
-    """Raises CommandError for what is no field, is no value of one, or is missing."""
+    """Raises CommandError for what is not a field, is no value of one, or is missing."""
     fields = source.fields()
     for name in fields:
         if name not in ("model", *SECTIONS):

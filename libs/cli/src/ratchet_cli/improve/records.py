@@ -108,4 +108,4 @@ class Turns(KeptFolder):
             values = {name: value for name, value in json.loads(text).items() if name in known}
             return Record(**values | {"state": State(values["state"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CommandError(f"{file} is no record of a turn: {error}. Move it away to begin anew.") from error
+            raise CommandError(f"{file} is not a record of a turn: {error}. Move it away to begin anew.") from error

@@ -54,7 +54,7 @@ def _scores(report: Report, name: str) -> Markup | None:
 
 def _failures(report: Report, name: str) -> Markup | None:
     rows = [(it.label, found.outcomes) for it, found in report.on(name) if found.outcomes]
-    return svg(pictures.outcomes(rows), f"What became of the samples on {name}") if rows else None
+    return svg(pictures.outcomes(rows), f"Outcomes of the samples on {name}") if rows else None
 
 
 def _map(report: Report, name: str) -> Markup | None:

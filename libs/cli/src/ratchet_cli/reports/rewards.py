@@ -85,7 +85,7 @@ async def _registered(ref: RewardRef) -> Registered:
 
 async def _plugin(name: str) -> str:
     """Raises NotFound: what is beside the trainer, this command can't call."""
-    raise NotFound(f"plugin:{name} is called where the trainer runs only: try it by the test of its package")
+    raise NotFound(f"plugin:{name} runs only beside the trainer: try it by its package's test")
 
 
 async def _score(

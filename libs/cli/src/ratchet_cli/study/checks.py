@@ -29,7 +29,7 @@ def bases(client: Client, plan: Plan) -> dict[str, str]:
 
 def check(client: Client, plan: Plan, source: YamlFile, known: Mapping[str, str]) -> trainer_pb2.RunSpec:
     """The first of the runs, with its defaults. Raises CommandError that names every field at fault, and ApiError for
-    what is no field's fault, such as a run that does not fit into memory."""
+    what is not a field's fault, such as a run that does not fit into memory."""
     variants = _corners(plan, plan.search) if plan.search else plan.variants
     for variant in variants:
         check_unseen(source, variant.spec, plan.evaluate)

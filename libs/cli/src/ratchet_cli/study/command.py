@@ -23,15 +23,15 @@ from ratchet_kit.statistics import Estimate, estimate_from_proto
 
 
 def study(
-    file: Annotated[Path, typer.Option("--file", "-f", help="YAML that says what is trained, varied and measured.")],
-    new: Annotated[bool, typer.Option("--new", help="Begin anew, also where the study has been begun.")] = False,
+    file: Annotated[Path, typer.Option("--file", "-f", help="YAML file with what to train, vary and measure.")],
+    new: Annotated[bool, typer.Option("--new", help="Begin anew even if the study was begun before.")] = False,
     folder: Annotated[
-        Path | None, typer.Option(help="Where log, results and report go; default: FILE without .yaml, with .study.")
+        Path | None, typer.Option(help="Folder for log, results and report; default: FILE without .yaml, with .study.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train variants with several seeds, or search for a setting, and compare them on held-out problems. Started again,
-    it goes on where it was. Exit code 1 where a run has no score."""
+    """Train variants with several seeds, or search for a setting, and compare them on held-out problems. A restart
+    continues where it stopped. Exit code 1 if a run has no score."""
     source = YamlFile(file)
     plan = Plan(source)
     kept = StudyFolder(folder or file.with_suffix(".study"))
@@ -48,8 +48,8 @@ def study(
 
 
 UNKNOWN = (
-    "Whether it beats the default cannot be known: another training seed gives another score, and how far apart seeds "
-    "lie takes two or more that both have (seeds: 3)."
+    "One training seed cannot show whether it beats the default: scores differ from seed to seed. Train both with two "
+    "or more seeds (seeds: 3)."
 )
 
 
@@ -127,7 +127,7 @@ class Study:
             of_one = self._by_problem(cells)
             gap = f": {_signed(of_one)} over these problems, of one training seed" if of_one else ""
             return f"{said}{gap}. {UNKNOWN}"
-        word = "It beats the default." if best.difference.low > 0 else "That is no proof that it beats the default."
+        word = "It beats the default." if best.difference.low > 0 else "This does not prove that it beats the default."
         return f"{said}: {_signed(best.difference)}, paired by seed over {best.runs} seeds. {word}"
 
     def _by_problem(self, cells: list[Cell]) -> Estimate | None:

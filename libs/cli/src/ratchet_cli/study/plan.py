@@ -63,7 +63,7 @@ class Plan:
     """A study as its file has it."""
 
     def __init__(self, source: YamlFile) -> None:
-        """Raises CommandError for what is no field, is no value of one, or is missing."""
+        """Raises CommandError for what is not a field, is no value of one, or is missing."""
         fields = source.fields()
         for name in fields:
             if name not in SECTIONS:

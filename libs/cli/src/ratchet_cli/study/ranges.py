@@ -61,7 +61,7 @@ class Search:
 
 
 def read_search(source: YamlFile, data: Any) -> Search:
-    """Raises CommandError for what is no field, is no value of one, or is missing."""
+    """Raises CommandError for what is not a field, is no value of one, or is missing."""
     fields = _mapping(source, data, "search", FIELDS)
     for name, reason in (("ranges", "say where to look"), ("trials", "say how many there are at most")):
         if name not in fields:

@@ -51,7 +51,7 @@ class StudyFolder(KeptFolder):
             values = json.loads(text)
             return Record(**{one.name: values[one.name] for one in fields(Record)})
         except (ValueError, TypeError, KeyError) as error:
-            raise CommandError(f"{file} is no record of a study: {error}. Move it away to begin anew.") from error
+            raise CommandError(f"{file} is not a record of a study: {error}. Move it away to begin anew.") from error
 
     def begin(self, plan: str, bases: Mapping[str, str]) -> Record:
         """Forgets what was there of another study."""

@@ -13,7 +13,7 @@ from ratchet_client import Client, Unreachable
 POLL_S = 2.0
 PATIENCE_S = 600.0
 """So long nothing may answer; the same command then goes on."""
-GOES_ON = "What runs on the platform goes on; the same command goes on with the study."
+GOES_ON = "Runs on the platform continue; the same command continues the study."
 
 
 class Work:

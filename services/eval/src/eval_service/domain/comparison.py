@@ -98,7 +98,9 @@ class Planned:
 def check_finished(evaluation: Evaluation) -> None:
     """Raises FailedPrecondition unless it has succeeded."""
     if evaluation.state is not State.SUCCEEDED:
-        raise FailedPrecondition(f"evaluation {evaluation.id} is {evaluation.state}; only a succeeded one compares")
+        raise FailedPrecondition(
+            f"evaluation {evaluation.id} is {evaluation.state}; only succeeded evaluations can be compared"
+        )
 
 
 def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:

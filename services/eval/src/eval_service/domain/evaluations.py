@@ -119,7 +119,7 @@ class Evaluations:
         await self._check_problems(evaluation, [sample.key for sample in samples])
         there = await self._store.sample_keys(id)
         if len(there | {sample.key for sample in samples}) > evaluation.spec.imported_samples:
-            raise FailedPrecondition(f"evaluation {id} said that {evaluation.spec.imported_samples} samples would come")
+            raise FailedPrecondition(f"evaluation {id} takes {evaluation.spec.imported_samples} samples")
         await self._store.add_samples(id, samples)
         here = sum(count.samples for count in (await self._store.counts([id]))[id])
         changed = await self._store.change(id, lambda present: present.add(here, self._clock.now()))

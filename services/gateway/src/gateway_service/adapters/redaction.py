@@ -118,7 +118,7 @@ def _own(name: str) -> Callable[[str], str]:
             f"RATCHET_GATEWAY_REDACT: {name!r} is neither of {choices} nor package.module:function: {error}"
         ) from error
     if not callable(found):
-        raise FailedPrecondition(f"RATCHET_GATEWAY_REDACT: {name} is no function")
+        raise FailedPrecondition(f"RATCHET_GATEWAY_REDACT: {name} is not a function")
     return found  # type: ignore[no-any-return]
 
 

@@ -80,7 +80,7 @@ function found(head, parts) {
     return [
       "Not found",
       "",
-      ({ host }) => host.append(el("p", {}, "There is no such view. ", el("a", { href: "#/" }, "To the start"))),
+      ({ host }) => host.append(el("p", {}, "This view does not exist. ", el("a", { href: "#/" }, "To the start"))),
     ];
   const [title, path, all, one] = view;
   return one && parts.length ? [parts.join(" "), path, one] : [title, path, all];
@@ -112,7 +112,7 @@ function signIn(reason = "") {
       form({ fields: field("API key", input), action: "Sign in", act: (data) => enter(data.get("key").trim()) }),
       el("p", { class: "note" }, "On the machine that runs the platform, the first key is in this file:"),
       el("pre", {}, el("code", {}, "cat ~/.ratchet/admin.key")),
-      el("p", { class: "note" }, "Others are made with it: ratchet keys create my-console --scope admin"),
+      el("p", { class: "note" }, "Create more with it: ratchet keys create my-console --scope admin"),
     ),
   );
   input.focus();

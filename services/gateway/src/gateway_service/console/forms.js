@@ -138,7 +138,7 @@ function shownAt(node, error) {
     return false;
   });
   if (!error.violations?.length || left.length === error.violations.length) return problem(error);
-  const message = left.length ? "What is marked above is not possible, and:" : "What is marked above is not possible.";
+  const message = left.length ? "Correct the marked fields above, and:" : "Correct the marked fields above.";
   return problem({ message, violations: left });
 }
 

@@ -115,7 +115,7 @@ def components() -> dict[str, Any]:
 def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
     """What OpenAPI says of a route whose function takes the request as it comes."""
     content = {"application/json": {"schema": {"$ref": SCHEMAS + body.__name__}}}
-    headers = {ROUTING_KEY: "Takes the place of `user`.", SESSION: "What experiments by sessions assign."}
+    headers = {ROUTING_KEY: "Takes the place of `user`.", SESSION: "Session, for experiments that assign sessions."}
     header = {"in": "header", "required": False, "schema": {"type": "string"}}
     return {
         "response_model": None,

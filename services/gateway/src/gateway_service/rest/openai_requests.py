@@ -160,11 +160,11 @@ class Message(BaseModel):
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
         if self.content is None and not self.tool_calls:
-            raise ValueError("content is required, but for an assistant's tool_calls")
+            raise ValueError("content is required, except beside an assistant's tool_calls")
         if self.tool_calls and self.role != "assistant":
-            raise ValueError("tool_calls are of an assistant")
+            raise ValueError("only an assistant has tool_calls")
         if (self.tool_call_id is not None) != (self.role == "tool"):
-            raise ValueError("tool_call_id is of a tool, and required there")
+            raise ValueError("tool_call_id is required for a tool, and only there")
         return self
 
     def to_chat(self) -> ratchet_problems.Message:
@@ -238,7 +238,7 @@ class TextRequest(_Request):
 
     def sampling(self) -> Sampling:
         if self.max_tokens == 0 and not self.echo:
-            raise invalid("max_tokens", "must be at least 1, but for an echo alone")
+            raise invalid("max_tokens", "must be at least 1; only an echo may have 0")
         return self._sampling(self.max_tokens, self.logprobs, echo=bool(self.echo))
 
     def _each(self) -> Sequence[str | list[int]]:

@@ -72,7 +72,7 @@ def to_tools(offered: Sequence[OfferedTool], choice: ToolChoice | None, parallel
     """
     called = choice.function.name if isinstance(choice, NamedTool) else ""
     if called not in ("", *(tool.function.name for tool in offered)) or (choice == "required" and not offered):
-        raise invalid("tool_choice", "must be of the tools that the request offers")
+        raise invalid("tool_choice", "must name tools that the request offers")
     if not offered or choice == "none":
         return None
     tools = tuple(tool.to_tool() for tool in offered)

@@ -89,8 +89,8 @@ class Aliases:
         artifact = (await self._stores.versions.get(ref)).artifact
         if artifact is not None and not await self._artifacts.is_policy(artifact.key):
             raise FailedPrecondition(
-                f"{ref} is a reward model, or another classifier, which scores texts and writes none: it cannot be in"
-                " production; give it another alias"
+                f"{ref} is a reward model or another classifier: it scores texts and cannot write, so it cannot be in "
+                "production; give it another alias"
             )
 
     async def history(self, model: str, alias: str, page_size: int, page_token: str) -> Page[AliasChange]:

@@ -127,8 +127,8 @@ def check_unknown(candidate: VersionRef, judged: Iterable[MeasuredSet], origin: 
     for one in judged:
         if one.digest in origin.training.digests:
             raise FailedPrecondition(
-                f"{candidate} was trained on {one.name}: what it learned by heart says nothing of what it can; "
-                f"measure it on problems that training never saw"
+                f"{candidate} was trained on {one.name}, so its score may be memory: measure it on problems that "
+                "training never saw"
             )
         if one.digest in origin.selection.digests:
             raise FailedPrecondition(

@@ -60,8 +60,8 @@ class Reward:
         if self.runs and not force:
             runs = f"{self.runs} run{'s were' if self.runs > 1 else ' was'} made with it ({self.last_run_id} the last)"
             raise FailedPrecondition(
-                f"reward {self.ref} cannot be deleted: {runs}, and what it was would not be known here any more; "
-                "force deletes it all the same"
+                f"reward {self.ref} cannot be deleted: {runs}, and the registry would lose its source; "
+                "set force to delete it anyway"
             )
 
 
@@ -69,7 +69,7 @@ def not_there(ref: RewardRef, numbers: Sequence[int], names: Sequence[str]) -> N
     """With what there is. `numbers`: of the name, where it has any; else `names`: of all rewards."""
     if numbers:
         return NotFound(f"reward {ref.name} has no version {ref.number}; it has {_listed(numbers)}")
-    there_are = f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}" if names else "there is none yet"
+    there_are = f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}" if names else "there are no rewards yet"
     return NotFound(f"there is no reward {ref.name[:80]!r}; {there_are}")
 
 

@@ -114,7 +114,7 @@ def _tries(question: Question, target: Comparison) -> str:
         return ""
     return (
         f" {question.tries - 1} other comparisons with {question.champion} could have been gated on these problems: "
-        f"among so many one looks better by luck, so this one is decided at {100 * target.confidence:.4g} %."
+        f"one of that many may look better by luck, so this one is decided at {100 * target.confidence:.4g} %."
     )
 
 

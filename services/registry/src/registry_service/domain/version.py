@@ -150,4 +150,4 @@ def check_deletion(ref: VersionRef, *, alias: str | None, gate_id: str | None, w
     if gate_id is not None:
         raise FailedPrecondition(f"{refused}: gate {gate_id} is about it, and is not decided yet")
     if was_champion:
-        raise FailedPrecondition(f"{refused}: it was champion, and what was in production is kept")
+        raise FailedPrecondition(f"{refused}: it was champion, and versions that were in production are kept")

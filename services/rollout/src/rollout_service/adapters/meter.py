@@ -19,13 +19,13 @@ class PrometheusMeter:
         self._receive_seconds = metrics.histogram("rollout_weight_receive_seconds", "Receiving weights.", by_policy)
         self._load_seconds = metrics.histogram("rollout_weight_load_seconds", "Loading and probing.", by_policy)
         self._probe_error = metrics.gauge("rollout_probe_error", "Probe error of the last weight update.", by_policy)
-        self._sequences = metrics.gauge(
-            "rollout_sequences", "Completions that are being made, or wait to be.", by_policy
-        )
+        self._sequences = metrics.gauge("rollout_sequences", "Completions in progress or waiting.", by_policy)
         self._draining = metrics.gauge("rollout_draining", "1 while the node takes nothing new.")
         self._evictions = metrics.counter("rollout_evictions", "Policies unloaded for another.")
         self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves, or hung.", by_policy)
-        self._hangs = metrics.counter("rollout_engine_hangs", "Of these, those that hung and were ended.", by_policy)
+        self._hangs = metrics.counter(
+            "rollout_engine_hangs", "Engines among these that hung and were ended.", by_policy
+        )
         self._all = (
             *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._sequences),
             *(self._deaths, self._hangs),

@@ -54,7 +54,7 @@ class PolicyHost:
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self.sequences = 0
-        """Completions that are being made, or wait to be."""
+        """Completions in progress or waiting."""
         self.used = ports.clock.now()
         """When somebody needed it last."""
 

@@ -40,5 +40,5 @@ class Room:
             return
         limit = "which is the capacity of this service"
         if len(taken) < self.capacity:
-            limit = f"and what is left of the capacity of {self.capacity} is kept for others than {purpose}"
+            limit = f"and the rest of the capacity of {self.capacity} is kept for purposes other than {purpose}"
         raise ResourceExhausted(f"{len(taken)} policies are loaded, {limit}; unload one first", retry_after=ROOM_RETRY)

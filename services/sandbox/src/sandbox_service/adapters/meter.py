@@ -19,7 +19,7 @@ class PrometheusMeter:
         )  # fmt: skip
         self._seconds = metrics.histogram(
             "sandbox_program_seconds",
-            "What a program took: in the queue, on the clock, of CPU time, to be compiled, to be judged",
+            "Time of a program: in the queue, on the clock, of CPU, to compile, to judge",
             ["phase", "verdict"],
             _BUCKETS,
         )

@@ -67,9 +67,7 @@ def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: i
 
 def read_programs(messages: Sequence[pb.Program], reading: Reading, *, most: int, first: int = 0) -> list[Program]:
     """Notes what is at fault, under programs[i] with `i` from `first` on. None are read where there are too many."""
-    if not reading.faults.unless(
-        len(messages) <= most, "programs", f"has {len(messages)}, and at most {most} are taken"
-    ):
+    if not reading.faults.unless(len(messages) <= most, "programs", f"has {len(messages)}; at most {most} are allowed"):
         return []
     return [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages, first)]
 
@@ -146,7 +144,7 @@ def _files(messages: Sequence[pb.File], path: str, reading: Reading) -> tuple[Fi
             continue
         own = {message.name[:end] for end, letter in enumerate(message.name) if letter == "/"}
         if names[message.name] > 1 or not own.isdisjoint(names):
-            reading.faults.add(f"{path}[{i}].name", "is there twice, or lies in what is a file")
+            reading.faults.add(f"{path}[{i}].name", "occurs twice, or lies below another file")
         folders |= own
     if len(folders) > MAX_FOLDERS:
         reading.faults.add(path, f"has {len(folders)} folders, and a program takes at most {MAX_FOLDERS}")

@@ -82,5 +82,5 @@ def caller_from_proto(named: str, peer: str) -> str:
 
 def priority_from_proto(value: priority_pb2.Priority.ValueType, faults: Faults) -> Priority:
     """NORMAL in place of one that is none, once the fault is noted."""
-    faults.unless(value in _PRIORITIES, "priority", f"must be one of those that there are, and {value} is none")
+    faults.unless(value in _PRIORITIES, "priority", f"must be a known priority, not {value}")
     return _PRIORITIES.get(value, Priority.NORMAL)

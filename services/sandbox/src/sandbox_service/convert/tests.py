@@ -59,7 +59,7 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     if not text.strip():
-        raise ValueError("is no Python literal: it is empty")
+        raise ValueError("is not a Python literal: it is empty")
     try:
         tree = syntax.parse_value(text)
         _refuse_one_hash(tree)
@@ -67,7 +67,7 @@ def literal(text: str) -> object:
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         reason = str(error) or type(error).__name__
         reason = "it holds more than values" if reason.startswith("malformed node") else clip(reason)
-        raise ValueError(f"is no Python literal: {reason}") from None
+        raise ValueError(f"is not a Python literal: {reason}") from None
     if (sum(map(text.count, "([{")) > codec.MAX_DEPTH or "..." in text) and _OPAQUE in codec.dumps(value):
         raise ValueError(f"holds an Ellipsis, or is nested more than {codec.MAX_DEPTH} deep")
     return value
@@ -88,14 +88,14 @@ def _check_test(
 ) -> CheckTest:
     shared = message.grading == problem_pb2.CheckTest.GRADING_SHARED
     if message.grading not in problem_pb2.CheckTest.Grading.values():
-        reading.faults.add(f"{path}.grading", f"must be one of those that there are, and {message.grading} is none")
+        reading.faults.add(f"{path}.grading", f"must be a known grading, not {message.grading}")
     if shared and held_out:
         reading.faults.add(
             f"{path}.grading", "must be strict for a held-out test: a program sees what shares its process"
         )
     for name in message.names:
         if not name.isidentifier() or keyword.iskeyword(name) or hasattr(builtins, name):
-            reading.faults.add(f"{path}.names", f"must be names that are no builtins, and {clip(name)!r} is none")
+            reading.faults.add(f"{path}.names", f"must be names other than keywords and builtins, not {clip(name)!r}")
     names = tuple(message.names)
     fallback = TestCode(False, names)
     code = reading.take(

@@ -174,7 +174,7 @@ class Audit:
         ]
         known = {trial.attack.name for trial in claimed} | {one.program.id for one in self._honest()}
         if unknown := sorted(set(names) - known):
-            raise NotFound(f"attack {unknown[0]!r} is none that this node, at {offered.level}, claims to stop")
+            raise NotFound(f"this node, at {offered.level}, does not claim to stop attack {unknown[0]!r}")
         return [trial for trial in claimed if not names or trial.attack.name in names]
 
     def honest(self, names: Collection[str] = ()) -> list[Honest]:

@@ -49,7 +49,7 @@ def settle(program: Program, capabilities: Capabilities) -> Program:
             field = f"program.tests[{index}]"
             raise InvalidArgument(f"{field}: {what}", [FieldViolation(field, what)])
     if program.runtime not in ("", language):
-        what = f"is no runtime of {language}"
+        what = f"is not a runtime of {language}"
         raise InvalidArgument(f"program.runtime: {program.runtime!r} {what}", [FieldViolation("program.runtime", what)])
     return replace(program, language=language, runtime="")
 

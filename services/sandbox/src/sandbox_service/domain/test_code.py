@@ -106,7 +106,7 @@ def _read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> 
         tree, table = syntax.parse(code), syntax.symbols(code)
         _refuse_stray_returns(tree)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
+        raise ValueError(f"is not valid Python: {clip(str(error) or type(error).__name__)}") from None
     return _Reader(code, tree, table, entry_point, names, shared).read()
 
 
@@ -198,7 +198,7 @@ class _Reader:
                     found.add(name)
                 elif not self._is_mentioned(name):
                     raise ValueError(
-                        f"{name} takes {needed[0]!r}, which is no fixture of the test code, nor a parameter"
+                        f"{name} takes {needed[0]!r}, which is neither a fixture of the test code nor a parameter"
                     )
         return found
 
@@ -237,7 +237,7 @@ class _Reader:
             raise ValueError(f"uses nothing of the program: neither {self._entry!r} nor 'candidate'")
         inside = [one for name in reached for node in self._definitions[name] for one in _statements(node)]
         if not any(comparisons.compares(one) for one in (*self._top, *inside)):
-            raise ValueError("compares nothing with what the program answers: it holds no assert, nor the like")
+            raise ValueError("compares nothing with the program's answers: it has no assert or similar check")
 
     def _takes_the_program(self, collected: set[str]) -> bool:
         for name in collected:

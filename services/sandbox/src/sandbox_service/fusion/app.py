@@ -88,7 +88,7 @@ def build(runner: Runner, rows: RowFolder, held: Held) -> FastAPI:
 
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The body can't be read, or needs what isn't set up here"},
+    400: {"description": "The body cannot be read, or needs something that is not set up here"},
     404: {"description": "No such row"},
     413: {"description": f"More than {MAX_BODY_BYTES >> 20} MiB"},
     501: {"description": "Not offered here"},

@@ -44,7 +44,7 @@ def reader(dataset: str, dataset_type: str | None) -> Reader:
         known = ", ".join(DATASETS)
         raise InvalidArgument(
             f"dataset: no data set {dataset!r}; set config.dataset_type to its class, or take one of {known}",
-            [FieldViolation("dataset", f"is none of {known}, and config.dataset_type is not set")],
+            [FieldViolation("dataset", f"is not one of {known}, and config.dataset_type is not set")],
         )
     if name not in CLASSES:
         raise Unimplemented(f"data sets of class {name!r} are not offered here: {', '.join(CLASSES)} are")

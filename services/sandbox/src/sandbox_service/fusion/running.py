@@ -165,7 +165,7 @@ def _decoded(name: str, content: str) -> bytes:
     try:
         return base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise _invalid(f"files.{name}", f"is no base64: {error}") from None
+        raise _invalid(f"files.{name}", f"is not valid base64: {error}") from None
 
 
 def _invalid(field: str, description: str) -> InvalidArgument:

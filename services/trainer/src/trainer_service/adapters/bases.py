@@ -59,7 +59,7 @@ def inspected(places: Places, uri: str) -> FoundModel:
     named, entries = _named(folder, sizes, faults), list[Entry]()
     weights = [name for name in weights if name in named] or weights
     if sizes.get(TOKENIZER) and not folder.read(TOKENIZER, end=64).lstrip().startswith(b"{"):
-        faults.append("its tokenizer.json is no JSON object (a pointer of Git LFS, or another page?)")
+        faults.append("its tokenizer.json is not a JSON object (a pointer of Git LFS, or another page?)")
     tokens = tokens_of(folder, sizes)
     if not outputs:
         generation = model_config.read(folder.read(GENERATION)) if sizes.get(GENERATION) else None
@@ -95,7 +95,7 @@ def inspected(places: Places, uri: str) -> FoundModel:
 
 
 def _json(folder: Folder, name: str, sizes: Mapping[str, int], of: str) -> Mapping[str, Any]:
-    """Raises NotFound for what is no JSON object."""
+    """Raises NotFound for what is not a JSON object."""
     if sizes[name] > _MAX_JSON_BYTES:
         raise NotFound(f"{of}{name} has more than {_MAX_JSON_BYTES >> 20} MiB")
     try:
@@ -103,7 +103,7 @@ def _json(folder: Folder, name: str, sizes: Mapping[str, int], of: str) -> Mappi
     except (ValueError, RecursionError) as error:
         raise NotFound(f"{of}{name} is not JSON ({error})") from error
     if not isinstance(said, dict):
-        raise NotFound(f"{of}{name} is no object")
+        raise NotFound(f"{of}{name} is not an object")
     return said
 
 
@@ -114,7 +114,7 @@ def _config_faults(config: Mapping[str, Any], decoder: Mapping[str, Any]) -> Ite
     elif len(kinds) > 1:
         yield f"its config.json names {len(kinds)} architectures, and must name the one that its weights are of"
     elif not model_config.outputs(config) and not str(kinds[0]).endswith(_WRITERS):
-        yield f"its architecture, {kinds[0]}, is none that can be trained (one of {', '.join(_WRITERS)})"
+        yield f"its architecture, {kinds[0]}, cannot be trained: use one of {', '.join(_WRITERS)}"
     if not isinstance(config.get("model_type"), str):
         yield "its config.json names no model_type"
     for name in _SIZES:

@@ -41,7 +41,7 @@ def _recipe(name: str) -> Recipe:
     try:
         return recipes.read(said)
     except InvalidArgument as error:
-        raise InvalidArgument(f"the algorithm {name} says what can't be: {error.message}") from error
+        raise InvalidArgument(f"the algorithm {name} is invalid: {error.message}") from error
 
 
 def _normal(name: str) -> str:

@@ -184,7 +184,7 @@ class RayJobs:
         try:
             details: Mapping[str, Any] = reply.json()
         except ValueError as error:
-            raise Unavailable(f"Ray's answer about job {name} is none: {_first_line(reply.text)}") from error
+            raise Unavailable(f"Ray's answer about job {name} is invalid: {_first_line(reply.text)}") from error
         return details
 
     async def _call(self, cluster: Cluster, method: str, path: str, json: Any = None) -> httpx.Response:

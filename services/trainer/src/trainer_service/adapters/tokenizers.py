@@ -55,7 +55,7 @@ def _template(folder: Folder, sizes: Mapping[str, int], config: Mapping[str, Any
 
 
 def _read(folder: Folder, sizes: Mapping[str, int], name: str) -> Mapping[str, Any]:
-    """Empty where it is not there, or is no JSON object."""
+    """Empty where it is not there, or is not a JSON object."""
     return model_config.read(folder.read(name)) if 0 < sizes.get(name, 0) <= _MAX_BYTES else {}
 
 

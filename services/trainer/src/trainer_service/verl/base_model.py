@@ -30,11 +30,9 @@ def check(folder: Path, scores: bool = False) -> None:
         sentence = str(error).strip().splitlines() or [type(error).__name__]
         raise InvalidArgument(f"the base cannot be loaded: {sentence[0]}") from error
     if missing := sorted(found["missing_keys"]):
-        raise InvalidArgument(f"the base's weights are not whole: they lack {_shown(missing)}")
+        raise InvalidArgument(f"the base's weights are incomplete: they lack {_shown(missing)}")
     if mismatched := sorted(name for name, *_ in found["mismatched_keys"]):
-        raise InvalidArgument(
-            f"the base's weights are not those of its config.json: {_shown(mismatched)} differ in shape"
-        )
+        raise InvalidArgument(f"the base's weights do not match its config.json: {_shown(mismatched)} differ in shape")
     if lacks := next(_lacking(model), ""):
         raise InvalidArgument(f"a {config.model_type} model cannot be trained: {lacks}")
     if scores and type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:

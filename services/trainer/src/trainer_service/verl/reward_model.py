@@ -57,7 +57,7 @@ class RewardModel:
         if max(written) >= vocabulary:
             raise InvalidArgument(
                 f"the reward model in {self._folder} knows {vocabulary} tokens, and its tokenizer writes"
-                f" {max(written) + 1}: they are not of one another"
+                f" {max(written) + 1}: they do not belong together"
             )
         self._pad = config.pad_token_id
         self._room = getattr(config, "max_position_embeddings", None) or math.inf

@@ -31,7 +31,7 @@ class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType
     """Everything."""
 
 class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
-    """What an API key may do."""
+    """A permission of an API key."""
 
 SCOPE_UNSPECIFIED: Scope.ValueType  # 0
 SCOPE_INFERENCE: Scope.ValueType  # 1

@@ -30,7 +30,7 @@ class Chat(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatMessage]: ...
     @_builtins.property
     def tools(self) -> Global___Tools:
-        """What the assistant may call. Absent: nothing."""
+        """Tools that the assistant may call. Absent: none."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ Global___Chat: _TypeAlias = Chat  # noqa: Y015
 
 @_typing.final
 class Tools(_message.Message):
-    """INVALID_ARGUMENT where rollout-service has no parser for what the model writes when it calls a tool."""
+    """INVALID_ARGUMENT if rollout-service has no parser for the model's tool calls."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -57,9 +57,9 @@ class Tools(_message.Message):
     CALLED_FIELD_NUMBER: _builtins.int
     SINGLE_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
-    """At least one of them is called."""
+    """The model must call at least one."""
     called: _builtins.str
-    """The one that is called, by its name. Empty: any."""
+    """Name of the tool that the model must call. Empty: any."""
     single: _builtins.bool
     """At most one call."""
     @_builtins.property
@@ -93,9 +93,9 @@ class Tool(_message.Message):
     name: _builtins.str
     description: _builtins.str
     parameters: _builtins.str
-    """A JSON Schema of its arguments, which are a JSON object. Empty: any."""
+    """JSON Schema of its arguments, which are a JSON object. Empty: any."""
     strict: _builtins.bool
-    """Whether the arguments surely follow the schema. Absent means as the parser does by itself."""
+    """True: the arguments are sure to follow the schema. Absent: the parser decides."""
     def __init__(
         self,
         *,
@@ -125,12 +125,12 @@ class ChatMessage(_message.Message):
     role: _builtins.str
     """"system", "user", "assistant" or "tool", or another role that the model's chat template knows."""
     tool_call_id: _builtins.str
-    """Of a tool: the call that this message answers."""
+    """Id of the call that this message of a tool answers."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentPart]: ...
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """Of an assistant: the tools it calls."""
+        """Calls of tools by an assistant."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ Global___ContentPart: _TypeAlias = ContentPart  # noqa: Y015
 
 @_typing.final
 class ToolCall(_message.Message):
-    """In a stream, what is new of a call: its id and its name come with its first piece."""
+    """A call of a tool. In a stream only its new part: id and name come with the first piece."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -18,18 +18,18 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class EnvironmentSpec(_message.Message):
-    """What judges a policy's answers, where that is not a single answer by a problem's tests."""
+    """The environment that judges a policy's answers, in place of a single answer judged by the problem's tests."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     MAX_TURNS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"edits": after each answer the policy is shown which tests fail, and writes its program again; held-out tests are never
-    shown. Prompts are chats. In training also a plug-in: "plugin:NAME" (docs/plugins.md).
+    """"edits": after each answer the policy sees which tests fail and writes its program again; it never sees held-out
+    tests. Prompts are chats. In training also a plug-in: "plugin:NAME" (docs/plugins.md).
     """
     max_turns: _builtins.int
-    """Answers of an episode, at most: 2 to 16. Absent means 3."""
+    """Maximum number of answers in an episode, 2 to 16. Absent: 3."""
     def __init__(
         self,
         *,

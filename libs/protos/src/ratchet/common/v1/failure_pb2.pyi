@@ -26,7 +26,7 @@ class Failure(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     code: _code_pb2.Code.ValueType
-    """The status that a call with this fault would have ended with: INVALID_ARGUMENT is the caller's, UNAVAILABLE may pass."""
+    """The status of a call with this fault: INVALID_ARGUMENT is the caller's fault, UNAVAILABLE may pass."""
     message: _builtins.str
     """One sentence for people."""
     def __init__(

@@ -32,9 +32,9 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
     """max_tokens or the model's length."""
     FINISH_REASON_ABORTED: _FinishReason.ValueType  # 3
-    """The engine gave up; the text is cut anywhere."""
+    """The engine gave up; the text may end anywhere."""
     FINISH_REASON_TOOL_CALLS: _FinishReason.ValueType  # 4
-    """It calls tools, and was free to."""
+    """The model called tools without being forced to."""
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper): ...
 
@@ -44,14 +44,14 @@ FINISH_REASON_STOP: FinishReason.ValueType  # 1
 FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
 """max_tokens or the model's length."""
 FINISH_REASON_ABORTED: FinishReason.ValueType  # 3
-"""The engine gave up; the text is cut anywhere."""
+"""The engine gave up; the text may end anywhere."""
 FINISH_REASON_TOOL_CALLS: FinishReason.ValueType  # 4
-"""It calls tools, and was free to."""
+"""The model called tools without being forced to."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
 @_typing.final
 class Prompt(_message.Message):
-    """What a policy continues."""
+    """The input that a policy continues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -151,7 +151,7 @@ class SamplingParams(_message.Message):
     top_k: _builtins.int
     """Absent means all tokens."""
     max_tokens: _builtins.int
-    """New tokens at most. Absent means up to the model's length. 0 is for an echo alone."""
+    """Maximum number of new tokens. Absent: up to the model's length. 0 only echoes the prompt."""
     seed: _builtins.int
     """Absent means a random one."""
     ignore_eos: _builtins.bool
@@ -162,14 +162,14 @@ class SamplingParams(_message.Message):
     n: _builtins.int
     """Completions per prompt. Absent means 1."""
     top_logprobs: _builtins.int
-    """Each token comes with its text, and with as many of the likeliest tokens at its place. Absent: neither."""
+    """Number of likeliest tokens to return at each place, beside each token's own text. Absent: neither is returned."""
     presence_penalty: _builtins.float
     """In [-2, 2]; absent means 0."""
     frequency_penalty: _builtins.float
     json_schema: _builtins.str
-    """A JSON Schema that the text has to follow. Absent: any text."""
+    """JSON Schema that the text has to follow. Absent: any text."""
     echo: _builtins.bool
-    """Give the prompt, too; with top_logprobs, also what could have stood at the places of its tokens."""
+    """Returns the prompt, too; with top_logprobs also the candidates at each of its tokens."""
     @_builtins.property
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -264,13 +264,13 @@ class Completion(_message.Message):
     index: _builtins.int
     """From 0, among the completions of one prompt."""
     text: _builtins.str
-    """Without what calls tools."""
+    """The text without its calls of tools."""
     finish_reason: Global___FinishReason.ValueType
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def log_probs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """One per token when asked for: natural log of the probability under the processed distribution."""
+        """One per token if requested: natural log of the probability under the processed distribution."""
 
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenCandidates]:
@@ -308,8 +308,8 @@ class Echo(_message.Message):
     text: _builtins.str
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenCandidates]:
-        """One per token when top_logprobs was sent: before temperature and the like. Nothing comes before the first, whose
-        log_prob is NaN.
+        """One per token when top_logprobs was sent. Values are those before temperature and other sampling settings. The
+        first token has no context, so its log_prob is NaN.
         """
 
     def __init__(
@@ -328,7 +328,7 @@ Global___Echo: _TypeAlias = Echo  # noqa: Y015
 
 @_typing.final
 class TokenCandidates(_message.Message):
-    """What could stand at a token's place: first the sampled token, then the likeliest ones (it may be among them, too)."""
+    """Candidates for one token: the sampled token first, then the likeliest ones, which may include it again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

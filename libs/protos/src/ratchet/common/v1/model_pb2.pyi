@@ -67,7 +67,7 @@ Global___AliasRef: _TypeAlias = AliasRef  # noqa: Y015
 
 @_typing.final
 class ModelRef(_message.Message):
-    """Which model is meant. A service refuses what it cannot use with INVALID_ARGUMENT."""
+    """Reference to a model. A service refuses a kind that it cannot use with INVALID_ARGUMENT."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -76,7 +76,7 @@ class ModelRef(_message.Message):
     ALIAS_FIELD_NUMBER: _builtins.int
     URI_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """A model of the registry by its name: its champion. At the gateway: the version that its release gives a request."""
+    """Name of a model in the registry: its champion. At the gateway: the version that its release gives a request."""
     uri: _builtins.str
     """A folder or fsspec URL that holds config.json, tokenizer files and safetensors."""
     @_builtins.property

@@ -32,7 +32,7 @@ class _PurposeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Purpose.Value
     PURPOSE_EVALUATION: _Purpose.ValueType  # 3
 
 class Purpose(_Purpose, metaclass=_PurposeEnumTypeWrapper):
-    """What a policy is loaded for. Each purpose has room of its own, and none takes that of another."""
+    """The purpose for which a policy is loaded. Each purpose has room of its own and never takes another's."""
 
 PURPOSE_UNSPECIFIED: Purpose.ValueType  # 0
 """Serving."""
@@ -56,17 +56,17 @@ class Node(_message.Message):
         STATE_UNSPECIFIED: Node._State.ValueType  # 0
         STATE_SERVING: Node._State.ValueType  # 1
         STATE_DRAINING: Node._State.ValueType  # 2
-        """It takes nothing new, and ends what it has."""
+        """It takes no new work and finishes what it has."""
         STATE_AWAY: Node._State.ValueType  # 3
-        """It has not answered whoever says this."""
+        """It does not answer the service that reports this."""
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: Node.State.ValueType  # 0
     STATE_SERVING: Node.State.ValueType  # 1
     STATE_DRAINING: Node.State.ValueType  # 2
-    """It takes nothing new, and ends what it has."""
+    """It takes no new work and finishes what it has."""
     STATE_AWAY: Node.State.ValueType  # 3
-    """It has not answered whoever says this."""
+    """It does not answer the service that reports this."""
 
     @_typing.final
     class Engine(_message.Message):
@@ -85,7 +85,7 @@ class Node(_message.Message):
             STATE_UNLOADING: Node.Engine._State.ValueType  # 4
 
         class State(_State, metaclass=_StateEnumTypeWrapper):
-            """As the policy's, in rollout-service."""
+            """Same as Policy.State of rollout-service."""
 
         STATE_UNSPECIFIED: Node.Engine.State.ValueType  # 0
         STATE_LOADING: Node.Engine.State.ValueType  # 1
@@ -102,12 +102,12 @@ class Node(_message.Message):
         policy: _builtins.str
         state: Global___Node.Engine.State.ValueType
         policy_id: _builtins.str
-        """The weights that it has now."""
+        """Id of its current weights."""
         purpose: Global___Purpose.ValueType
         sequences: _builtins.int
-        """Completions that are being made, or wait to be."""
+        """Completions in progress or waiting."""
         kv_cache_tokens: _builtins.int
-        """Tokens of prompts and completions that it has memory for at a time. Set when READY."""
+        """Tokens of prompts and completions that fit into its memory at once. Set when READY."""
         def __init__(
             self,
             *,
@@ -132,7 +132,7 @@ class Node(_message.Message):
         FREE_FIELD_NUMBER: _builtins.int
         purpose: Global___Purpose.ValueType
         free: _builtins.int
-        """Policies that fit beside those that are loaded, without unloading any."""
+        """Number of further policies that fit without unloading any."""
         def __init__(
             self,
             *,
@@ -154,21 +154,21 @@ class Node(_message.Message):
     FREE_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     address: _builtins.str
-    """host:port at which others reach it. Of a node that was not given one: as it was called."""
+    """host:port at which others reach it. If none is configured: the address that the caller used."""
     state: Global___Node.State.ValueType
     capacity: _builtins.int
-    """The most policies at a time."""
+    """Maximum number of policies at a time."""
     free_memory_bytes: _builtins.int
-    """Of the machine, or of the container where that has less."""
+    """Free memory of the machine, or of the container if that has less."""
     detail: _builtins.str
-    """Of one that is away, or starts engines again that died or hung: one sentence."""
+    """One sentence about a node that is away, or that restarts engines that died or hung."""
     @_builtins.property
     def engines(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node.Engine]: ...
     @_builtins.property
     def rooms(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node.Room]: ...
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """GPUs, as CUDA names them; none on CPU."""
+        """GPUs, as CUDA names them; empty on CPU."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class ProblemSetRef(_message.Message):
     digest: _builtins.str
     """sha256 over the problems; output only."""
     limit: _builtins.int
-    """At most this many problems, in the set's own order. Absent means all."""
+    """Maximum number of problems, taken in the set's own order. Absent: all."""
     def __init__(
         self,
         *,
@@ -92,7 +92,9 @@ class Problem(_message.Message):
     prompt: _builtins.str
     """If the completion continues the prompt (a signature with its docstring), the program is prompt + completion."""
     entry_point: _builtins.str
-    """What call tests call and check tests receive: "f", a class, or "Solution.f" (a method of a new Solution())."""
+    """The object that call tests call and check tests receive: "f", a class, or "Solution.f" (a method of a new
+    Solution()).
+    """
     language: _builtins.str
     """"python" unless set."""
     runtime: _builtins.str
@@ -126,7 +128,7 @@ class Test(_message.Message):
     CHECK_FIELD_NUMBER: _builtins.int
     HELD_OUT_FIELD_NUMBER: _builtins.int
     held_out: _builtins.bool
-    """It counts, but is never shown: its result has no got, no expected and no error."""
+    """It counts but is never shown: its result has no got, no expected and no error."""
     @_builtins.property
     def call(self) -> Global___CallTest: ...
     @_builtins.property
@@ -167,7 +169,7 @@ class CallTest(_message.Message):
     expected: _builtins.str
     """A Python literal: the expected value, "6"."""
     tolerance: _builtins.float
-    """Where a float is expected: absolute and relative tolerance. Absent means 1e-6, relative alone; 0 compares exactly."""
+    """Absolute and relative tolerance for an expected float. Absent: 1e-6, relative only; 0 compares exactly."""
     raises: _builtins.str
     """The expected exception in place of a value, "ValueError"; `expected` is then empty."""
     unordered: _builtins.bool
@@ -203,8 +205,8 @@ class StdioTest(_message.Message):
     stdin: _builtins.str
     expected_stdout: _builtins.str
     tolerance: _builtins.float
-    """Where a token with a decimal point or an exponent is expected: any number within this passes, absolute or relative.
-    Absent means that tokens are compared as they are printed.
+    """Absolute or relative tolerance for an expected token with a decimal point or an exponent. Absent: tokens are
+    compared as they are printed.
     """
     def __init__(
         self,
@@ -242,8 +244,8 @@ class CheckTest(_message.Message):
         GRADING_STRICT: CheckTest._Grading.ValueType  # 1
         """In a process of its own that the program cannot see."""
         GRADING_SHARED: CheckTest._Grading.ValueType  # 2
-        """In the program's process, for tests that cannot be kept apart: mocks, identity, methods of what the program
-        returns. The program could forge the result: see Execution.forgeable.
+        """In the program's process, for tests that cannot run apart from it: mocks, identity, methods of returned objects.
+        The program could forge the result: see Execution.forgeable.
         """
 
     class Grading(_Grading, metaclass=_GradingEnumTypeWrapper):
@@ -254,8 +256,8 @@ class CheckTest(_message.Message):
     GRADING_STRICT: CheckTest.Grading.ValueType  # 1
     """In a process of its own that the program cannot see."""
     GRADING_SHARED: CheckTest.Grading.ValueType  # 2
-    """In the program's process, for tests that cannot be kept apart: mocks, identity, methods of what the program
-    returns. The program could forge the result: see Execution.forgeable.
+    """In the program's process, for tests that cannot run apart from it: mocks, identity, methods of returned objects.
+    The program could forge the result: see Execution.forgeable.
     """
 
     CODE_FIELD_NUMBER: _builtins.int
@@ -265,7 +267,7 @@ class CheckTest(_message.Message):
     grading: Global___CheckTest.Grading.ValueType
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the tests use of the program beside its entry point: "Node", "poly". They see nothing else of it."""
+        """Names of the program that the tests use beside its entry point: "Node", "poly". They see no others."""
 
     def __init__(
         self,
@@ -284,7 +286,7 @@ Global___CheckTest: _TypeAlias = CheckTest  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
-    """What one program may use. Absent fields take the service's default."""
+    """Resources that one program may use. Absent fields take the service's default."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,10 +296,12 @@ class Limits(_message.Message):
     memory_bytes: _builtins.int
     """Default 512 MiB."""
     output_bytes: _builtins.int
-    """Of stdout, and of stderr; default 64 KiB. What is beyond it is cut; only stdout that is judged may not go beyond it."""
+    """Maximum size of stdout and of stderr, each; default 64 KiB. Longer output is cut; if the tests judge stdout, the
+    verdict is OUTPUT_LIMIT.
+    """
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
-        """CPU time of the whole program; default 5 s, at most what the service allows."""
+        """CPU time of the whole program; default 5 s, limited by the service's maximum."""
 
     def __init__(
         self,

@@ -62,16 +62,16 @@ class Comparison(_message.Message):
     p_value: _builtins.float
     """Two-sided, paired permutation test over problems."""
     problems: _builtins.int
-    """How many problems were compared."""
+    """Number of problems compared."""
     won: _builtins.int
     """Problems that the candidate solves more often than the baseline, and less often."""
     lost: _builtins.int
     clusters: _builtins.int
-    """Problems of one family (one structure, one source) count as one: so many are independent."""
+    """Number of independent groups of problems: problems of one family (one structure, one source) count as one."""
     detectable_difference: _builtins.float
-    """The smallest true difference that such a comparison shows four times in five."""
+    """The smallest true difference that a comparison of this size shows four times in five."""
     confidence: _builtins.float
-    """Of the intervals."""
+    """Confidence of the intervals."""
     @_builtins.property
     def baseline(self) -> Global___Estimate: ...
     @_builtins.property

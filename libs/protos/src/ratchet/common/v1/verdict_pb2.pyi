@@ -33,7 +33,7 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_TAMPERED: _Verdict.ValueType  # 8
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
-    """What a program was found to do. Always about the program: a fault of the platform is an error, never a verdict."""
+    """Result of running a program. It is always about the program: a fault of the platform is an error, never a verdict."""
 
 VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
 VERDICT_PASSED: Verdict.ValueType  # 1

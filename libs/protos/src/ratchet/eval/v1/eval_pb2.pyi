@@ -36,7 +36,7 @@ class _FailureClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureC
     FAILURE_CLASS_UNSPECIFIED: _FailureClass.ValueType  # 0
     """It passed."""
     FAILURE_CLASS_WRONG: _FailureClass.ValueType  # 1
-    """It ran, and a test said no."""
+    """It ran, and a test failed."""
     FAILURE_CLASS_TIMEOUT: _FailureClass.ValueType  # 2
     FAILURE_CLASS_MEMORY: _FailureClass.ValueType  # 3
     FAILURE_CLASS_CRASH: _FailureClass.ValueType  # 4
@@ -45,15 +45,15 @@ class _FailureClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureC
     """The completion holds no code."""
     FAILURE_CLASS_TAMPERED: _FailureClass.ValueType  # 6
     FAILURE_CLASS_PLATFORM: _FailureClass.ValueType  # 7
-    """Not the sample's: it was not judged."""
+    """Fault of the platform: the sample was not judged."""
 
 class FailureClass(_FailureClass, metaclass=_FailureClassEnumTypeWrapper):
-    """Why a sample did not pass."""
+    """Reason why a sample did not pass."""
 
 FAILURE_CLASS_UNSPECIFIED: FailureClass.ValueType  # 0
 """It passed."""
 FAILURE_CLASS_WRONG: FailureClass.ValueType  # 1
-"""It ran, and a test said no."""
+"""It ran, and a test failed."""
 FAILURE_CLASS_TIMEOUT: FailureClass.ValueType  # 2
 FAILURE_CLASS_MEMORY: FailureClass.ValueType  # 3
 FAILURE_CLASS_CRASH: FailureClass.ValueType  # 4
@@ -62,7 +62,7 @@ FAILURE_CLASS_NO_CODE: FailureClass.ValueType  # 5
 """The completion holds no code."""
 FAILURE_CLASS_TAMPERED: FailureClass.ValueType  # 6
 FAILURE_CLASS_PLATFORM: FailureClass.ValueType  # 7
-"""Not the sample's: it was not judged."""
+"""Fault of the platform: the sample was not judged."""
 Global___FailureClass: _TypeAlias = FailureClass  # noqa: Y015
 
 @_typing.final
@@ -95,7 +95,7 @@ Global___SuiteEntry: _TypeAlias = SuiteEntry  # noqa: Y015
 
 @_typing.final
 class Prompting(_message.Message):
-    """How problems are put to a model."""
+    """Form in which a model gets problems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -110,7 +110,7 @@ class Prompting(_message.Message):
         FORM_CHAT: Prompting._Form.ValueType  # 1
         """A chat in the model's own template: the benchmark's instruction."""
         FORM_COMPLETION: Prompting._Form.ValueType  # 2
-        """Plain text that the model goes on with, to the benchmark's stop sequences."""
+        """Plain text that the model continues, to the benchmark's stop sequences."""
 
     class Form(_Form, metaclass=_FormEnumTypeWrapper): ...
     FORM_UNSPECIFIED: Prompting.Form.ValueType  # 0
@@ -118,13 +118,13 @@ class Prompting(_message.Message):
     FORM_CHAT: Prompting.Form.ValueType  # 1
     """A chat in the model's own template: the benchmark's instruction."""
     FORM_COMPLETION: Prompting.Form.ValueType  # 2
-    """Plain text that the model goes on with, to the benchmark's stop sequences."""
+    """Plain text that the model continues, to the benchmark's stop sequences."""
 
     FORM_FIELD_NUMBER: _builtins.int
     SHOTS_FIELD_NUMBER: _builtins.int
     form: Global___Prompting.Form.ValueType
     shots: _builtins.int
-    """Solved examples in front of the problem. Absent means as many as the benchmark does by itself in this form."""
+    """Solved examples in front of the problem. Absent: the benchmark's own number for this form."""
     def __init__(
         self,
         *,
@@ -162,19 +162,19 @@ class EvaluationSpec(_message.Message):
     temperature: _builtins.float
     """0 is greedy. Absent means 1."""
     max_tokens: _builtins.int
-    """New tokens per completion. Absent means 512."""
+    """Maximum number of new tokens per completion. Absent: 512."""
     seed: _builtins.int
     imported_samples: _builtins.int
-    """Nothing is generated: so many samples come by AddSamples. 0: they are generated."""
+    """Number of samples to come by AddSamples; nothing is generated. 0: samples are generated."""
     exclude_unsound: _builtins.bool
-    """Problems whose reference fails on this node are left out, each with its reason, instead of ending the evaluation."""
+    """Leaves out problems whose reference fails on this node, each with its reason, instead of ending the evaluation."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
-        """Absent where samples are imported."""
+        """Absent if samples are imported."""
 
     @_builtins.property
     def problems(self) -> _problem_pb2.ProblemSetRef:
-        """The set that is measured; absent where `suite` names several."""
+        """The set to measure; absent if `suite` names several."""
 
     @_builtins.property
     def k(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -188,7 +188,7 @@ class EvaluationSpec(_message.Message):
     def prompting(self) -> Global___Prompting: ...
     @_builtins.property
     def environment(self) -> _environment_pb2.EnvironmentSpec:
-        """Absent: one answer. A sample is then an episode: what passes, or not, is its last answer. Not where samples are imported."""
+        """Absent: one answer. Else a sample is an episode, judged by its last answer. Not for imported samples."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
 
 @_typing.final
 class BenchmarkScore(_message.Message):
-    """The score of one set of an evaluation; while it runs, of the samples that are judged so far."""
+    """Score of one set of an evaluation; while it runs, over the samples judged so far."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -272,7 +272,7 @@ class BenchmarkScore(_message.Message):
     forgeable_passes: _builtins.int
     @_builtins.property
     def problems(self) -> _problem_pb2.ProblemSetRef:
-        """With its digest once it was read."""
+        """Has its digest once the set was read."""
 
     @_builtins.property
     def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
@@ -282,15 +282,15 @@ class BenchmarkScore(_message.Message):
 
     @_builtins.property
     def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slice]:
-        """Scores of parts of the set: by difficulty and tag, and by kind of grading where there are both."""
+        """Scores of parts of the set: by difficulty and tag, and by kind of grading if there are both."""
 
     @_builtins.property
     def exclusions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Exclusion]:
-        """Problems that are not measured, and why."""
+        """Problems that are not measured, with the reasons."""
 
     @_builtins.property
     def shared_problem_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Problems whose tests ran in the program's process, as their references need (CheckTest.GRADING_SHARED): these
+        """Problems whose tests ran in the program's process, as their references need (CheckTest.GRADING_SHARED): their
         passes are the forgeable ones. All others are graded apart from the program.
         """
 
@@ -460,25 +460,25 @@ class Evaluation(_message.Message):
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
-    """The weights that were measured."""
+    """Id of the weights that were measured."""
     problems_done: _builtins.int
     problems_total: _builtins.int
     forgeable_passes: _builtins.int
-    """Of the samples that PASSED, those whose tests ran in the program's process, which could forge their result."""
+    """Number of PASSED samples whose tests ran in the program's process, which could forge their result."""
     samples_done: _builtins.int
     samples_total: _builtins.int
     settings_id: _builtins.str
-    """Config, tokenizer and chat template that were measured."""
+    """Digest of the config, tokenizer and chat template that were measured."""
     references_done: _builtins.int
-    """Before samples are judged, the references of their problems are tried: so many of so many have been."""
+    """Number of problems whose references were tried, and of those to try, before samples are judged."""
     references_total: _builtins.int
     waits_for: _builtins.str
-    """Why no worker has it, and behind what: "its samples: 0 of 164 were added", "a worker: busy with eval_1 of humaneval".
-    Empty while one has it, and once it has ended.
+    """Reason why no worker has it yet: "its samples: 0 of 164 were added", "a worker: busy with eval_1 of humaneval".
+    Empty while a worker has it and once it has ended.
     """
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
-        """With the defaults that were taken."""
+        """The spec, with defaults filled in."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
@@ -502,11 +502,13 @@ class Evaluation(_message.Message):
 
     @_builtins.property
     def expected_end_time(self) -> _timestamp_pb2.Timestamp:
-        """While RUNNING, once there is something to go by: when it will end at this pace."""
+        """Expected end at the present pace, while RUNNING and once there is enough to estimate it."""
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What is no fault of the spec, and should be known, a sentence each: as that tests expect decimals without a tolerance."""
+        """Facts to know that are not faults of the spec, one sentence each: that tests expect decimals without a tolerance,
+        for example.
+        """
 
     def __init__(
         self,
@@ -574,7 +576,7 @@ class Sample(_message.Message):
     forgeable: _builtins.bool
     """A test ran in the program's process (CheckTest.GRADING_SHARED), which could forge its result."""
     benchmark: _builtins.str
-    """Name of the set that the problem is of."""
+    """Name of the problem's set."""
     failure: Global___FailureClass.ValueType
     tokens: _builtins.int
     """New tokens of the completion; 0 where the sample was imported."""
@@ -628,15 +630,15 @@ class ImportedSample(_message.Message):
     SOLUTION_FIELD_NUMBER: _builtins.int
     BENCHMARK_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
-    """As the benchmark calls it: "HumanEval/0"."""
+    """Id as the benchmark has it: "HumanEval/0"."""
     index: _builtins.int
     """From 0, among the samples of one problem."""
     completion: _builtins.str
-    """What a model wrote to the benchmark's prompt."""
+    """Completion of the benchmark's prompt by a model."""
     solution: _builtins.str
-    """A whole program, which is judged as it is."""
+    """A whole program, judged as it is."""
     benchmark: _builtins.str
-    """The set it is of, where a suite has several."""
+    """Name of the problem's set, if a suite has several."""
     def __init__(
         self,
         *,
@@ -710,7 +712,7 @@ class CreateEvaluationRequest(_message.Message):
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     validate_only: _builtins.bool
-    """Only looks whether the evaluation could be made: nothing is stored, and the answer has no id."""
+    """Only checks whether the evaluation could be created: nothing is stored, and the answer has no id."""
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec: ...
     def __init__(
@@ -798,9 +800,9 @@ class ListEvaluationsRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     model: _builtins.str
-    """Only those of this model's versions."""
+    """Only evaluations of this model's versions."""
     problems: _builtins.str
-    """Only those that measure this set."""
+    """Only evaluations of this set."""
     def __init__(
         self,
         *,
@@ -966,7 +968,7 @@ class ListSamplesRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     benchmark: _builtins.str
-    """Only those of this set, of this problem, with this verdict."""
+    """Only samples of this set, of this problem, with this verdict."""
     problem_id: _builtins.str
     verdict: _verdict_pb2.Verdict.ValueType
     def __init__(
@@ -1022,14 +1024,14 @@ class CompareEvaluationsRequest(_message.Message):
     baseline_id: _builtins.str
     candidate_id: _builtins.str
     confidence: _builtins.float
-    """Of the intervals. Absent means 0.95."""
+    """Confidence of the intervals. Absent: 0.95."""
     @_builtins.property
     def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), where they are known."""
+        """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), if known."""
 
     @_builtins.property
     def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The same of the problems by which the candidate was chosen among its run's checkpoints."""
+        """Fingerprints of the problems by which the candidate was chosen among its run's checkpoints."""
 
     def __init__(
         self,
@@ -1058,7 +1060,7 @@ class CompareEvaluationsResponse(_message.Message):
     BENCHMARKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison:
-        """Of the whole score."""
+        """Comparison of the whole score."""
 
     @_builtins.property
     def benchmarks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BenchmarkComparison]:
@@ -1092,13 +1094,13 @@ class BenchmarkComparison(_message.Message):
     name: _builtins.str
     """Name of the set."""
     adjusted_p_value: _builtins.float
-    """The comparison's p value, corrected for as many sets as are compared (Holm 1979)."""
+    """The comparison's p value, corrected for the number of sets compared (Holm 1979)."""
     tampered_share: _builtins.float
-    """Of the candidate's samples, how large a share was TAMPERED."""
+    """Share of the candidate's samples that were TAMPERED."""
     trained_on: _builtins.int
-    """Problems of the set whose fingerprint is among training_fingerprints."""
+    """Number of the set's problems whose fingerprint is among training_fingerprints."""
     selected_on: _builtins.int
-    """The same of selection_fingerprints."""
+    """Number of the set's problems whose fingerprint is among selection_fingerprints."""
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison: ...
     @_builtins.property
@@ -1133,13 +1135,13 @@ class PlanComparisonRequest(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     POWER_FIELD_NUMBER: _builtins.int
     baseline_id: _builtins.str
-    """A finished evaluation, whose spread between problems is taken."""
+    """A finished evaluation, whose spread between problems is used."""
     samples_per_problem: _builtins.int
-    """Absent means as many as the baseline has."""
+    """Absent: the baseline's number."""
     problems: _builtins.int
-    """Absent means as many as the baseline has."""
+    """Absent: the baseline's number."""
     power: _builtins.float
-    """The probability of seeing a difference that is there. Absent means 0.8."""
+    """Probability of showing a difference that exists. Absent: 0.8."""
     def __init__(
         self,
         *,
@@ -1175,7 +1177,7 @@ class PlanComparisonResponse(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     SAMPLES_PER_PROBLEM_FIELD_NUMBER: _builtins.int
     detectable_difference: _builtins.float
-    """In pass@1."""
+    """Difference in pass@1."""
     problems: _builtins.int
     samples_per_problem: _builtins.int
     def __init__(
@@ -1234,7 +1236,7 @@ Global___GetMeasurementsResponse: _TypeAlias = GetMeasurementsResponse  # noqa: 
 
 @_typing.final
 class Measurement(_message.Message):
-    """What an evaluation saw. Imported samples are nobody's, and not among them."""
+    """Problems that one evaluation measured. Evaluations of imported samples belong to no model and are not listed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1248,16 +1250,16 @@ class Measurement(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     model: _builtins.str
-    """The model's name in the registry; empty where it was measured by its path."""
+    """The model's name in the registry; empty if it was measured by its path."""
     policy_id: _builtins.str
     setup: _builtins.str
-    """Evaluations of one setup can be compared."""
+    """Evaluations of the same setup can be compared."""
     draw: _builtins.str
-    """Those of one draw have the very same samples."""
+    """Evaluations of the same draw have identical samples."""
     problems: _builtins.int
-    """How many of the problems in question it measured."""
+    """Number of the problems in question that it measured."""
     total: _builtins.int
-    """How many it measured in all; 0 where it failed or was cancelled, and nothing can be decided by it."""
+    """Number of problems that it measured in all; 0 if it failed or was cancelled, so that nothing can be decided by it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(

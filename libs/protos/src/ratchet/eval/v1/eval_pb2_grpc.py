@@ -113,7 +113,7 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListEvaluations(self, request, context):
-        """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Evaluations, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,10 +148,11 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddSamples(self, request, context):
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
-        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
-        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
-        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
+        """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
+        others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
+        a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
+        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
+        `imported_samples`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -166,15 +167,16 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanComparison(self, request, context):
-        """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND.
+        """Computes the smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing.
+        NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetMeasurements(self, request, context):
-        """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
-        are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+        """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
+        Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

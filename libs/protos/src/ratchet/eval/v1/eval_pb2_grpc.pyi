@@ -41,7 +41,7 @@ class EvalServiceStub:
     GetEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]
     """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]
-    """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Evaluations, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     CancelEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]
     """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     DeleteEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]
@@ -51,20 +51,23 @@ class EvalServiceStub:
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
-    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
-    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
-    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
+    """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
+    others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
+    a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
+    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
+    `imported_samples`.
     """
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
     FAILED_PRECONDITION when one has not succeeded or the problems differ.
     """
     PlanComparison: _grpc.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]
-    """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    """Computes the smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing.
+    NOT_FOUND.
+    """
     GetMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]
-    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
-    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
+    Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
     """
 
 @_typing.type_check_only
@@ -80,7 +83,7 @@ class EvalServiceAsyncStub(EvalServiceStub):
     GetEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]  # type: ignore[assignment]
     """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]  # type: ignore[assignment]
-    """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Evaluations, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     CancelEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]  # type: ignore[assignment]
     """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     DeleteEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]  # type: ignore[assignment]
@@ -90,20 +93,23 @@ class EvalServiceAsyncStub(EvalServiceStub):
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     AddSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]  # type: ignore[assignment]
-    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
-    no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
-    sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
-    have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
+    """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
+    others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
+    a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
+    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
+    `imported_samples`.
     """
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
     FAILED_PRECONDITION when one has not succeeded or the problems differ.
     """
     PlanComparison: _aio.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]  # type: ignore[assignment]
-    """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+    """Computes the smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing.
+    NOT_FOUND.
+    """
     GetMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]  # type: ignore[assignment]
-    """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
-    are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+    """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
+    Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
     """
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -134,7 +140,7 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.ListEvaluationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.ListEvaluationsResponse, _abc.Awaitable[_eval_pb2.ListEvaluationsResponse]]:
-        """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Evaluations, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def CancelEvaluation(
@@ -174,10 +180,11 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.AddSamplesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.AddSamplesResponse, _abc.Awaitable[_eval_pb2.AddSamplesResponse]]:
-        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`. It is QUEUED, and holds up
-        no other, until all are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent: a
-        sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does not
-        have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than it said.
+        """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
+        others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
+        a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
+        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
+        `imported_samples`.
         """
 
     @_abc_1.abstractmethod
@@ -196,7 +203,9 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.PlanComparisonRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.PlanComparisonResponse, _abc.Awaitable[_eval_pb2.PlanComparisonResponse]]:
-        """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
+        """Computes the smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing.
+        NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def GetMeasurements(
@@ -204,8 +213,8 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.GetMeasurementsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.GetMeasurementsResponse, _abc.Awaitable[_eval_pb2.GetMeasurementsResponse]]:
-        """Every evaluation that measured problems of this one, itself and deleted ones included: what a gate counts. Problems
-        are the same by their prompt or by their tests. For registry-service. NOT_FOUND.
+        """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
+        Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
         """
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

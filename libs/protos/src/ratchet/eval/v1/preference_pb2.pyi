@@ -60,9 +60,9 @@ class Pair(_message.Message):
     VOTE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     voter: _builtins.str
-    """Who was asked."""
+    """The person who votes."""
     benchmark: _builtins.str
-    """Name of the set that the problem is of."""
+    """Name of the problem's set."""
     problem_id: _builtins.str
     prompt: _builtins.str
     left: _builtins.str
@@ -70,7 +70,7 @@ class Pair(_message.Message):
     right: _builtins.str
     choice: Global___Choice.ValueType
     left_evaluation_id: _builtins.str
-    """Whose they are; empty until there is a vote: who votes must not know them."""
+    """Evaluations that the completions come from; empty until the vote, because the voter must not know them."""
     right_evaluation_id: _builtins.str
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -113,7 +113,7 @@ class Rank(_message.Message):
     evaluation_id: _builtins.str
     votes: _builtins.int
     wins: _builtins.float
-    """A tie is half of one."""
+    """Number of wins; a tie counts half."""
     @_builtins.property
     def strength(self) -> _statistics_pb2.Estimate:
         """Bradley-Terry: of two models, the first is preferred with probability 1 / (1 + exp(second - first)). The mean over
@@ -240,7 +240,7 @@ class ListPairsRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     evaluation_id: _builtins.str
-    """Only those of this evaluation."""
+    """Only pairs of this evaluation."""
     def __init__(
         self,
         *,
@@ -286,7 +286,7 @@ class RankEvaluationsRequest(_message.Message):
     EVALUATION_IDS_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     confidence: _builtins.float
-    """Of the intervals. Absent means 0.95."""
+    """Confidence of the intervals. Absent: 0.95."""
     @_builtins.property
     def evaluation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Two or more."""

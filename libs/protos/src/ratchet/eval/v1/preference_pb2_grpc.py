@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class PreferenceServiceStub(object):
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models.
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them.
     """
 
     def __init__(self, channel):
@@ -58,13 +58,13 @@ class PreferenceServiceStub(object):
 
 
 class PreferenceServiceServicer(object):
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models.
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them.
     """
 
     def CreatePair(self, request, context):
-        """Stores a pair: two samples of one problem, by two of the evaluations, at random and on a random side. Those
-        evaluations that were paired least come first; a voter does not get the same two samples twice. Idempotent under
-        request_id. NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
+        """Stores a pair: two samples of one problem, from two of the evaluations, at random and on random sides. Evaluations
+        that were paired least come first; a voter does not get the same two samples twice. Idempotent under request_id.
+        NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,14 +78,14 @@ class PreferenceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPairs(self, request, context):
-        """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Pairs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RankEvaluations(self, request, context):
-        """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+        """Ranks the evaluations' models by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
         FAILED_PRECONDITION when votes do not connect all of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -124,7 +124,7 @@ def add_PreferenceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PreferenceService(object):
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models.
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them.
     """
 
     @staticmethod

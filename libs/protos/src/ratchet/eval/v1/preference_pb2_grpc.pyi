@@ -27,47 +27,47 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PreferenceServiceStub:
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models."""
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PreferenceServiceAsyncStub: ...
     CreatePair: _grpc.UnaryUnaryMultiCallable[_preference_pb2.CreatePairRequest, _preference_pb2.CreatePairResponse]
-    """Stores a pair: two samples of one problem, by two of the evaluations, at random and on a random side. Those
-    evaluations that were paired least come first; a voter does not get the same two samples twice. Idempotent under
-    request_id. NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
+    """Stores a pair: two samples of one problem, from two of the evaluations, at random and on random sides. Evaluations
+    that were paired least come first; a voter does not get the same two samples twice. Idempotent under request_id.
+    NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
     """
     VotePair: _grpc.UnaryUnaryMultiCallable[_preference_pb2.VotePairRequest, _preference_pb2.VotePairResponse]
     """Stores the choice. Idempotent. NOT_FOUND; FAILED_PRECONDITION when another choice was made."""
     ListPairs: _grpc.UnaryUnaryMultiCallable[_preference_pb2.ListPairsRequest, _preference_pb2.ListPairsResponse]
-    """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Pairs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RankEvaluations: _grpc.UnaryUnaryMultiCallable[_preference_pb2.RankEvaluationsRequest, _preference_pb2.RankEvaluationsResponse]
-    """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+    """Ranks the evaluations' models by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
     FAILED_PRECONDITION when votes do not connect all of them.
     """
 
 @_typing.type_check_only
 class PreferenceServiceAsyncStub(PreferenceServiceStub):
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models."""
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreatePair: _aio.UnaryUnaryMultiCallable[_preference_pb2.CreatePairRequest, _preference_pb2.CreatePairResponse]  # type: ignore[assignment]
-    """Stores a pair: two samples of one problem, by two of the evaluations, at random and on a random side. Those
-    evaluations that were paired least come first; a voter does not get the same two samples twice. Idempotent under
-    request_id. NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
+    """Stores a pair: two samples of one problem, from two of the evaluations, at random and on random sides. Evaluations
+    that were paired least come first; a voter does not get the same two samples twice. Idempotent under request_id.
+    NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
     """
     VotePair: _aio.UnaryUnaryMultiCallable[_preference_pb2.VotePairRequest, _preference_pb2.VotePairResponse]  # type: ignore[assignment]
     """Stores the choice. Idempotent. NOT_FOUND; FAILED_PRECONDITION when another choice was made."""
     ListPairs: _aio.UnaryUnaryMultiCallable[_preference_pb2.ListPairsRequest, _preference_pb2.ListPairsResponse]  # type: ignore[assignment]
-    """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Pairs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RankEvaluations: _aio.UnaryUnaryMultiCallable[_preference_pb2.RankEvaluationsRequest, _preference_pb2.RankEvaluationsResponse]  # type: ignore[assignment]
-    """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+    """Ranks the evaluations' models by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
     FAILED_PRECONDITION when votes do not connect all of them.
     """
 
 class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What people prefer: pairs of samples to choose from, their votes, and what the votes say of the models."""
+    """Preferences of people: pairs of samples to choose from, votes, and a ranking of the models by them."""
 
     @_abc_1.abstractmethod
     def CreatePair(
@@ -75,9 +75,9 @@ class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _preference_pb2.CreatePairRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_preference_pb2.CreatePairResponse, _abc.Awaitable[_preference_pb2.CreatePairResponse]]:
-        """Stores a pair: two samples of one problem, by two of the evaluations, at random and on a random side. Those
-        evaluations that were paired least come first; a voter does not get the same two samples twice. Idempotent under
-        request_id. NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
+        """Stores a pair: two samples of one problem, from two of the evaluations, at random and on random sides. Evaluations
+        that were paired least come first; a voter does not get the same two samples twice. Idempotent under request_id.
+        NOT_FOUND; FAILED_PRECONDITION when there are no two samples that differ.
         """
 
     @_abc_1.abstractmethod
@@ -94,7 +94,7 @@ class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _preference_pb2.ListPairsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_preference_pb2.ListPairsResponse, _abc.Awaitable[_preference_pb2.ListPairsResponse]]:
-        """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Pairs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def RankEvaluations(
@@ -102,7 +102,7 @@ class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _preference_pb2.RankEvaluationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_preference_pb2.RankEvaluationsResponse, _abc.Awaitable[_preference_pb2.RankEvaluationsResponse]]:
-        """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+        """Ranks the evaluations' models by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
         FAILED_PRECONDITION when votes do not connect all of them.
         """
 

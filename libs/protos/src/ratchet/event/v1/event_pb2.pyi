@@ -21,9 +21,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Event(_message.Message):
-    """What services publish on the Redis stream "events" for whoever watches. Delivery is at least once, and events are not
-    kept forever: the truth is in each service's database. Those that one process publishes of a resource come in
-    order; those of several processes may not: create_time orders them.
+    """Event that a service publishes on the Redis stream "events". Delivery is at least once, and events are not kept
+    forever: the truth is in each service's database. Events of one resource come in order from one process; across
+    processes create_time orders them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

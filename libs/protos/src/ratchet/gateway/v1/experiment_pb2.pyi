@@ -33,9 +33,9 @@ class ExperimentVariant(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Of the experiment's own: "control", "new-prompt"."""
+    """Name within the experiment: "control", "new-prompt"."""
     weight: _builtins.float
-    """Its part of the units is weight over the sum of weights. Absent means 1."""
+    """Its share of the units is its weight over the sum of weights. Absent: 1."""
     @_builtins.property
     def version(self) -> _model_pb2.VersionRef: ...
     def __init__(
@@ -67,17 +67,19 @@ class ExperimentMetric(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         MEASURE_UNSPECIFIED: ExperimentMetric._Measure.ValueType  # 0
         MEASURE_QUALITY: ExperimentMetric._Measure.ValueType  # 1
-        """Mean score of the answers that have one, from feedback of either kind. More is better."""
+        """Mean score of the answers with feedback of either kind. More is better."""
         MEASURE_FEEDBACK: ExperimentMetric._Measure.ValueType  # 2
         """Mean of the scores that applications gave. More is better."""
         MEASURE_TESTS: ExperimentMetric._Measure.ValueType  # 3
         """Mean of the scores by the tests of a problem, in the sandbox. More is better."""
         MEASURE_ERROR_RATE: ExperimentMetric._Measure.ValueType  # 4
-        """Requests that were not answered, over those whose callers waited for the end. Less is better, here and below."""
+        """Share of requests without an answer, among those whose callers waited for the end. Less is better, here and
+        below.
+        """
         MEASURE_LATENCY: ExperimentMetric._Measure.ValueType  # 5
         """Mean seconds from a request to the last token of its answer."""
         MEASURE_LATENCY_P95: ExperimentMetric._Measure.ValueType  # 6
-        """Its 95th percentile, over 10,000 answers of each variant that are drawn from all."""
+        """95th percentile of latency, over 10,000 answers of each variant that are drawn from all."""
         MEASURE_TOKENS: ExperimentMetric._Measure.ValueType  # 7
         """Mean tokens of an answer."""
         MEASURE_COST: ExperimentMetric._Measure.ValueType  # 8
@@ -85,22 +87,24 @@ class ExperimentMetric(_message.Message):
         MEASURE_NAMED: ExperimentMetric._Measure.ValueType  # 9
         """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
         MEASURE_LEFT: ExperimentMetric._Measure.ValueType  # 10
-        """Requests whose callers left before the end, over all. In every report of live traffic, whether named or not."""
+        """Share of requests whose callers left before the end. Part of every report on live traffic, even if not named."""
 
     class Measure(_Measure, metaclass=_MeasureEnumTypeWrapper): ...
     MEASURE_UNSPECIFIED: ExperimentMetric.Measure.ValueType  # 0
     MEASURE_QUALITY: ExperimentMetric.Measure.ValueType  # 1
-    """Mean score of the answers that have one, from feedback of either kind. More is better."""
+    """Mean score of the answers with feedback of either kind. More is better."""
     MEASURE_FEEDBACK: ExperimentMetric.Measure.ValueType  # 2
     """Mean of the scores that applications gave. More is better."""
     MEASURE_TESTS: ExperimentMetric.Measure.ValueType  # 3
     """Mean of the scores by the tests of a problem, in the sandbox. More is better."""
     MEASURE_ERROR_RATE: ExperimentMetric.Measure.ValueType  # 4
-    """Requests that were not answered, over those whose callers waited for the end. Less is better, here and below."""
+    """Share of requests without an answer, among those whose callers waited for the end. Less is better, here and
+    below.
+    """
     MEASURE_LATENCY: ExperimentMetric.Measure.ValueType  # 5
     """Mean seconds from a request to the last token of its answer."""
     MEASURE_LATENCY_P95: ExperimentMetric.Measure.ValueType  # 6
-    """Its 95th percentile, over 10,000 answers of each variant that are drawn from all."""
+    """95th percentile of latency, over 10,000 answers of each variant that are drawn from all."""
     MEASURE_TOKENS: ExperimentMetric.Measure.ValueType  # 7
     """Mean tokens of an answer."""
     MEASURE_COST: ExperimentMetric.Measure.ValueType  # 8
@@ -108,7 +112,7 @@ class ExperimentMetric(_message.Message):
     MEASURE_NAMED: ExperimentMetric.Measure.ValueType  # 9
     """Mean of the values that feedback gave under `name` in CreateFeedbackRequest.metrics."""
     MEASURE_LEFT: ExperimentMetric.Measure.ValueType  # 10
-    """Requests whose callers left before the end, over all. In every report of live traffic, whether named or not."""
+    """Share of requests whose callers left before the end. Part of every report on live traffic, even if not named."""
 
     class _Direction:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -131,9 +135,9 @@ class ExperimentMetric(_message.Message):
     DIRECTION_FIELD_NUMBER: _builtins.int
     measure: Global___ExperimentMetric.Measure.ValueType
     margin: _builtins.float
-    """In the measure's own unit: a difference that is smaller is not worth waiting for. 0: it always is."""
+    """Smallest difference that is worth waiting for, in the measure's own unit. 0: any difference is."""
     name: _builtins.str
-    """For MEASURE_NAMED both are needed, and for no other measure."""
+    """Name of the metric, and its direction. Required for MEASURE_NAMED, not allowed for other measures."""
     direction: Global___ExperimentMetric.Direction.ValueType
     def __init__(
         self,
@@ -153,7 +157,7 @@ Global___ExperimentMetric: _TypeAlias = ExperimentMetric  # noqa: Y015
 
 @_typing.final
 class TokenPrice(_message.Message):
-    """What tokens cost, in a currency of the user's own."""
+    """Price of tokens, in a currency of the user's own."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -187,24 +191,24 @@ class ExperimentSpec(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNIT_UNSPECIFIED: ExperimentSpec._Unit.ValueType  # 0
         UNIT_USER: ExperimentSpec._Unit.ValueType  # 1
-        """Who the request says it is for: `user`, or the header x-ratchet-routing-key."""
+        """The user that the request names: `user`, or the header x-ratchet-routing-key."""
         UNIT_SESSION: ExperimentSpec._Unit.ValueType  # 2
         """The header x-ratchet-session."""
         UNIT_KEY: ExperimentSpec._Unit.ValueType  # 3
         """The API key."""
         UNIT_REQUEST: ExperimentSpec._Unit.ValueType  # 4
-        """Each request by itself."""
+        """Each request on its own."""
 
     class Unit(_Unit, metaclass=_UnitEnumTypeWrapper): ...
     UNIT_UNSPECIFIED: ExperimentSpec.Unit.ValueType  # 0
     UNIT_USER: ExperimentSpec.Unit.ValueType  # 1
-    """Who the request says it is for: `user`, or the header x-ratchet-routing-key."""
+    """The user that the request names: `user`, or the header x-ratchet-routing-key."""
     UNIT_SESSION: ExperimentSpec.Unit.ValueType  # 2
     """The header x-ratchet-session."""
     UNIT_KEY: ExperimentSpec.Unit.ValueType  # 3
     """The API key."""
     UNIT_REQUEST: ExperimentSpec.Unit.ValueType  # 4
-    """Each request by itself."""
+    """Each request on its own."""
 
     class _Analysis:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -214,21 +218,19 @@ class ExperimentSpec(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         ANALYSIS_UNSPECIFIED: ExperimentSpec._Analysis.ValueType  # 0
         ANALYSIS_SEQUENTIAL: ExperimentSpec._Analysis.ValueType  # 1
-        """Confidence sequences: may be looked at any time."""
+        """Confidence sequences: valid at every look."""
         ANALYSIS_FIXED: ExperimentSpec._Analysis.ValueType  # 2
-        """Tests that hold when looked at once: at the horizon, when min_duration has passed and each variant has min_units
-        units; where the primary metric is one of feedback, units that have some. What comes later is not counted, neither
-        requests nor scores.
+        """Tests that are valid at one look: at the horizon, when min_duration has passed and each variant has min_units
+        units (with feedback, if the primary metric is one of feedback). Later requests and scores are not counted.
         """
 
     class Analysis(_Analysis, metaclass=_AnalysisEnumTypeWrapper): ...
     ANALYSIS_UNSPECIFIED: ExperimentSpec.Analysis.ValueType  # 0
     ANALYSIS_SEQUENTIAL: ExperimentSpec.Analysis.ValueType  # 1
-    """Confidence sequences: may be looked at any time."""
+    """Confidence sequences: valid at every look."""
     ANALYSIS_FIXED: ExperimentSpec.Analysis.ValueType  # 2
-    """Tests that hold when looked at once: at the horizon, when min_duration has passed and each variant has min_units
-    units; where the primary metric is one of feedback, units that have some. What comes later is not counted, neither
-    requests nor scores.
+    """Tests that are valid at one look: at the horizon, when min_duration has passed and each variant has min_units
+    units (with feedback, if the primary metric is one of feedback). Later requests and scores are not counted.
     """
 
     VARIANTS_FIELD_NUMBER: _builtins.int
@@ -245,21 +247,25 @@ class ExperimentSpec(_message.Message):
     REPLAY_FIELD_NUMBER: _builtins.int
     PLANNED_UNITS_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
-    """What is assigned to a variant and stays with it. A request without one is not in the experiment. Absent means user."""
+    """Thing that is assigned to a variant and stays with it. Requests without one are not in the experiment. Absent:
+    user.
+    """
     traffic: _builtins.float
-    """The share of the model's units that take part, in (0, 1]. Absent means 1."""
+    """Share of the model's units that take part, in (0, 1]. Absent: 1."""
     analysis: Global___ExperimentSpec.Analysis.ValueType
     """Absent means sequential."""
     alpha: _builtins.float
-    """The chance of any false alarm, over all variants, metrics and looks. Absent means 0.05."""
+    """Probability of any false alarm, over all variants, metrics and looks. Absent: 0.05."""
     min_units: _builtins.int
-    """... and before each variant has so many units."""
+    """Minimum number of units of each variant before a conclusion."""
     description: _builtins.str
     planned_units: _builtins.int
-    """Of all variants together: at so many a confidence sequence is narrowest, as PlanExperiment's sequential_units. 0: not planned."""
+    """Number of units, over all variants, at which a confidence sequence is narrowest: sequential_units of
+    PlanExperiment. 0: not planned.
+    """
     @_builtins.property
     def variants(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentVariant]:
-        """Two or more of one model. The others are compared with the first."""
+        """Two or more versions of one model. The others are compared with the first."""
 
     @_builtins.property
     def primary(self) -> Global___ExperimentMetric: ...
@@ -267,11 +273,11 @@ class ExperimentSpec(_message.Message):
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentMetric]: ...
     @_builtins.property
     def min_duration(self) -> _duration_pb2.Duration:
-        """It is not concluded before ..."""
+        """Minimum time before a conclusion."""
 
     @_builtins.property
     def price(self) -> Global___TokenPrice:
-        """Needed for MEASURE_COST: INVALID_ARGUMENT without."""
+        """Required for MEASURE_COST: INVALID_ARGUMENT without."""
 
     @_builtins.property
     def replay(self) -> Global___ExperimentReplay:
@@ -311,9 +317,9 @@ Global___ExperimentSpec: _TypeAlias = ExperimentSpec  # noqa: Y015
 
 @_typing.final
 class ExperimentReplay(_message.Message):
-    """An experiment offline. Its unit is the request: each prompt is one. All variants have the same weight, `traffic` is 1 and
-    min_duration 0. Nobody gives feedback on such answers, so MEASURE_FEEDBACK and MEASURE_NAMED are refused; quality is by the
-    tests of the prompts' problems.
+    """An experiment offline. Each prompt is a unit. All variants have the same weight, `traffic` is 1 and min_duration 0.
+    MEASURE_FEEDBACK and MEASURE_NAMED are refused, because nobody gives feedback on such answers; quality is measured by
+    the tests of the prompts' problems.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -322,12 +328,14 @@ class ExperimentReplay(_message.Message):
     LATEST_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     latest: _builtins.int
-    """The latest so many prompts of the model's kept traffic, 2,000 at most. 0 where CreateExperimentRequest has the prompts."""
+    """Number of latest prompts to take from the model's kept traffic, 2,000 at most. 0 if CreateExperimentRequest has the
+    prompts.
+    """
     key_id: _builtins.str
-    """Only of this API key, when set."""
+    """Only prompts of this API key, when set."""
     @_builtins.property
     def sampling(self) -> _generation_pb2.SamplingParams:
-        """Of all answers."""
+        """Sampling of all answers."""
 
     def __init__(
         self,
@@ -354,7 +362,7 @@ class ReplayPrompt(_message.Message):
     def prompt(self) -> _generation_pb2.Prompt: ...
     @_builtins.property
     def problem(self) -> _problem_pb2.ProblemRef:
-        """Its tests score the answers. Absent: they have no quality."""
+        """Problem whose tests score the answers. Absent: they have no quality."""
 
     def __init__(
         self,
@@ -385,7 +393,7 @@ class MetricComparison(_message.Message):
         STANDING_BETTER: MetricComparison._Standing.ValueType  # 2
         STANDING_WORSE: MetricComparison._Standing.ValueType  # 3
         STANDING_NO_DIFFERENCE: MetricComparison._Standing.ValueType  # 4
-        """None that is worth waiting for."""
+        """No difference that is worth waiting for."""
 
     class Standing(_Standing, metaclass=_StandingEnumTypeWrapper): ...
     STANDING_UNSPECIFIED: MetricComparison.Standing.ValueType  # 0
@@ -393,7 +401,7 @@ class MetricComparison(_message.Message):
     STANDING_BETTER: MetricComparison.Standing.ValueType  # 2
     STANDING_WORSE: MetricComparison.Standing.ValueType  # 3
     STANDING_NO_DIFFERENCE: MetricComparison.Standing.ValueType  # 4
-    """None that is worth waiting for."""
+    """No difference that is worth waiting for."""
 
     VARIANT_FIELD_NUMBER: _builtins.int
     MEASURE_FIELD_NUMBER: _builtins.int
@@ -408,15 +416,15 @@ class MetricComparison(_message.Message):
     level: _builtins.float
     """1 minus the confidence of the interval, after the correction for the number of comparisons."""
     p_value: _builtins.float
-    """Of no difference."""
+    """P value of no difference."""
     standing: Global___MetricComparison.Standing.ValueType
     sentence: _builtins.str
-    """In words, with the number, its interval and what it rests on."""
+    """The result in words, with the number, its interval and its basis."""
     name: _builtins.str
-    """Of MEASURE_NAMED."""
+    """Name of the metric, for MEASURE_NAMED."""
     @_builtins.property
     def difference(self) -> _statistics_pb2.Estimate:
-        """The variant's value minus the first variant's, with its interval at `level`. Absent while too little is known."""
+        """The variant's value minus the first variant's, with its interval at `level`. Absent while too few units are known."""
 
     def __init__(
         self,
@@ -448,11 +456,11 @@ class MetricValue(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     measure: Global___ExperimentMetric.Measure.ValueType
     value: _builtins.float
-    """Absent without a unit that has one."""
+    """Absent if no unit has a value."""
     units: _builtins.int
-    """The units that it rests on."""
+    """Number of units behind the value."""
     name: _builtins.str
-    """Of MEASURE_NAMED."""
+    """Name of the metric, for MEASURE_NAMED."""
     def __init__(
         self,
         *,
@@ -484,7 +492,7 @@ class VariantReport(_message.Message):
     units: _builtins.int
     requests: _builtins.int
     later_units: _builtins.int
-    """Of ANALYSIS_FIXED: units that came after the horizon. They are not counted."""
+    """For ANALYSIS_FIXED: units that came after the horizon. They are not counted."""
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricValue]: ...
     def __init__(
@@ -516,11 +524,11 @@ class ExperimentReport(_message.Message):
     CONCLUSION_FIELD_NUMBER: _builtins.int
     HORIZON_TIME_FIELD_NUMBER: _builtins.int
     sample_ratio_p_value: _builtins.float
-    """Of the numbers of units for the weights. Below 0.001 assignment or recording is broken, and every verdict is
-    undecided.
+    """P value of the numbers of units, given the weights. Below 0.001 assignment or recording is broken, and every
+    standing is undecided.
     """
     mature: _builtins.bool
-    """Whether the minimum of time and units is reached."""
+    """True if the minimum of time and units is reached."""
     conclusion: _builtins.str
     """The conclusion in words."""
     @_builtins.property
@@ -533,7 +541,7 @@ class ExperimentReport(_message.Message):
 
     @_builtins.property
     def horizon_time(self) -> _timestamp_pb2.Timestamp:
-        """Of ANALYSIS_FIXED: requests that came by then are counted. Absent before."""
+        """For ANALYSIS_FIXED: time up to which requests are counted. Absent before it."""
 
     def __init__(
         self,
@@ -565,7 +573,7 @@ class ExperimentEvent(_message.Message):
     state: Global___Experiment.State.ValueType
     reason: _builtins.str
     actor: _builtins.str
-    """The id of the API key that asked for it."""
+    """Id of the API key that asked for it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -623,12 +631,12 @@ class Experiment(_message.Message):
     id: _builtins.str
     state: Global___Experiment.State.ValueType
     actor: _builtins.str
-    """The id of the API key that created it."""
+    """Id of the API key that created it."""
     prompts: _builtins.int
-    """Of a replay: how many prompts each variant answers. How many it has answered so far are its `requests`."""
+    """For a replay: number of prompts that each variant answers. Its `requests` count those answered so far."""
     @_builtins.property
     def spec(self) -> Global___ExperimentSpec:
-        """With the defaults that were taken."""
+        """The spec, with defaults filled in."""
 
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentEvent]: ...
@@ -644,8 +652,8 @@ class Experiment(_message.Message):
 
     @_builtins.property
     def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentReport]:
-        """What it showed at earlier moments, the first one first, by the scores that are known now. As many as were asked for;
-        of one that was concluded, those 24 that were kept then.
+        """Reports as of earlier moments, oldest first, by the scores known now: as many as requested. A concluded experiment
+        has the 24 that were kept then.
         """
 
     def __init__(
@@ -690,19 +698,19 @@ class PlanExperimentRequest(_message.Message):
     model: _builtins.str
     unit: Global___ExperimentSpec.Unit.ValueType
     effect: _builtins.float
-    """The difference to be shown, in the metric's own unit."""
+    """Difference to show, in the metric's own unit."""
     alpha: _builtins.float
-    """Absent means 0.05, and 0.8 of the power."""
+    """Absent: 0.05, and 0.8 for the power."""
     power: _builtins.float
     traffic: _builtins.float
     """Absent means 1."""
     deviation: _builtins.float
-    """The standard deviation of a unit's mean, and how many units come a day. Absent: as the model's traffic of the last
-    seven days shows them.
+    """Standard deviation of a unit's mean, and units per day. Absent: estimated from the model's traffic of the last
+    seven days.
     """
     units_per_day: _builtins.float
     guardrails: _builtins.int
-    """How many guardrails it will have: more comparisons need more units. MEASURE_LEFT, which every experiment has, is not
+    """Number of its guardrails: more comparisons need more units. MEASURE_LEFT, which every experiment has, is not
     counted here.
     """
     @_builtins.property
@@ -771,13 +779,13 @@ class PlanExperimentResponse(_message.Message):
     SEQUENTIAL_UNITS_FIELD_NUMBER: _builtins.int
     SEQUENTIAL_DAYS_FIELD_NUMBER: _builtins.int
     deviation: _builtins.float
-    """What was planned with."""
+    """Values used for the plan."""
     units_per_day: _builtins.float
     fixed_units: _builtins.int
-    """All units of the experiment that a test at a fixed horizon needs, and days for them."""
+    """Units of the whole experiment that a test at a fixed horizon needs, and the days they take."""
     fixed_days: _builtins.float
     sequential_units: _builtins.int
-    """The same for a confidence sequence, at most."""
+    """The same for a confidence sequence: maximum."""
     sequential_days: _builtins.float
     def __init__(
         self,
@@ -809,7 +817,7 @@ class CreateExperimentRequest(_message.Message):
     def spec(self) -> Global___ExperimentSpec: ...
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplayPrompt]:
-        """For spec.replay without `latest`; 2,000 at most. They are kept until the experiment ends."""
+        """Prompts for spec.replay without `latest`, 2,000 at most. They are kept until the experiment ends."""
 
     def __init__(
         self,
@@ -854,7 +862,7 @@ class GetExperimentRequest(_message.Message):
     POINTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     points: _builtins.int
-    """So many earlier reports, spread evenly from its start to now; 100 at most. 0: none."""
+    """Number of earlier reports, spread evenly from its start to now; 100 at most. 0: no earlier reports."""
     def __init__(
         self,
         *,
@@ -1071,7 +1079,7 @@ class ConcludeExperimentRequest(_message.Message):
     id: _builtins.str
     reason: _builtins.str
     early: _builtins.bool
-    """Before its minimum of time and units."""
+    """Concludes it even before its minimum of time and units."""
     def __init__(
         self,
         *,

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ExperimentServiceStub(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     def __init__(self, channel):
@@ -84,35 +84,35 @@ class ExperimentServiceStub(object):
 
 
 class ExperimentServiceServicer(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     def PlanExperiment(self, request, context):
-        """How many units, and days, an experiment needs to show an effect. INVALID_ARGUMENT names each field at fault;
-        FAILED_PRECONDITION when the model had no traffic to learn from and the request does not say what it would be.
+        """Computes the units, and days, that an experiment needs to show an effect. INVALID_ARGUMENT names each field at
+        fault; FAILED_PRECONDITION when the model had no traffic to learn from and the request does not state it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateExperiment(self, request, context):
-        """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-        an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
+        """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND
+        for an unknown version; FAILED_PRECONDITION if there is no kept traffic to replay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetExperiment(self, request, context):
-        """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND.
+        """An experiment with its present report, or that of its conclusion. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListExperiments(self, request, context):
-        """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Experiments, newest first, without their reports. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,7 +128,7 @@ class ExperimentServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PauseExperiment(self, request, context):
-        """The champion answers everything; units keep their variants for when it is started again. Idempotent. NOT_FOUND;
+        """Sends all traffic to the champion; units keep their variants for the next start. Idempotent. NOT_FOUND;
         FAILED_PRECONDITION unless it was started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -143,16 +143,16 @@ class ExperimentServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ConcludeExperiment(self, request, context):
-        """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
-        stopped, and before its minimum of time and units, unless early.
+        """Ends it and keeps its present report. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
+        stopped, and, unless `early` is set, before its minimum of time and units.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExperiment(self, request, context):
-        """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
-        NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+        """Removes it, with the prompts that it was to replay. The records of its requests are removed when all requests'
+        records are. NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -215,8 +215,8 @@ def add_ExperimentServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExperimentService(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     @staticmethod

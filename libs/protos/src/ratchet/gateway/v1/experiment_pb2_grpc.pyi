@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ExperimentServiceStub:
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     @_typing.overload
@@ -36,79 +36,79 @@ class ExperimentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ExperimentServiceAsyncStub: ...
     PlanExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.PlanExperimentRequest, _experiment_pb2.PlanExperimentResponse]
-    """How many units, and days, an experiment needs to show an effect. INVALID_ARGUMENT names each field at fault;
-    FAILED_PRECONDITION when the model had no traffic to learn from and the request does not say what it would be.
+    """Computes the units, and days, that an experiment needs to show an effect. INVALID_ARGUMENT names each field at
+    fault; FAILED_PRECONDITION when the model had no traffic to learn from and the request does not state it.
     """
     CreateExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.CreateExperimentRequest, _experiment_pb2.CreateExperimentResponse]
-    """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-    an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
+    """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND
+    for an unknown version; FAILED_PRECONDITION if there is no kept traffic to replay.
     """
     GetExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]
-    """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
+    """An experiment with its present report, or that of its conclusion. NOT_FOUND."""
     ListExperiments: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.ListExperimentsRequest, _experiment_pb2.ListExperimentsResponse]
-    """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Experiments, newest first, without their reports. INVALID_ARGUMENT for an invalid page_size or page_token."""
     StartExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.StartExperimentRequest, _experiment_pb2.StartExperimentResponse]
     """Gives the variants their traffic, for the first time or again after a pause. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION when it has ended, when the model has a release under way, or when an older experiment takes all
     of the model's traffic.
     """
     PauseExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.PauseExperimentRequest, _experiment_pb2.PauseExperimentResponse]
-    """The champion answers everything; units keep their variants for when it is started again. Idempotent. NOT_FOUND;
+    """Sends all traffic to the champion; units keep their variants for the next start. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION unless it was started.
     """
     StopExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.StopExperimentRequest, _experiment_pb2.StopExperimentResponse]
     """Ends it without a conclusion. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was concluded."""
     ConcludeExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.ConcludeExperimentRequest, _experiment_pb2.ConcludeExperimentResponse]
-    """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
-    stopped, and before its minimum of time and units, unless early.
+    """Ends it and keeps its present report. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
+    stopped, and, unless `early` is set, before its minimum of time and units.
     """
     DeleteExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.DeleteExperimentRequest, _experiment_pb2.DeleteExperimentResponse]
-    """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
-    NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+    """Removes it, with the prompts that it was to replay. The records of its requests are removed when all requests'
+    records are. NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
     """
 
 @_typing.type_check_only
 class ExperimentServiceAsyncStub(ExperimentServiceStub):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PlanExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.PlanExperimentRequest, _experiment_pb2.PlanExperimentResponse]  # type: ignore[assignment]
-    """How many units, and days, an experiment needs to show an effect. INVALID_ARGUMENT names each field at fault;
-    FAILED_PRECONDITION when the model had no traffic to learn from and the request does not say what it would be.
+    """Computes the units, and days, that an experiment needs to show an effect. INVALID_ARGUMENT names each field at
+    fault; FAILED_PRECONDITION when the model had no traffic to learn from and the request does not state it.
     """
     CreateExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.CreateExperimentRequest, _experiment_pb2.CreateExperimentResponse]  # type: ignore[assignment]
-    """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-    an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
+    """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND
+    for an unknown version; FAILED_PRECONDITION if there is no kept traffic to replay.
     """
     GetExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]  # type: ignore[assignment]
-    """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
+    """An experiment with its present report, or that of its conclusion. NOT_FOUND."""
     ListExperiments: _aio.UnaryUnaryMultiCallable[_experiment_pb2.ListExperimentsRequest, _experiment_pb2.ListExperimentsResponse]  # type: ignore[assignment]
-    """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Experiments, newest first, without their reports. INVALID_ARGUMENT for an invalid page_size or page_token."""
     StartExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.StartExperimentRequest, _experiment_pb2.StartExperimentResponse]  # type: ignore[assignment]
     """Gives the variants their traffic, for the first time or again after a pause. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION when it has ended, when the model has a release under way, or when an older experiment takes all
     of the model's traffic.
     """
     PauseExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.PauseExperimentRequest, _experiment_pb2.PauseExperimentResponse]  # type: ignore[assignment]
-    """The champion answers everything; units keep their variants for when it is started again. Idempotent. NOT_FOUND;
+    """Sends all traffic to the champion; units keep their variants for the next start. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION unless it was started.
     """
     StopExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.StopExperimentRequest, _experiment_pb2.StopExperimentResponse]  # type: ignore[assignment]
     """Ends it without a conclusion. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was concluded."""
     ConcludeExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.ConcludeExperimentRequest, _experiment_pb2.ConcludeExperimentResponse]  # type: ignore[assignment]
-    """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
-    stopped, and before its minimum of time and units, unless early.
+    """Ends it and keeps its present report. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
+    stopped, and, unless `early` is set, before its minimum of time and units.
     """
     DeleteExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.DeleteExperimentRequest, _experiment_pb2.DeleteExperimentResponse]  # type: ignore[assignment]
-    """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
-    NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+    """Removes it, with the prompts that it was to replay. The records of its requests are removed when all requests'
+    records are. NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
     """
 
 class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and what can be concluded of them. Every call
-    needs an API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
+    API key of scope admin.
     """
 
     @_abc_1.abstractmethod
@@ -117,8 +117,8 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.PlanExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.PlanExperimentResponse, _abc.Awaitable[_experiment_pb2.PlanExperimentResponse]]:
-        """How many units, and days, an experiment needs to show an effect. INVALID_ARGUMENT names each field at fault;
-        FAILED_PRECONDITION when the model had no traffic to learn from and the request does not say what it would be.
+        """Computes the units, and days, that an experiment needs to show an effect. INVALID_ARGUMENT names each field at
+        fault; FAILED_PRECONDITION when the model had no traffic to learn from and the request does not state it.
         """
 
     @_abc_1.abstractmethod
@@ -127,8 +127,8 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.CreateExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.CreateExperimentResponse, _abc.Awaitable[_experiment_pb2.CreateExperimentResponse]]:
-        """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND for
-        an unknown version; FAILED_PRECONDITION where kept traffic is to be replayed and there is none.
+        """Stores an experiment as DRAFT. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; NOT_FOUND
+        for an unknown version; FAILED_PRECONDITION if there is no kept traffic to replay.
         """
 
     @_abc_1.abstractmethod
@@ -137,7 +137,7 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.GetExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.GetExperimentResponse, _abc.Awaitable[_experiment_pb2.GetExperimentResponse]]:
-        """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
+        """An experiment with its present report, or that of its conclusion. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListExperiments(
@@ -145,7 +145,7 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.ListExperimentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.ListExperimentsResponse, _abc.Awaitable[_experiment_pb2.ListExperimentsResponse]]:
-        """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Experiments, newest first, without their reports. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def StartExperiment(
@@ -164,7 +164,7 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.PauseExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.PauseExperimentResponse, _abc.Awaitable[_experiment_pb2.PauseExperimentResponse]]:
-        """The champion answers everything; units keep their variants for when it is started again. Idempotent. NOT_FOUND;
+        """Sends all traffic to the champion; units keep their variants for the next start. Idempotent. NOT_FOUND;
         FAILED_PRECONDITION unless it was started.
         """
 
@@ -182,8 +182,8 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.ConcludeExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.ConcludeExperimentResponse, _abc.Awaitable[_experiment_pb2.ConcludeExperimentResponse]]:
-        """Ends it and keeps its report as it is now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
-        stopped, and before its minimum of time and units, unless early.
+        """Ends it and keeps its present report. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it was not started or was
+        stopped, and, unless `early` is set, before its minimum of time and units.
         """
 
     @_abc_1.abstractmethod
@@ -192,8 +192,8 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.DeleteExperimentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.DeleteExperimentResponse, _abc.Awaitable[_experiment_pb2.DeleteExperimentResponse]]:
-        """Removes it, with the prompts that it was to replay. The records of its requests go when those of all requests do.
-        NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
+        """Removes it, with the prompts that it was to replay. The records of its requests are removed when all requests'
+        records are. NOT_FOUND; FAILED_PRECONDITION while it is under way: stop or conclude it first.
         """
 
 def add_ExperimentServiceServicer_to_server(servicer: ExperimentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

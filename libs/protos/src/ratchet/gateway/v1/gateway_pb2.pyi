@@ -50,9 +50,9 @@ class CompleteRequest(_message.Message):
     ROUTING_KEY_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     routing_key: _builtins.str
-    """Requests of one key stay with one version during a release stage. Empty: each by itself."""
+    """Requests with the same key stay with one version during a release stage. Empty: each request is routed on its own."""
     session: _builtins.str
-    """The session that the request is of, for experiments that assign sessions. Empty: it is not in those."""
+    """Session of the request, for experiments that assign sessions. Empty: the request is in none of these."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
         """A model (routed by its release), a version or an alias."""
@@ -97,13 +97,13 @@ class CompleteResponse(_message.Message):
     completion_tokens: _builtins.int
     @_builtins.property
     def version(self) -> _model_pb2.VersionRef:
-        """The version that answered, and its weights."""
+        """Version that answered, and the id of its weights."""
 
     @_builtins.property
     def completions(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Completion]: ...
     @_builtins.property
     def echo(self) -> _generation_pb2.Echo:
-        """Set when it was asked for."""
+        """Set if requested."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class StreamCompleteResponse(_message.Message):
     def delta(self) -> _generation_pb2.Completion: ...
     @_builtins.property
     def echo(self) -> _generation_pb2.Echo:
-        """Set on the first message when it was asked for."""
+        """Set on the first message, if requested."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class CreateFeedbackRequest(_message.Message):
     CHOICE_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Idempotent under it."""
+    """The call is idempotent under it."""
     completion_id: _builtins.str
     """Id of the completion."""
     score: _builtins.float
@@ -233,9 +233,9 @@ class CreateFeedbackRequest(_message.Message):
 
     @_builtins.property
     def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Numbers for experiments, by names of the application's own: {"accepted_chars": 120}. At most 20, each finite and within
-        1e12 of 0; a name is as an alias: a letter, then up to 62 of a-z, 0-9, '.', '_', '-'. A later value replaces an earlier one
-        of the same name.
+        """Numbers for experiments, by names of the application's own: {"accepted_chars": 120}. At most 20, each finite and
+        within 1e12 of 0. A name begins with a letter; up to 62 of a-z, 0-9, '.', '_', '-' may follow. A later value of a
+        name replaces an earlier one.
         """
 
     def __init__(
@@ -266,7 +266,7 @@ class CreateFeedbackResponse(_message.Message):
 
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """What the feedback says; 0 for an accepted text, a choice and metrics alone, which say none."""
+    """Score of the feedback; 0 if it has only an accepted text, a choice or metrics."""
     def __init__(
         self,
         *,
@@ -282,7 +282,7 @@ Global___CreateFeedbackResponse: _TypeAlias = CreateFeedbackResponse  # noqa: Y0
 
 @_typing.final
 class AcceptedText(_message.Message):
-    """What was used in the end in place of an answer, or the answer itself where it was used as it is."""
+    """Text that was used in the end in place of an answer, or the answer if it was used unchanged."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -290,7 +290,7 @@ class AcceptedText(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     index: _builtins.int
-    """Of the answer among those of its completion, from 0."""
+    """Index of the answer within its completion, from 0."""
     def __init__(
         self,
         *,
@@ -307,7 +307,7 @@ Global___AcceptedText: _TypeAlias = AcceptedText  # noqa: Y015
 
 @_typing.final
 class BetterAnswer(_message.Message):
-    """An answer of the completion is better than another one to the same prompt."""
+    """Statement that an answer is better than another one to the same prompt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -315,9 +315,9 @@ class BetterAnswer(_message.Message):
     OVER_ID_FIELD_NUMBER: _builtins.int
     OVER_INDEX_FIELD_NUMBER: _builtins.int
     index: _builtins.int
-    """Of the better answer among those of its completion, from 0."""
+    """Index of the better answer within its completion, from 0."""
     over_id: _builtins.str
-    """Whose answer is the worse one. Empty: another answer of the same completion."""
+    """Completion with the worse answer. Empty: the same completion."""
     over_index: _builtins.int
     def __init__(
         self,
@@ -343,7 +343,7 @@ class CountFeedbackRequest(_message.Message):
     model: _builtins.str
     @_builtins.property
     def after_time(self) -> _timestamp_pb2.Timestamp:
-        """Only answers to requests that came since then. Absent: all that are on record."""
+        """Only answers to requests since then. Absent: all on record."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class CountFeedbackResponse(_message.Message):
 
     SCORED_FIELD_NUMBER: _builtins.int
     scored: _builtins.int
-    """Of all versions of the model, those of releases and experiments included."""
+    """Number over all versions of the model, including those of releases and experiments."""
     def __init__(
         self,
         *,

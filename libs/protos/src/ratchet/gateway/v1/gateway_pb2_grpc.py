@@ -64,34 +64,35 @@ class GatewayServiceServicer(object):
     """
 
     def Complete(self, request, context):
-        """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
-        INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
+        """Completions from the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown
+        model; INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamComplete(self, request, context):
-        """As Complete, with each piece of text as it is made.
+        """Like Complete, but streams each piece of text as it is made.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateFeedback(self, request, context):
-        """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
-        one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-        is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
-        Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
-        problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
-        names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
+        """Stores feedback on a completion. A score: from the application (number or thumb), or from a problem's tests in the
+        sandbox; a later one replaces an earlier one. Or material to learn from: the text that was used in the end, or
+        which of two answers is better. Or numbers under the application's own names, alone or beside one of these.
+        Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or problem;
+        PERMISSION_DENIED for the completion of another key, unless the caller's key is an administrator's;
+        INVALID_ARGUMENT names each field at fault. For material FAILED_PRECONDITION if the completion's key keeps no
+        traffic.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CountFeedback(self, request, context):
-        """How many answers of a model have a score. INVALID_ARGUMENT.
+        """Counts the answers of a model that have a score. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,21 +36,22 @@ class GatewayServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GatewayServiceAsyncStub: ...
     Complete: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]
-    """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
-    INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
+    """Completions from the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown
+    model; INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
     """
     StreamComplete: _grpc.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]
-    """As Complete, with each piece of text as it is made."""
+    """Like Complete, but streams each piece of text as it is made."""
     CreateFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]
-    """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
-    one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-    is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
-    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
-    problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
-    names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
+    """Stores feedback on a completion. A score: from the application (number or thumb), or from a problem's tests in the
+    sandbox; a later one replaces an earlier one. Or material to learn from: the text that was used in the end, or
+    which of two answers is better. Or numbers under the application's own names, alone or beside one of these.
+    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or problem;
+    PERMISSION_DENIED for the completion of another key, unless the caller's key is an administrator's;
+    INVALID_ARGUMENT names each field at fault. For material FAILED_PRECONDITION if the completion's key keeps no
+    traffic.
     """
     CountFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CountFeedbackRequest, _gateway_pb2.CountFeedbackResponse]
-    """How many answers of a model have a score. INVALID_ARGUMENT."""
+    """Counts the answers of a model that have a score. INVALID_ARGUMENT."""
 
 @_typing.type_check_only
 class GatewayServiceAsyncStub(GatewayServiceStub):
@@ -60,21 +61,22 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Complete: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]  # type: ignore[assignment]
-    """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
-    INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
+    """Completions from the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown
+    model; INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
     """
     StreamComplete: _aio.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]  # type: ignore[assignment]
-    """As Complete, with each piece of text as it is made."""
+    """Like Complete, but streams each piece of text as it is made."""
     CreateFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]  # type: ignore[assignment]
-    """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
-    one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-    is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
-    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
-    problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
-    names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
+    """Stores feedback on a completion. A score: from the application (number or thumb), or from a problem's tests in the
+    sandbox; a later one replaces an earlier one. Or material to learn from: the text that was used in the end, or
+    which of two answers is better. Or numbers under the application's own names, alone or beside one of these.
+    Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or problem;
+    PERMISSION_DENIED for the completion of another key, unless the caller's key is an administrator's;
+    INVALID_ARGUMENT names each field at fault. For material FAILED_PRECONDITION if the completion's key keeps no
+    traffic.
     """
     CountFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CountFeedbackRequest, _gateway_pb2.CountFeedbackResponse]  # type: ignore[assignment]
-    """How many answers of a model have a score. INVALID_ARGUMENT."""
+    """Counts the answers of a model that have a score. INVALID_ARGUMENT."""
 
 class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
@@ -87,8 +89,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CompleteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CompleteResponse, _abc.Awaitable[_gateway_pb2.CompleteResponse]]:
-        """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
-        INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
+        """Completions from the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown
+        model; INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
         """
 
     @_abc_1.abstractmethod
@@ -97,7 +99,7 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.StreamCompleteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_gateway_pb2.StreamCompleteResponse], _abc.AsyncIterator[_gateway_pb2.StreamCompleteResponse]]:
-        """As Complete, with each piece of text as it is made."""
+        """Like Complete, but streams each piece of text as it is made."""
 
     @_abc_1.abstractmethod
     def CreateFeedback(
@@ -105,12 +107,13 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CreateFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CreateFeedbackResponse, _abc.Awaitable[_gateway_pb2.CreateFeedbackResponse]]:
-        """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
-        one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
-        is the better one. Or measures it by numbers under names of the application's own, alone or beside one of these.
-        Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or
-        problem; PERMISSION_DENIED for the completion of another key, unless the caller's is an administrator's; INVALID_ARGUMENT
-        names each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic.
+        """Stores feedback on a completion. A score: from the application (number or thumb), or from a problem's tests in the
+        sandbox; a later one replaces an earlier one. Or material to learn from: the text that was used in the end, or
+        which of two answers is better. Or numbers under the application's own names, alone or beside one of these.
+        Idempotent under request_id, of which each key has its own. NOT_FOUND for an unknown completion or problem;
+        PERMISSION_DENIED for the completion of another key, unless the caller's key is an administrator's;
+        INVALID_ARGUMENT names each field at fault. For material FAILED_PRECONDITION if the completion's key keeps no
+        traffic.
         """
 
     @_abc_1.abstractmethod
@@ -119,6 +122,6 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CountFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CountFeedbackResponse, _abc.Awaitable[_gateway_pb2.CountFeedbackResponse]]:
-        """How many answers of a model have a score. INVALID_ARGUMENT."""
+        """Counts the answers of a model that have a score. INVALID_ARGUMENT."""
 
 def add_GatewayServiceServicer_to_server(servicer: GatewayServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -39,12 +39,12 @@ class Key(_message.Message):
     name: _builtins.str
     """For people."""
     hint: _builtins.str
-    """How the secret begins."""
+    """First characters of the secret."""
     actor: _builtins.str
-    """The ids of the keys that made and that revoked it; empty for the bootstrap key."""
+    """Ids of the keys that created and revoked it; empty for the bootstrap key."""
     revoke_actor: _builtins.str
     keep_traffic: _builtins.bool
-    """Whether the prompts, answers and feedback of its requests are kept to learn from."""
+    """True: prompts, answers and feedback of its requests are kept to learn from."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]: ...
     @_builtins.property
@@ -55,11 +55,11 @@ class Key(_message.Message):
 
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What an inference key may call; empty: every model."""
+        """Models that an inference key may call; empty: every model."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """Unset: it is valid until it is revoked."""
+        """Unset: valid until it is revoked."""
 
     def __init__(
         self,
@@ -97,18 +97,18 @@ class CreateKeyRequest(_message.Message):
     request_id: _builtins.str
     name: _builtins.str
     keep_traffic: _builtins.bool
-    """Whether the prompts, answers and feedback of its requests are kept to learn from."""
+    """True: prompts, answers and feedback of its requests are kept to learn from."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]:
         """Empty means inference."""
 
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The models that it may call; empty: every model."""
+        """Models that it may call; empty: every model."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """After it the key is not valid any more. Unset: no end."""
+        """Time at which the key expires. Unset: never."""
 
     def __init__(
         self,

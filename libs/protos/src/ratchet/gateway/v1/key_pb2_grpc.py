@@ -62,30 +62,30 @@ class KeyServiceServicer(object):
     """
 
     def CreateKey(self, request, context):
-        """Makes a key and shows its secret, this once: it is not kept. Idempotent under request_id; a repeated request gets the key
-        without its secret. INVALID_ARGUMENT names each field at fault.
+        """Creates a key and shows its secret, only this once: the secret is not kept. Idempotent under request_id; a repeated
+        request gets the key without its secret. INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKeys(self, request, context):
-        """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Keys, newest first, including revoked ones. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeKey(self, request, context):
-        """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND.
+        """Revokes a key, at once and for good; it stays listed. Idempotent. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetKeyTraffic(self, request, context):
-        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
-        ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
+        on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,16 +34,16 @@ class KeyServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> KeyServiceAsyncStub: ...
     CreateKey: _grpc.UnaryUnaryMultiCallable[_key_pb2.CreateKeyRequest, _key_pb2.CreateKeyResponse]
-    """Makes a key and shows its secret, this once: it is not kept. Idempotent under request_id; a repeated request gets the key
-    without its secret. INVALID_ARGUMENT names each field at fault.
+    """Creates a key and shows its secret, only this once: the secret is not kept. Idempotent under request_id; a repeated
+    request gets the key without its secret. INVALID_ARGUMENT names each field at fault.
     """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_key_pb2.ListKeysRequest, _key_pb2.ListKeysResponse]
-    """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Keys, newest first, including revoked ones. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_key_pb2.RevokeKeyRequest, _key_pb2.RevokeKeyResponse]
-    """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+    """Revokes a key, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
     SetKeyTraffic: _grpc.UnaryUnaryMultiCallable[_key_pb2.SetKeyTrafficRequest, _key_pb2.SetKeyTrafficResponse]
-    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
-    ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
+    on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
     """
 
 @_typing.type_check_only
@@ -52,16 +52,16 @@ class KeyServiceAsyncStub(KeyServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateKey: _aio.UnaryUnaryMultiCallable[_key_pb2.CreateKeyRequest, _key_pb2.CreateKeyResponse]  # type: ignore[assignment]
-    """Makes a key and shows its secret, this once: it is not kept. Idempotent under request_id; a repeated request gets the key
-    without its secret. INVALID_ARGUMENT names each field at fault.
+    """Creates a key and shows its secret, only this once: the secret is not kept. Idempotent under request_id; a repeated
+    request gets the key without its secret. INVALID_ARGUMENT names each field at fault.
     """
     ListKeys: _aio.UnaryUnaryMultiCallable[_key_pb2.ListKeysRequest, _key_pb2.ListKeysResponse]  # type: ignore[assignment]
-    """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Keys, newest first, including revoked ones. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_key_pb2.RevokeKeyRequest, _key_pb2.RevokeKeyResponse]  # type: ignore[assignment]
-    """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+    """Revokes a key, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
     SetKeyTraffic: _aio.UnaryUnaryMultiCallable[_key_pb2.SetKeyTrafficRequest, _key_pb2.SetKeyTrafficResponse]  # type: ignore[assignment]
-    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
-    ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
+    on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
     """
 
 class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -73,8 +73,8 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _key_pb2.CreateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.CreateKeyResponse, _abc.Awaitable[_key_pb2.CreateKeyResponse]]:
-        """Makes a key and shows its secret, this once: it is not kept. Idempotent under request_id; a repeated request gets the key
-        without its secret. INVALID_ARGUMENT names each field at fault.
+        """Creates a key and shows its secret, only this once: the secret is not kept. Idempotent under request_id; a repeated
+        request gets the key without its secret. INVALID_ARGUMENT names each field at fault.
         """
 
     @_abc_1.abstractmethod
@@ -83,7 +83,7 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _key_pb2.ListKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.ListKeysResponse, _abc.Awaitable[_key_pb2.ListKeysResponse]]:
-        """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Keys, newest first, including revoked ones. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def RevokeKey(
@@ -91,7 +91,7 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _key_pb2.RevokeKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.RevokeKeyResponse, _abc.Awaitable[_key_pb2.RevokeKeyResponse]]:
-        """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+        """Revokes a key, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def SetKeyTraffic(
@@ -99,8 +99,8 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _key_pb2.SetKeyTrafficRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.SetKeyTrafficResponse, _abc.Awaitable[_key_pb2.SetKeyTrafficResponse]]:
-        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
-        ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
+        on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
         """
 
 def add_KeyServiceServicer_to_server(servicer: KeyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

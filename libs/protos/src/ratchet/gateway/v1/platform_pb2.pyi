@@ -34,7 +34,7 @@ class ServiceHealth(_message.Message):
         STATE_UNSPECIFIED: ServiceHealth._State.ValueType  # 0
         STATE_SERVING: ServiceHealth._State.ValueType  # 1
         STATE_NOT_SERVING: ServiceHealth._State.ValueType  # 2
-        """It answers, and says that it cannot work now."""
+        """It answers that it cannot work now."""
         STATE_AWAY: ServiceHealth._State.ValueType  # 3
         """It does not answer."""
 
@@ -42,7 +42,7 @@ class ServiceHealth(_message.Message):
     STATE_UNSPECIFIED: ServiceHealth.State.ValueType  # 0
     STATE_SERVING: ServiceHealth.State.ValueType  # 1
     STATE_NOT_SERVING: ServiceHealth.State.ValueType  # 2
-    """It answers, and says that it cannot work now."""
+    """It answers that it cannot work now."""
     STATE_AWAY: ServiceHealth.State.ValueType  # 3
     """It does not answer."""
 
@@ -54,10 +54,10 @@ class ServiceHealth(_message.Message):
     """"gateway", "trainer", ..."""
     state: Global___ServiceHealth.State.ValueType
     detail: _builtins.str
-    """Of one that does not serve: one sentence."""
+    """One sentence about a service that does not serve."""
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """How long its answer took. Absent when it is away, of rollout, which is many nodes, and of the gateway itself."""
+        """Time that its answer took. Absent when it is away, for rollout, which is many nodes, and for the gateway itself."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class DrainNodeRequest(_message.Message):
 
     ADDRESS_FIELD_NUMBER: _builtins.int
     address: _builtins.str
-    """As it is listed."""
+    """Address as listed."""
     def __init__(
         self,
         *,
@@ -203,7 +203,7 @@ class ResumeNodeRequest(_message.Message):
 
     ADDRESS_FIELD_NUMBER: _builtins.int
     address: _builtins.str
-    """As it is listed."""
+    """Address as listed."""
     def __init__(
         self,
         *,

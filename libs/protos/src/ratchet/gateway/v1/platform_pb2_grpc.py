@@ -62,29 +62,30 @@ class PlatformServiceServicer(object):
     """
 
     def GetPlatform(self, request, context):
-        """Asks every service for its health, for two seconds at most. No errors of its own: one that does not answer is AWAY.
+        """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
+        AWAY.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """The nodes that hold policies, by their addresses, as this gateway saw them within the last second or so.
+        """Nodes that hold policies, by address, as this gateway saw them within about the last second.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """The node takes nothing new, and ends what it has: see `engines.sequences`. Its policies are loaded elsewhere where they
-        are needed and there is room. NOT_FOUND.
+        """Drains a node: it takes no new work and finishes what it has (see `engines.sequences`). Its policies are loaded on
+        other nodes that have room, if they are needed. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeNode(self, request, context):
-        """The node takes policies and requests again. NOT_FOUND.
+        """Lets the node take policies and requests again. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

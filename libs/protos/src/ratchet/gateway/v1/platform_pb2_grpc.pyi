@@ -34,15 +34,17 @@ class PlatformServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PlatformServiceAsyncStub: ...
     GetPlatform: _grpc.UnaryUnaryMultiCallable[_platform_pb2.GetPlatformRequest, _platform_pb2.GetPlatformResponse]
-    """Asks every service for its health, for two seconds at most. No errors of its own: one that does not answer is AWAY."""
+    """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
+    AWAY.
+    """
     ListNodes: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]
-    """The nodes that hold policies, by their addresses, as this gateway saw them within the last second or so."""
+    """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.DrainNodeRequest, _platform_pb2.DrainNodeResponse]
-    """The node takes nothing new, and ends what it has: see `engines.sequences`. Its policies are loaded elsewhere where they
-    are needed and there is room. NOT_FOUND.
+    """Drains a node: it takes no new work and finishes what it has (see `engines.sequences`). Its policies are loaded on
+    other nodes that have room, if they are needed. NOT_FOUND.
     """
     ResumeNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ResumeNodeRequest, _platform_pb2.ResumeNodeResponse]
-    """The node takes policies and requests again. NOT_FOUND."""
+    """Lets the node take policies and requests again. NOT_FOUND."""
 
 @_typing.type_check_only
 class PlatformServiceAsyncStub(PlatformServiceStub):
@@ -50,15 +52,17 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPlatform: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetPlatformRequest, _platform_pb2.GetPlatformResponse]  # type: ignore[assignment]
-    """Asks every service for its health, for two seconds at most. No errors of its own: one that does not answer is AWAY."""
+    """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
+    AWAY.
+    """
     ListNodes: _aio.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]  # type: ignore[assignment]
-    """The nodes that hold policies, by their addresses, as this gateway saw them within the last second or so."""
+    """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_platform_pb2.DrainNodeRequest, _platform_pb2.DrainNodeResponse]  # type: ignore[assignment]
-    """The node takes nothing new, and ends what it has: see `engines.sequences`. Its policies are loaded elsewhere where they
-    are needed and there is room. NOT_FOUND.
+    """Drains a node: it takes no new work and finishes what it has (see `engines.sequences`). Its policies are loaded on
+    other nodes that have room, if they are needed. NOT_FOUND.
     """
     ResumeNode: _aio.UnaryUnaryMultiCallable[_platform_pb2.ResumeNodeRequest, _platform_pb2.ResumeNodeResponse]  # type: ignore[assignment]
-    """The node takes policies and requests again. NOT_FOUND."""
+    """Lets the node take policies and requests again. NOT_FOUND."""
 
 class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
     """The platform as this gateway sees it. Every call needs an API key of scope admin."""
@@ -69,7 +73,9 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _platform_pb2.GetPlatformRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_platform_pb2.GetPlatformResponse, _abc.Awaitable[_platform_pb2.GetPlatformResponse]]:
-        """Asks every service for its health, for two seconds at most. No errors of its own: one that does not answer is AWAY."""
+        """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
+        AWAY.
+        """
 
     @_abc_1.abstractmethod
     def ListNodes(
@@ -77,7 +83,7 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _platform_pb2.ListNodesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_platform_pb2.ListNodesResponse, _abc.Awaitable[_platform_pb2.ListNodesResponse]]:
-        """The nodes that hold policies, by their addresses, as this gateway saw them within the last second or so."""
+        """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
 
     @_abc_1.abstractmethod
     def DrainNode(
@@ -85,8 +91,8 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _platform_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_platform_pb2.DrainNodeResponse, _abc.Awaitable[_platform_pb2.DrainNodeResponse]]:
-        """The node takes nothing new, and ends what it has: see `engines.sequences`. Its policies are loaded elsewhere where they
-        are needed and there is room. NOT_FOUND.
+        """Drains a node: it takes no new work and finishes what it has (see `engines.sequences`). Its policies are loaded on
+        other nodes that have room, if they are needed. NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -95,6 +101,6 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _platform_pb2.ResumeNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_platform_pb2.ResumeNodeResponse, _abc.Awaitable[_platform_pb2.ResumeNodeResponse]]:
-        """The node takes policies and requests again. NOT_FOUND."""
+        """Lets the node take policies and requests again. NOT_FOUND."""
 
 def add_PlatformServiceServicer_to_server(servicer: PlatformServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -34,18 +34,22 @@ class ReleaseStage(_message.Message):
     MIN_SCORED_FIELD_NUMBER: _builtins.int
     MAX_DURATION_FIELD_NUMBER: _builtins.int
     percent: _builtins.int
-    """Share of traffic for the candidate, in percent. What baseline_percent keeps for the baseline is not given."""
+    """Share of traffic for the candidate, in percent. The share that baseline_percent keeps for the baseline is not
+    available.
+    """
     min_samples: _builtins.int
-    """... until the candidate answered this many requests in it ..."""
+    """Minimum number of requests that the candidate answers in the stage."""
     min_scored: _builtins.int
-    """... and until this many of its answers have a score, in this stage and those before."""
+    """Minimum number of its answers with a score, in this stage and those before."""
     @_builtins.property
     def min_duration(self) -> _duration_pb2.Duration:
-        """The stage lasts at least this long ..."""
+        """Minimum duration of the stage."""
 
     @_builtins.property
     def max_duration(self) -> _duration_pb2.Duration:
-        """A release whose stage lasts longer is FAILED with DEADLINE_EXCEEDED. Absent means a day after min_duration."""
+        """Maximum duration of the stage: after it the release is FAILED with DEADLINE_EXCEEDED. Absent: a day after
+        min_duration.
+        """
 
     def __init__(
         self,
@@ -73,13 +77,15 @@ class ReleaseBounds(_message.Message):
     MAX_QUALITY_DROP_FIELD_NUMBER: _builtins.int
     MAX_LEFT_INCREASE_FIELD_NUMBER: _builtins.int
     max_error_rate_increase: _builtins.float
-    """Candidate's error rate minus the baseline's, at most. Absent means 0.02."""
+    """Maximum of the candidate's error rate minus the baseline's. Absent: 0.02."""
     max_latency_ratio: _builtins.float
-    """Candidate's p95 latency over the baseline's, at most. Absent means 1.5."""
+    """Maximum of the candidate's p95 latency over the baseline's. Absent: 1.5."""
     max_quality_drop: _builtins.float
-    """Baseline's mean quality score minus the candidate's, at most. Absent means 0.05."""
+    """Maximum of the baseline's mean quality score minus the candidate's. Absent: 0.05."""
     max_left_increase: _builtins.float
-    """Share of the candidate's callers who leave before their answer is complete minus the baseline's, at most. Absent means 0.02."""
+    """Maximum of the candidate's share of callers who leave before their answer is complete, minus the baseline's.
+    Absent: 0.02.
+    """
     def __init__(
         self,
         *,
@@ -123,20 +129,20 @@ class ReleaseSpec(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNPROVEN_UNSPECIFIED: ReleaseSpec._Unproven.ValueType  # 0
         UNPROVEN_HOLD: ReleaseSpec._Unproven.ValueType  # 1
-        """It waits until it does. Absent means this."""
+        """Waits until the traffic shows it. The default."""
         UNPROVEN_PROCEED: ReleaseSpec._Unproven.ValueType  # 2
-        """The release goes on, unless a bound looks broken; its event says what was not shown."""
+        """Proceeds, unless a bound looks broken; the event says what was not shown."""
 
     class Unproven(_Unproven, metaclass=_UnprovenEnumTypeWrapper):
-        """What happens when a stage's minima are met, and its traffic does not show that the bounds hold; up to 5 % of traffic
-        that is not asked for.
+        """Action when a stage's minima are met but its traffic does not show that the bounds hold. Up to 5 % of traffic,
+        stages go on without this proof.
         """
 
     UNPROVEN_UNSPECIFIED: ReleaseSpec.Unproven.ValueType  # 0
     UNPROVEN_HOLD: ReleaseSpec.Unproven.ValueType  # 1
-    """It waits until it does. Absent means this."""
+    """Waits until the traffic shows it. The default."""
     UNPROVEN_PROCEED: ReleaseSpec.Unproven.ValueType  # 2
-    """The release goes on, unless a bound looks broken; its event says what was not shown."""
+    """Proceeds, unless a bound looks broken; the event says what was not shown."""
 
     CANDIDATE_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
@@ -148,9 +154,9 @@ class ReleaseSpec(_message.Message):
     gate_id: _builtins.str
     unproven: Global___ReleaseSpec.Unproven.ValueType
     baseline_percent: _builtins.int
-    """Share of traffic that stays with the baseline until the watch ends, in percent, so that both versions are compared at
-    the same time: 0 to 50. Absent means 5. With 0 the candidate is compared, at 100 %, with the baseline of the 5 minutes
-    before, for 5 minutes.
+    """Share of traffic that stays with the baseline until the watch ends, in percent, so that both versions are compared
+    at the same time: 0 to 50. Absent: 5. With 0 the candidate is compared, at 100 % and for 5 minutes, with the
+    baseline of the 5 minutes before.
     """
     @_builtins.property
     def candidate(self) -> _model_pb2.VersionRef: ...
@@ -162,8 +168,8 @@ class ReleaseSpec(_message.Message):
     def bounds(self) -> Global___ReleaseBounds: ...
     @_builtins.property
     def watch(self) -> _duration_pb2.Duration:
-        """For so long after its promotion the candidate is compared with the champion before, and falls back to it when a bound
-        is broken. Absent means 1 hour.
+        """Time after the promotion in which the candidate is compared with the champion before; it falls back to that one
+        when a bound is broken. Absent: 1 hour.
         """
 
     def __init__(
@@ -199,18 +205,20 @@ class ArmStats(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     UNITS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
-    """All of them; `errors` is of those whose callers did not leave."""
+    """All requests; `errors` counts only those whose callers did not leave."""
     errors: _builtins.int
     scored: _builtins.int
-    """Answers that have a quality score, and their mean."""
+    """Number of answers with a quality score, and their mean."""
     mean_score: _builtins.float
     left: _builtins.int
-    """Requests whose callers left before the end. They are no errors of the version, and have a bound of their own."""
+    """Requests whose callers left before the end. They do not count as errors of the version and have a bound of their
+    own.
+    """
     units: _builtins.int
-    """Users, and requests that name none: what the intervals rest on."""
+    """Number of users, plus requests that name no user: the basis of the intervals."""
     @_builtins.property
     def latency_p95(self) -> _duration_pb2.Duration:
-        """Absent without an answered request."""
+        """Absent if no request was answered."""
 
     def __init__(
         self,
@@ -244,7 +252,7 @@ class ReleaseEvent(_message.Message):
     percent: _builtins.int
     reason: _builtins.str
     actor: _builtins.str
-    """The id of the API key that asked for it; empty for what the gateway decided."""
+    """Id of the API key that asked for it; empty for decisions of the gateway."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -277,28 +285,28 @@ class BoundCheck(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         BOUND_UNSPECIFIED: BoundCheck._Bound.ValueType  # 0
         BOUND_ERROR_RATE: BoundCheck._Bound.ValueType  # 1
-        """In error rate."""
+        """Increase of the error rate."""
         BOUND_LATENCY: BoundCheck._Bound.ValueType  # 2
-        """In the share of answers that take longer than the baseline's p95 times the ratio: 5 % may, or as many as the
-        baseline has that take longer than its p95 was.
+        """Increase of the share of answers that take longer than the baseline's p95 times the ratio. Allowed are 5 %, or
+        the baseline's own share beyond its p95.
         """
         BOUND_QUALITY: BoundCheck._Bound.ValueType  # 3
-        """In mean score, compared within each stage."""
+        """Drop of the mean score, compared within each stage."""
         BOUND_LEFT: BoundCheck._Bound.ValueType  # 4
-        """In the share of callers who leave before their answer is complete."""
+        """Increase of the share of callers who leave before their answer is complete."""
 
     class Bound(_Bound, metaclass=_BoundEnumTypeWrapper): ...
     BOUND_UNSPECIFIED: BoundCheck.Bound.ValueType  # 0
     BOUND_ERROR_RATE: BoundCheck.Bound.ValueType  # 1
-    """In error rate."""
+    """Increase of the error rate."""
     BOUND_LATENCY: BoundCheck.Bound.ValueType  # 2
-    """In the share of answers that take longer than the baseline's p95 times the ratio: 5 % may, or as many as the
-    baseline has that take longer than its p95 was.
+    """Increase of the share of answers that take longer than the baseline's p95 times the ratio. Allowed are 5 %, or
+    the baseline's own share beyond its p95.
     """
     BOUND_QUALITY: BoundCheck.Bound.ValueType  # 3
-    """In mean score, compared within each stage."""
+    """Drop of the mean score, compared within each stage."""
     BOUND_LEFT: BoundCheck.Bound.ValueType  # 4
-    """In the share of callers who leave before their answer is complete."""
+    """Increase of the share of callers who leave before their answer is complete."""
 
     class _State:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -333,7 +341,7 @@ class BoundCheck(_message.Message):
     sentence: _builtins.str
     @_builtins.property
     def beyond(self) -> _statistics_pb2.Estimate:
-        """How far the candidate is beyond the bound, below 0 where it is within it; with its interval at `level`, which holds at
+        """Distance of the candidate beyond the bound, below 0 if within it, with its interval at `level`, which is valid at
         all looks at once. Absent while too few units are known.
         """
 
@@ -366,38 +374,38 @@ class Release(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: Release._State.ValueType  # 0
         STATE_PREPARING: Release._State.ValueType  # 1
-        """The candidate's engine is being loaded."""
+        """The candidate's engine is loading."""
         STATE_PROGRESSING: Release._State.ValueType  # 2
         STATE_SUCCEEDED: Release._State.ValueType  # 3
         STATE_ROLLED_BACK: Release._State.ValueType  # 4
         STATE_FAILED: Release._State.ValueType  # 5
-        """The platform could not carry it out, or a stage was not decided in its time: failure says which."""
+        """The platform could not carry it out, or a stage was not decided in time: `failure` says which."""
         STATE_PAUSED: Release._State.ValueType  # 6
         """All traffic is with the baseline until it is resumed."""
         STATE_PROMOTING: Release._State.ValueType  # 7
-        """All traffic is with the candidate, which is to be the champion."""
+        """All traffic is with the candidate, which is about to become the champion."""
         STATE_WATCHING: Release._State.ValueType  # 8
-        """The candidate is the champion, and compared with the one before for a while."""
+        """The candidate is the champion and is compared with the previous one for a while."""
         STATE_FALLING_BACK: Release._State.ValueType  # 9
-        """All traffic is with the baseline, which is to be the champion again; ROLLED_BACK follows."""
+        """All traffic is with the baseline, which is about to become the champion again; ROLLED_BACK follows."""
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: Release.State.ValueType  # 0
     STATE_PREPARING: Release.State.ValueType  # 1
-    """The candidate's engine is being loaded."""
+    """The candidate's engine is loading."""
     STATE_PROGRESSING: Release.State.ValueType  # 2
     STATE_SUCCEEDED: Release.State.ValueType  # 3
     STATE_ROLLED_BACK: Release.State.ValueType  # 4
     STATE_FAILED: Release.State.ValueType  # 5
-    """The platform could not carry it out, or a stage was not decided in its time: failure says which."""
+    """The platform could not carry it out, or a stage was not decided in time: `failure` says which."""
     STATE_PAUSED: Release.State.ValueType  # 6
     """All traffic is with the baseline until it is resumed."""
     STATE_PROMOTING: Release.State.ValueType  # 7
-    """All traffic is with the candidate, which is to be the champion."""
+    """All traffic is with the candidate, which is about to become the champion."""
     STATE_WATCHING: Release.State.ValueType  # 8
-    """The candidate is the champion, and compared with the one before for a while."""
+    """The candidate is the champion and is compared with the previous one for a while."""
     STATE_FALLING_BACK: Release.State.ValueType  # 9
-    """All traffic is with the baseline, which is to be the champion again; ROLLED_BACK follows."""
+    """All traffic is with the baseline, which is about to become the champion again; ROLLED_BACK follows."""
 
     ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
@@ -417,25 +425,27 @@ class Release(_message.Message):
     id: _builtins.str
     state: Global___Release.State.ValueType
     stage: _builtins.int
-    """Index of the present stage, from 0, and the candidate's share of traffic. From the promotion on: the number of stages."""
+    """Index of the present stage, from 0, and the candidate's share of traffic. From the promotion on, stage is the
+    number of stages.
+    """
     percent: _builtins.int
     actor: _builtins.str
-    """The id of the API key that created it."""
+    """Id of the API key that created it."""
     waits_for: _builtins.str
-    """What keeps it from moving on, in words. Empty when it has ended."""
+    """Obstacle to its next move, in words. Empty when it has ended."""
     @_builtins.property
     def spec(self) -> Global___ReleaseSpec:
-        """With the defaults that were taken."""
+        """The spec, with defaults filled in."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
     def baseline(self) -> _model_pb2.VersionRef:
-        """The champion when the release was made."""
+        """The champion when the release was created."""
 
     @_builtins.property
     def baseline_stats(self) -> Global___ArmStats:
-        """Over the present stage."""
+        """Statistics over the present stage."""
 
     @_builtins.property
     def candidate_stats(self) -> Global___ArmStats: ...
@@ -447,7 +457,7 @@ class Release(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BoundCheck]:
-        """While its traffic is judged: PROGRESSING and WATCHING."""
+        """Present while its traffic is judged: PROGRESSING and WATCHING."""
 
     def __init__(
         self,

@@ -92,43 +92,45 @@ class ReleaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRelease(self, request, context):
-        """A release with what its arms showed in the present stage. NOT_FOUND.
+        """A release with the statistics of its arms in the present stage. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReleases(self, request, context):
-        """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Releases, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollbackRelease(self, request, context):
-        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
-        ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended
+        otherwise; ABORTED when it moved at the same moment, here and below. From PROMOTING on its state is FALLING_BACK
+        first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseRelease(self, request, context):
-        """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses.
+        """Sends all traffic to the baseline until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it
+        progresses.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRelease(self, request, context):
-        """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused.
+        """Continues the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PromoteRelease(self, request, context):
-        """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+        """Makes the candidate the champion and skips the stages that are left; ends the watch of a release that is watched.
         Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

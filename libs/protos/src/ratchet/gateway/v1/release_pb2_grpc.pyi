@@ -40,19 +40,22 @@ class ReleaseServiceStub:
     FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
     """
     GetRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.GetReleaseRequest, _release_pb2.GetReleaseResponse]
-    """A release with what its arms showed in the present stage. NOT_FOUND."""
+    """A release with the statistics of its arms in the present stage. NOT_FOUND."""
     ListReleases: _grpc.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]
-    """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Releases, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RollbackRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]
-    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
-    ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended
+    otherwise; ABORTED when it moved at the same moment, here and below. From PROMOTING on its state is FALLING_BACK
+    first.
     """
     PauseRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.PauseReleaseRequest, _release_pb2.PauseReleaseResponse]
-    """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+    """Sends all traffic to the baseline until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it
+    progresses.
+    """
     ResumeRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.ResumeReleaseRequest, _release_pb2.ResumeReleaseResponse]
-    """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+    """Continues the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
     PromoteRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.PromoteReleaseRequest, _release_pb2.PromoteReleaseResponse]
-    """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+    """Makes the candidate the champion and skips the stages that are left; ends the watch of a release that is watched.
     Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
     """
     WatchRelease: _grpc.UnaryStreamMultiCallable[_release_pb2.WatchReleaseRequest, _release_pb2.WatchReleaseResponse]
@@ -70,19 +73,22 @@ class ReleaseServiceAsyncStub(ReleaseServiceStub):
     FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
     """
     GetRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.GetReleaseRequest, _release_pb2.GetReleaseResponse]  # type: ignore[assignment]
-    """A release with what its arms showed in the present stage. NOT_FOUND."""
+    """A release with the statistics of its arms in the present stage. NOT_FOUND."""
     ListReleases: _aio.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]  # type: ignore[assignment]
-    """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Releases, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     RollbackRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]  # type: ignore[assignment]
-    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
-    ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended
+    otherwise; ABORTED when it moved at the same moment, here and below. From PROMOTING on its state is FALLING_BACK
+    first.
     """
     PauseRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.PauseReleaseRequest, _release_pb2.PauseReleaseResponse]  # type: ignore[assignment]
-    """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+    """Sends all traffic to the baseline until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it
+    progresses.
+    """
     ResumeRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.ResumeReleaseRequest, _release_pb2.ResumeReleaseResponse]  # type: ignore[assignment]
-    """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+    """Continues the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
     PromoteRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.PromoteReleaseRequest, _release_pb2.PromoteReleaseResponse]  # type: ignore[assignment]
-    """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+    """Makes the candidate the champion and skips the stages that are left; ends the watch of a release that is watched.
     Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
     """
     WatchRelease: _aio.UnaryStreamMultiCallable[_release_pb2.WatchReleaseRequest, _release_pb2.WatchReleaseResponse]  # type: ignore[assignment]
@@ -109,7 +115,7 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.GetReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.GetReleaseResponse, _abc.Awaitable[_release_pb2.GetReleaseResponse]]:
-        """A release with what its arms showed in the present stage. NOT_FOUND."""
+        """A release with the statistics of its arms in the present stage. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListReleases(
@@ -117,7 +123,7 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.ListReleasesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.ListReleasesResponse, _abc.Awaitable[_release_pb2.ListReleasesResponse]]:
-        """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Releases, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def RollbackRelease(
@@ -125,8 +131,9 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.RollbackReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.RollbackReleaseResponse, _abc.Awaitable[_release_pb2.RollbackReleaseResponse]]:
-        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
-        ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended
+        otherwise; ABORTED when it moved at the same moment, here and below. From PROMOTING on its state is FALLING_BACK
+        first.
         """
 
     @_abc_1.abstractmethod
@@ -135,7 +142,9 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.PauseReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.PauseReleaseResponse, _abc.Awaitable[_release_pb2.PauseReleaseResponse]]:
-        """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+        """Sends all traffic to the baseline until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it
+        progresses.
+        """
 
     @_abc_1.abstractmethod
     def ResumeRelease(
@@ -143,7 +152,7 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.ResumeReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.ResumeReleaseResponse, _abc.Awaitable[_release_pb2.ResumeReleaseResponse]]:
-        """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+        """Continues the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
 
     @_abc_1.abstractmethod
     def PromoteRelease(
@@ -151,7 +160,7 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.PromoteReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.PromoteReleaseResponse, _abc.Awaitable[_release_pb2.PromoteReleaseResponse]]:
-        """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+        """Makes the candidate the champion and skips the stages that are left; ends the watch of a release that is watched.
         Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
         """
 

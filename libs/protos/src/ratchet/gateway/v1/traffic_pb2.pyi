@@ -39,18 +39,18 @@ class Exchange(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         ARM_UNSPECIFIED: Exchange._Arm.ValueType  # 0
         ARM_NONE: Exchange._Arm.ValueType  # 1
-        """No release decided."""
+        """No release decided the version."""
         ARM_BASELINE: Exchange._Arm.ValueType  # 2
         ARM_CANDIDATE: Exchange._Arm.ValueType  # 3
         ARM_FALLBACK: Exchange._Arm.ValueType  # 4
         """The baseline, after the candidate had failed."""
 
     class Arm(_Arm, metaclass=_ArmEnumTypeWrapper):
-        """What the version was for the request."""
+        """Role of the version for the request."""
 
     ARM_UNSPECIFIED: Exchange.Arm.ValueType  # 0
     ARM_NONE: Exchange.Arm.ValueType  # 1
-    """No release decided."""
+    """No release decided the version."""
     ARM_BASELINE: Exchange.Arm.ValueType  # 2
     ARM_CANDIDATE: Exchange.Arm.ValueType  # 3
     ARM_FALLBACK: Exchange.Arm.ValueType  # 4
@@ -76,24 +76,24 @@ class Exchange(_message.Message):
     ACCEPTED_FIELD_NUMBER: _builtins.int
     CHOICES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """The completion's."""
+    """Id of the completion."""
     policy_id: _builtins.str
     arm: Global___Exchange.Arm.ValueType
     release_id: _builtins.str
     experiment_id: _builtins.str
     variant: _builtins.str
-    """Of the experiment."""
+    """Variant of the experiment."""
     key_id: _builtins.str
-    """Of the API key."""
+    """Id of the API key."""
     user: _builtins.str
-    """Who sent it, as digests: two exchanges with the same one are of the same user or session. Empty where the request named
-    none.
+    """Digests of the user and the session: exchanges with the same digest have the same sender. Empty if the request
+    named no sender.
     """
     session: _builtins.str
     prompt_tokens: _builtins.int
     completion_tokens: _builtins.int
     score: _builtins.float
-    """Of the last feedback. Absent without one."""
+    """Score of the last feedback. Absent without feedback."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -175,7 +175,7 @@ Global___ChatPair: _TypeAlias = ChatPair  # noqa: Y015
 
 @_typing.final
 class TextPair(_message.Message):
-    """A row of its standard format: the prompt was a text and no conversation."""
+    """A row of TRL's standard format: the prompt was a text, not a conversation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -235,7 +235,7 @@ class TrafficProblem(_message.Message):
     id: _builtins.str
     prompt: _builtins.str
     source: _builtins.str
-    """"traffic"."""
+    """Always "traffic"."""
     @_builtins.property
     def references(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -271,7 +271,7 @@ class ListExchangesRequest(_message.Message):
     key_id: _builtins.str
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """From this time on, and before the other."""
+        """Start (inclusive) and end (exclusive) of the time."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -327,7 +327,7 @@ class ListPreferencePairsRequest(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Of completions: one may have several pairs, or none that can be shown."""
+    """Number of completions: one may have several pairs, or no pair that can be shown."""
     page_token: _builtins.str
     model: _builtins.str
     key_id: _builtins.str
@@ -391,7 +391,7 @@ class ListAcceptedProblemsRequest(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Of completions with an accepted text."""
+    """Number of completions with an accepted text."""
     page_token: _builtins.str
     model: _builtins.str
     key_id: _builtins.str
@@ -448,7 +448,7 @@ class ForgetTrafficRequest(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """As the requests named them: user, routing key, x-ratchet-routing-key."""
+    """User as the requests named it: user, routing key, x-ratchet-routing-key."""
     session: _builtins.str
     key_id: _builtins.str
     def __init__(
@@ -474,7 +474,7 @@ class ForgetTrafficResponse(_message.Message):
 
     REMOVED_FIELD_NUMBER: _builtins.int
     removed: _builtins.int
-    """How many completions had a text that was removed."""
+    """Number of completions with a text that was removed."""
     def __init__(
         self,
         *,

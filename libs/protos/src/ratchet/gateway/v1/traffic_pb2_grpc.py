@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class TrafficServiceStub(object):
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     def __init__(self, channel):
@@ -59,38 +60,39 @@ class TrafficServiceStub(object):
 
 
 class TrafficServiceServicer(object):
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     def ListExchanges(self, request, context):
-        """What is kept, newest first. INVALID_ARGUMENT.
+        """Kept exchanges, newest first. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPreferencePairs(self, request, context):
-        """Two answers to one prompt, of which people found one better: each choice, and each accepted text that is not its answer.
-        The pairs of the newest completions first, as rows of a preference data set of TRL (for DPO). Left out are conversations
-        with tools, and choices whose other answer is not kept any more. INVALID_ARGUMENT.
+        """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
+        from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
+        tools are left out, and choices whose other answer is no longer kept. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAcceptedProblems(self, request, context):
-        """Accepted texts as the references of problems, which have no tests: SFT learns from them. Those of the newest completions
-        first. Left out is what is more than one message of a user. INVALID_ARGUMENT.
+        """Accepted texts as references of problems without tests, for SFT; the newest completions first. Prompts other than
+        one message of a user are left out. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetTraffic(self, request, context):
-        """Removes every kept text of a user, a session or a key, of all models, feedback and answers that wait for their tests
-        included. It holds for all that came before the call, also for what another gateway still has to write. Records without
-        texts stay. Idempotent: one that was cut off is called again. INVALID_ARGUMENT.
+        """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
+        their tests. It covers all that came before the call, even what another gateway still has to write. Records without
+        texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,8 +130,9 @@ def add_TrafficServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TrafficService(object):
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     @staticmethod

@@ -27,8 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TrafficServiceStub:
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     @_typing.overload
@@ -36,49 +37,51 @@ class TrafficServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TrafficServiceAsyncStub: ...
     ListExchanges: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ListExchangesRequest, _traffic_pb2.ListExchangesResponse]
-    """What is kept, newest first. INVALID_ARGUMENT."""
+    """Kept exchanges, newest first. INVALID_ARGUMENT."""
     ListPreferencePairs: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ListPreferencePairsRequest, _traffic_pb2.ListPreferencePairsResponse]
-    """Two answers to one prompt, of which people found one better: each choice, and each accepted text that is not its answer.
-    The pairs of the newest completions first, as rows of a preference data set of TRL (for DPO). Left out are conversations
-    with tools, and choices whose other answer is not kept any more. INVALID_ARGUMENT.
+    """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
+    from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
+    tools are left out, and choices whose other answer is no longer kept. INVALID_ARGUMENT.
     """
     ListAcceptedProblems: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ListAcceptedProblemsRequest, _traffic_pb2.ListAcceptedProblemsResponse]
-    """Accepted texts as the references of problems, which have no tests: SFT learns from them. Those of the newest completions
-    first. Left out is what is more than one message of a user. INVALID_ARGUMENT.
+    """Accepted texts as references of problems without tests, for SFT; the newest completions first. Prompts other than
+    one message of a user are left out. INVALID_ARGUMENT.
     """
     ForgetTraffic: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ForgetTrafficRequest, _traffic_pb2.ForgetTrafficResponse]
-    """Removes every kept text of a user, a session or a key, of all models, feedback and answers that wait for their tests
-    included. It holds for all that came before the call, also for what another gateway still has to write. Records without
-    texts stay. Idempotent: one that was cut off is called again. INVALID_ARGUMENT.
+    """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
+    their tests. It covers all that came before the call, even what another gateway still has to write. Records without
+    texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
     """
 
 @_typing.type_check_only
 class TrafficServiceAsyncStub(TrafficServiceStub):
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListExchanges: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ListExchangesRequest, _traffic_pb2.ListExchangesResponse]  # type: ignore[assignment]
-    """What is kept, newest first. INVALID_ARGUMENT."""
+    """Kept exchanges, newest first. INVALID_ARGUMENT."""
     ListPreferencePairs: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ListPreferencePairsRequest, _traffic_pb2.ListPreferencePairsResponse]  # type: ignore[assignment]
-    """Two answers to one prompt, of which people found one better: each choice, and each accepted text that is not its answer.
-    The pairs of the newest completions first, as rows of a preference data set of TRL (for DPO). Left out are conversations
-    with tools, and choices whose other answer is not kept any more. INVALID_ARGUMENT.
+    """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
+    from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
+    tools are left out, and choices whose other answer is no longer kept. INVALID_ARGUMENT.
     """
     ListAcceptedProblems: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ListAcceptedProblemsRequest, _traffic_pb2.ListAcceptedProblemsResponse]  # type: ignore[assignment]
-    """Accepted texts as the references of problems, which have no tests: SFT learns from them. Those of the newest completions
-    first. Left out is what is more than one message of a user. INVALID_ARGUMENT.
+    """Accepted texts as references of problems without tests, for SFT; the newest completions first. Prompts other than
+    one message of a user are left out. INVALID_ARGUMENT.
     """
     ForgetTraffic: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ForgetTrafficRequest, _traffic_pb2.ForgetTrafficResponse]  # type: ignore[assignment]
-    """Removes every kept text of a user, a session or a key, of all models, feedback and answers that wait for their tests
-    included. It holds for all that came before the call, also for what another gateway still has to write. Records without
-    texts stay. Idempotent: one that was cut off is called again. INVALID_ARGUMENT.
+    """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
+    their tests. It covers all that came before the call, even what another gateway still has to write. Records without
+    texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
     """
 
 class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What is kept of production to learn from: the prompts, answers and feedback of keys that consent (Key.keep_traffic), without
-    what the gateway's redaction takes out, for the time of its setting keep_traffic. Every call needs a key of scope admin.
+    """Production traffic that is kept to learn from: prompts, answers and feedback of keys that consent (Key.keep_traffic).
+    The gateway's redaction is applied, and the setting keep_traffic limits the time. Every call needs a key of scope
+    admin.
     """
 
     @_abc_1.abstractmethod
@@ -87,7 +90,7 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _traffic_pb2.ListExchangesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_traffic_pb2.ListExchangesResponse, _abc.Awaitable[_traffic_pb2.ListExchangesResponse]]:
-        """What is kept, newest first. INVALID_ARGUMENT."""
+        """Kept exchanges, newest first. INVALID_ARGUMENT."""
 
     @_abc_1.abstractmethod
     def ListPreferencePairs(
@@ -95,9 +98,9 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _traffic_pb2.ListPreferencePairsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_traffic_pb2.ListPreferencePairsResponse, _abc.Awaitable[_traffic_pb2.ListPreferencePairsResponse]]:
-        """Two answers to one prompt, of which people found one better: each choice, and each accepted text that is not its answer.
-        The pairs of the newest completions first, as rows of a preference data set of TRL (for DPO). Left out are conversations
-        with tools, and choices whose other answer is not kept any more. INVALID_ARGUMENT.
+        """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
+        from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
+        tools are left out, and choices whose other answer is no longer kept. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -106,8 +109,8 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _traffic_pb2.ListAcceptedProblemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_traffic_pb2.ListAcceptedProblemsResponse, _abc.Awaitable[_traffic_pb2.ListAcceptedProblemsResponse]]:
-        """Accepted texts as the references of problems, which have no tests: SFT learns from them. Those of the newest completions
-        first. Left out is what is more than one message of a user. INVALID_ARGUMENT.
+        """Accepted texts as references of problems without tests, for SFT; the newest completions first. Prompts other than
+        one message of a user are left out. INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod
@@ -116,9 +119,9 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _traffic_pb2.ForgetTrafficRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_traffic_pb2.ForgetTrafficResponse, _abc.Awaitable[_traffic_pb2.ForgetTrafficResponse]]:
-        """Removes every kept text of a user, a session or a key, of all models, feedback and answers that wait for their tests
-        included. It holds for all that came before the call, also for what another gateway still has to write. Records without
-        texts stay. Idempotent: one that was cut off is called again. INVALID_ARGUMENT.
+        """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
+        their tests. It covers all that came before the call, even what another gateway still has to write. Records without
+        texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
         """
 
 def add_TrafficServiceServicer_to_server(servicer: TrafficServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

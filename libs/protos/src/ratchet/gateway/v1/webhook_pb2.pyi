@@ -36,14 +36,14 @@ class Webhook(_message.Message):
     description: _builtins.str
     """For people."""
     paused: _builtins.bool
-    """It is told of nothing that happens while it is paused, and what waits for it waits on. An endpoint that answers 410 (Gone)
-    is paused.
+    """Pauses deliveries. Events that occur while paused are dropped; deliveries already queued stay queued. An endpoint
+    that answers 410 (Gone) is paused.
     """
     actor: _builtins.str
-    """The id of the API key that made it."""
+    """Id of the API key that created it."""
     @_builtins.property
     def events(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The types of events that it is told of: "run.succeeded". Empty: all."""
+        """Types of the events that it receives: "run.succeeded". Empty: all."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -78,7 +78,7 @@ class WebhookDelivery(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: WebhookDelivery._State.ValueType  # 0
         STATE_WAITING: WebhookDelivery._State.ValueType  # 1
-        """It was not sent yet, or is to be sent again."""
+        """Not sent yet, or to be sent again."""
         STATE_DELIVERED: WebhookDelivery._State.ValueType  # 2
         """The endpoint answered 2xx."""
         STATE_FAILED: WebhookDelivery._State.ValueType  # 3
@@ -87,7 +87,7 @@ class WebhookDelivery(_message.Message):
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: WebhookDelivery.State.ValueType  # 0
     STATE_WAITING: WebhookDelivery.State.ValueType  # 1
-    """It was not sent yet, or is to be sent again."""
+    """Not sent yet, or to be sent again."""
     STATE_DELIVERED: WebhookDelivery.State.ValueType  # 2
     """The endpoint answered 2xx."""
     STATE_FAILED: WebhookDelivery.State.ValueType  # 3
@@ -104,27 +104,27 @@ class WebhookDelivery(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
-    """What the endpoint gets as webhook-id, the same at each attempt: endpoints know by it what they had before."""
+    """Id that the endpoint gets as webhook-id, the same at each attempt: endpoints recognise repeated events by it."""
     type: _builtins.str
-    """"run.succeeded"."""
+    """Type of the event: "run.succeeded"."""
     state: Global___WebhookDelivery.State.ValueType
     attempts: _builtins.int
-    """How often it was sent."""
+    """Number of attempts."""
     status: _builtins.int
     """The last answer's HTTP status; 0 without one."""
     error: _builtins.str
-    """Why the last attempt failed: one sentence."""
+    """Reason why the last attempt failed: one sentence."""
     body: _builtins.str
-    """What is sent, as JSON."""
+    """Body of the request, JSON."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def next_time(self) -> _timestamp_pb2.Timestamp:
-        """When it is sent next, while it waits."""
+        """Time of the next attempt, while it waits."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was delivered or given up."""
+        """Time at which it was delivered or given up."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class CreateWebhookResponse(_message.Message):
     WEBHOOK_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """"whsec_...": what libraries for Standard Webhooks take."""
+    """"whsec_...", the form that libraries for Standard Webhooks take."""
     @_builtins.property
     def webhook(self) -> Global___Webhook: ...
     def __init__(

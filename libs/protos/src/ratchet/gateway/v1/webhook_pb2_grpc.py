@@ -26,9 +26,8 @@ if _version_not_supported:
 
 
 class WebhookServiceStub(object):
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     def __init__(self, channel):
@@ -70,29 +69,28 @@ class WebhookServiceStub(object):
 
 
 class WebhookServiceServicer(object):
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     def CreateWebhook(self, request, context):
-        """Makes a webhook and shows its secret, this once. Idempotent under request_id; a repeated request gets the webhook without
-        its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator allows.
-        RESOURCE_EXHAUSTED when there are 100.
+        """Creates a webhook and shows its secret, only this once. Idempotent under request_id; a repeated request gets the
+        webhook without its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator
+        allows. RESOURCE_EXHAUSTED when there are 100.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetWebhook(self, request, context):
-        """NOT_FOUND.
+        """A webhook. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhooks(self, request, context):
-        """Webhooks, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Webhooks, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,15 +105,15 @@ class WebhookServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteWebhook(self, request, context):
-        """Removes it with its deliveries: what was not delivered yet is not. NOT_FOUND.
+        """Removes it with its deliveries, including those not delivered yet. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhookDeliveries(self, request, context):
-        """What was sent to a webhook, or waits to be, newest first. NOT_FOUND; INVALID_ARGUMENT for a page_size or a page_token that
-        is none.
+        """Deliveries to a webhook, sent or waiting, newest first. NOT_FOUND; INVALID_ARGUMENT for an invalid page_size or
+        page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -163,9 +161,8 @@ def add_WebhookServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WebhookService(object):
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     @staticmethod

@@ -27,9 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WebhookServiceStub:
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     @_typing.overload
@@ -37,57 +36,55 @@ class WebhookServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WebhookServiceAsyncStub: ...
     CreateWebhook: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.CreateWebhookRequest, _webhook_pb2.CreateWebhookResponse]
-    """Makes a webhook and shows its secret, this once. Idempotent under request_id; a repeated request gets the webhook without
-    its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator allows.
-    RESOURCE_EXHAUSTED when there are 100.
+    """Creates a webhook and shows its secret, only this once. Idempotent under request_id; a repeated request gets the
+    webhook without its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator
+    allows. RESOURCE_EXHAUSTED when there are 100.
     """
     GetWebhook: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.GetWebhookRequest, _webhook_pb2.GetWebhookResponse]
-    """NOT_FOUND."""
+    """A webhook. NOT_FOUND."""
     ListWebhooks: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.ListWebhooksRequest, _webhook_pb2.ListWebhooksResponse]
-    """Webhooks, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Webhooks, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     UpdateWebhook: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.UpdateWebhookRequest, _webhook_pb2.UpdateWebhookResponse]
     """Replaces the URL, the events and the description, and pauses or resumes it. Its secret stays. Idempotent. NOT_FOUND;
     INVALID_ARGUMENT as for CreateWebhook.
     """
     DeleteWebhook: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.DeleteWebhookRequest, _webhook_pb2.DeleteWebhookResponse]
-    """Removes it with its deliveries: what was not delivered yet is not. NOT_FOUND."""
+    """Removes it with its deliveries, including those not delivered yet. NOT_FOUND."""
     ListWebhookDeliveries: _grpc.UnaryUnaryMultiCallable[_webhook_pb2.ListWebhookDeliveriesRequest, _webhook_pb2.ListWebhookDeliveriesResponse]
-    """What was sent to a webhook, or waits to be, newest first. NOT_FOUND; INVALID_ARGUMENT for a page_size or a page_token that
-    is none.
+    """Deliveries to a webhook, sent or waiting, newest first. NOT_FOUND; INVALID_ARGUMENT for an invalid page_size or
+    page_token.
     """
 
 @_typing.type_check_only
 class WebhookServiceAsyncStub(WebhookServiceStub):
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateWebhook: _aio.UnaryUnaryMultiCallable[_webhook_pb2.CreateWebhookRequest, _webhook_pb2.CreateWebhookResponse]  # type: ignore[assignment]
-    """Makes a webhook and shows its secret, this once. Idempotent under request_id; a repeated request gets the webhook without
-    its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator allows.
-    RESOURCE_EXHAUSTED when there are 100.
+    """Creates a webhook and shows its secret, only this once. Idempotent under request_id; a repeated request gets the
+    webhook without its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator
+    allows. RESOURCE_EXHAUSTED when there are 100.
     """
     GetWebhook: _aio.UnaryUnaryMultiCallable[_webhook_pb2.GetWebhookRequest, _webhook_pb2.GetWebhookResponse]  # type: ignore[assignment]
-    """NOT_FOUND."""
+    """A webhook. NOT_FOUND."""
     ListWebhooks: _aio.UnaryUnaryMultiCallable[_webhook_pb2.ListWebhooksRequest, _webhook_pb2.ListWebhooksResponse]  # type: ignore[assignment]
-    """Webhooks, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Webhooks, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     UpdateWebhook: _aio.UnaryUnaryMultiCallable[_webhook_pb2.UpdateWebhookRequest, _webhook_pb2.UpdateWebhookResponse]  # type: ignore[assignment]
     """Replaces the URL, the events and the description, and pauses or resumes it. Its secret stays. Idempotent. NOT_FOUND;
     INVALID_ARGUMENT as for CreateWebhook.
     """
     DeleteWebhook: _aio.UnaryUnaryMultiCallable[_webhook_pb2.DeleteWebhookRequest, _webhook_pb2.DeleteWebhookResponse]  # type: ignore[assignment]
-    """Removes it with its deliveries: what was not delivered yet is not. NOT_FOUND."""
+    """Removes it with its deliveries, including those not delivered yet. NOT_FOUND."""
     ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_webhook_pb2.ListWebhookDeliveriesRequest, _webhook_pb2.ListWebhookDeliveriesResponse]  # type: ignore[assignment]
-    """What was sent to a webhook, or waits to be, newest first. NOT_FOUND; INVALID_ARGUMENT for a page_size or a page_token that
-    is none.
+    """Deliveries to a webhook, sent or waiting, newest first. NOT_FOUND; INVALID_ARGUMENT for an invalid page_size or
+    page_token.
     """
 
 class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Webhooks: HTTPS endpoints that are told of events, signed as https://www.standardwebhooks.com says. Each event is sent at
-    least once, and again with longer and longer pauses until the endpoint answers 2xx. Every call needs an API key of scope
-    admin.
+    """Webhooks: HTTPS endpoints that receive events, signed as https://www.standardwebhooks.com says. Each event is sent at
+    least once, and again with growing pauses until the endpoint answers 2xx. Every call needs an API key of scope admin.
     """
 
     @_abc_1.abstractmethod
@@ -96,9 +93,9 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhook_pb2.CreateWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhook_pb2.CreateWebhookResponse, _abc.Awaitable[_webhook_pb2.CreateWebhookResponse]]:
-        """Makes a webhook and shows its secret, this once. Idempotent under request_id; a repeated request gets the webhook without
-        its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator allows.
-        RESOURCE_EXHAUSTED when there are 100.
+        """Creates a webhook and shows its secret, only this once. Idempotent under request_id; a repeated request gets the
+        webhook without its secret. INVALID_ARGUMENT names each field at fault: a URL must begin with one that the operator
+        allows. RESOURCE_EXHAUSTED when there are 100.
         """
 
     @_abc_1.abstractmethod
@@ -107,7 +104,7 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhook_pb2.GetWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhook_pb2.GetWebhookResponse, _abc.Awaitable[_webhook_pb2.GetWebhookResponse]]:
-        """NOT_FOUND."""
+        """A webhook. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListWebhooks(
@@ -115,7 +112,7 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhook_pb2.ListWebhooksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhook_pb2.ListWebhooksResponse, _abc.Awaitable[_webhook_pb2.ListWebhooksResponse]]:
-        """Webhooks, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Webhooks, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def UpdateWebhook(
@@ -133,7 +130,7 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhook_pb2.DeleteWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhook_pb2.DeleteWebhookResponse, _abc.Awaitable[_webhook_pb2.DeleteWebhookResponse]]:
-        """Removes it with its deliveries: what was not delivered yet is not. NOT_FOUND."""
+        """Removes it with its deliveries, including those not delivered yet. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListWebhookDeliveries(
@@ -141,8 +138,8 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhook_pb2.ListWebhookDeliveriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhook_pb2.ListWebhookDeliveriesResponse, _abc.Awaitable[_webhook_pb2.ListWebhookDeliveriesResponse]]:
-        """What was sent to a webhook, or waits to be, newest first. NOT_FOUND; INVALID_ARGUMENT for a page_size or a page_token that
-        is none.
+        """Deliveries to a webhook, sent or waiting, newest first. NOT_FOUND; INVALID_ARGUMENT for an invalid page_size or
+        page_token.
         """
 
 def add_WebhookServiceServicer_to_server(servicer: WebhookServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

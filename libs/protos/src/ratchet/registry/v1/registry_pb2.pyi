@@ -61,7 +61,7 @@ class Model(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def aliases(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Alias -> version number, now."""
+        """Alias -> version number at present."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ Global___Model: _TypeAlias = Model  # noqa: Y015
 
 @_typing.final
 class Lineage(_message.Message):
-    """Where a version comes from."""
+    """Origin of a version."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -95,13 +95,16 @@ class Lineage(_message.Message):
     SELECTION_DIGEST_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     data_digest: _builtins.str
-    """Digest of the problems it was trained on."""
+    """Digest of the problems that it was trained on."""
     config_digest: _builtins.str
     code_version: _builtins.str
+    """Of the trainer service: RATCHET_TRAINER_CODE_VERSION, or its installed version."""
     step: _builtins.int
     """Training step of the checkpoint."""
     selection_digest: _builtins.str
-    """Digest of the problems by which it was chosen among its run's checkpoints; empty: none were. Absent: not known."""
+    """Digest of the problems by which it was chosen among its run's checkpoints; empty: it was not chosen so. Absent:
+    unknown.
+    """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     def __init__(
@@ -185,17 +188,17 @@ class Version(_message.Message):
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
     state: Global___Version.State.ValueType
     source_uri: _builtins.str
-    """The folder or fsspec URL that it is copied from."""
+    """Folder or fsspec URL that it is copied from."""
     artifact_uri: _builtins.str
-    """Where the artifact is: an fsspec URL of a folder. Set when READY, as are sha256, policy id and size."""
+    """Place of the artifact: fsspec URL of a folder. Set when READY, as are sha256, policy id and size."""
     artifact_sha256: _builtins.str
     """sha256 over the artifact's files and their names, hex."""
     policy_id: _builtins.str
     """Content hash of the weights, as the rollout service computes it."""
     size_bytes: _builtins.int
     settings_id: _builtins.str
-    """"sha256:<hex>" over config, tokenizer and chat template, as the rollout service computes it. Empty for a version
-    that was made before there was one.
+    """"sha256:<hex>" over config, tokenizer and chat template, as the rollout service computes it. Empty for versions
+    that are older than this field.
     """
     @_builtins.property
     def ref(self) -> _model_pb2.VersionRef: ...
@@ -209,7 +212,7 @@ class Version(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it became READY or FAILED."""
+        """Time at which it became READY or FAILED."""
 
     def __init__(
         self,
@@ -257,9 +260,9 @@ class AliasChange(_message.Message):
     reason: _builtins.str
     gate_id: _builtins.str
     actor: _builtins.str
-    """The id of the API key that moved it; of a promotion by a release, of the key that created the release."""
+    """Id of the API key that moved it; for a promotion by a release, of the key that created the release."""
     takes_back: _builtins.bool
-    """The version before was taken back from production."""
+    """True if the previous version was taken back from production."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -297,7 +300,7 @@ class Gate(_message.Message):
         STATE_PENDING: Gate._State.ValueType  # 1
         STATE_PASSED: Gate._State.ValueType  # 2
         STATE_REFUSED: Gate._State.ValueType  # 3
-        """The evidence does not show the gain that was asked for."""
+        """The evidence does not show the required gain."""
         STATE_FAILED: Gate._State.ValueType  # 4
         """It could not be decided; `failure` says why."""
 
@@ -306,7 +309,7 @@ class Gate(_message.Message):
     STATE_PENDING: Gate.State.ValueType  # 1
     STATE_PASSED: Gate.State.ValueType  # 2
     STATE_REFUSED: Gate.State.ValueType  # 3
-    """The evidence does not show the gain that was asked for."""
+    """The evidence does not show the required gain."""
     STATE_FAILED: Gate.State.ValueType  # 4
     """It could not be decided; `failure` says why."""
 
@@ -335,11 +338,13 @@ class Gate(_message.Message):
     min_difference: _builtins.float
     """To pass, the lower end of the difference's interval must be above this."""
     tries: _builtins.int
-    """How many comparisons with this champion could have been gated on these problems, this one included: each evaluation of
-    another version is one, and each costs confidence. 0 until it is decided.
+    """Number of comparisons with this champion that could have been gated on these problems, including this one. Each
+    evaluation of another version is one, and each costs confidence. 0 until it is decided.
     """
     stale: _builtins.str
-    """Set by GetGate: why a gate that PASSED opens no way any more, since its candidate was taken back from production after."""
+    """Set by GetGate: reason why a gate that PASSED is void, because its candidate was taken back from production
+    afterwards.
+    """
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -350,7 +355,7 @@ class Gate(_message.Message):
 
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison:
-        """Champion as baseline. Set when PASSED or REFUSED."""
+        """Comparison with the champion as baseline. Set when PASSED or REFUSED."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -392,7 +397,7 @@ Global___Gate: _TypeAlias = Gate  # noqa: Y015
 
 @_typing.final
 class Guard(_message.Message):
-    """What a candidate must not lose while it gains."""
+    """A loss that a candidate must not show, whatever it gains."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -418,7 +423,7 @@ Global___Guard: _TypeAlias = Guard  # noqa: Y015
 
 @_typing.final
 class GateRules(_message.Message):
-    """Beside min_difference. Absent rules do not decide."""
+    """Rules beside min_difference. Absent rules do not decide."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -429,9 +434,9 @@ class GateRules(_message.Message):
     target: _builtins.str
     """The set on which the gain must show. Empty: the whole score."""
     max_unsolved: _builtins.int
-    """Problems that all of the champion's samples solve and none of the candidate's: at most so many."""
+    """Maximum number of problems that all of the champion's samples solve and none of the candidate's."""
     max_tampered_share: _builtins.float
-    """Of the candidate's samples: at most such a share TAMPERED."""
+    """Maximum share of the candidate's samples that are TAMPERED."""
     @_builtins.property
     def guards(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guard]: ...
     def __init__(
@@ -687,13 +692,13 @@ class CreateVersionRequest(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Fingerprints of the problems of lineage.data_digest (ratchet_problems.fingerprint): a gate refuses a set that has one
-        of them.
+        """Fingerprints of the problems of lineage.data_digest (ratchet_problems.fingerprint): a gate refuses a set that
+        contains one of them.
         """
 
     @_builtins.property
     def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The same of lineage.selection_digest."""
+        """Fingerprints of the problems of lineage.selection_digest."""
 
     def __init__(
         self,
@@ -924,12 +929,12 @@ class SetAliasRequest(_message.Message):
     number: _builtins.int
     """The version to point at."""
     expected_number: _builtins.int
-    """The version that the caller believes the alias points at now; 0: that there is no such alias. Absent: any."""
+    """The version at which the caller expects the alias to point; 0: no such alias. Absent: any."""
     reason: _builtins.str
     gate_id: _builtins.str
     takes_back: _builtins.bool
-    """For "champion": the version that it points at now is taken back from production, and comes again only by a gate that
-    is made later. A release says so when it falls back.
+    """For "champion": takes its present version back from production; that version returns only by a gate that is created
+    later. A release sets this when it falls back.
     """
     def __init__(
         self,
@@ -1208,7 +1213,7 @@ Global___WatchGateResponse: _TypeAlias = WatchGateResponse  # noqa: Y015
 
 @_typing.final
 class Reward(_message.Message):
-    """An immutable version of a reward of one's own: docs/rewards.md."""
+    """An immutable version of a user's own reward: docs/rewards.md."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1223,19 +1228,19 @@ class Reward(_message.Message):
     RUNS_FIELD_NUMBER: _builtins.int
     LAST_RUN_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A letter, then lower case letters, digits, "_"; 40 at most. None of Ratchet's own components."""
+    """A letter, then lower case letters, digits, "_"; 40 at most. Not the name of one of Ratchet's own components."""
     number: _builtins.int
-    """From 1, rising. No number is given twice."""
+    """From 1, rising. A number is never given twice."""
     source: _builtins.str
     """Python. Empty in lists."""
     digest: _builtins.str
-    """Of the source, "sha256:<hex>"."""
+    """Digest of the source, "sha256:<hex>"."""
     size_bytes: _builtins.int
     description: _builtins.str
     actor: _builtins.str
-    """The id of the API key that made it."""
+    """Id of the API key that created it."""
     runs: _builtins.int
-    """How many runs were made with it, deleted ones too, and the last of them."""
+    """Number of runs that used it, including deleted ones, and the last of them."""
     last_run_id: _builtins.str
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -1274,7 +1279,7 @@ class CreateRewardRequest(_message.Message):
     source: _builtins.str
     """Python source, 32 KiB at most."""
     description: _builtins.str
-    """For people. That of a version that is there already stays."""
+    """For people. If the version exists already, its description stays."""
     def __init__(
         self,
         *,
@@ -1364,7 +1369,7 @@ class ListRewardsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Empty: of all rewards."""
+    """Empty: versions of all rewards."""
     page_size: _builtins.int
     page_token: _builtins.str
     def __init__(
@@ -1455,7 +1460,7 @@ class DeleteRewardRequest(_message.Message):
     name: _builtins.str
     number: _builtins.int
     force: _builtins.bool
-    """Although runs were made with it."""
+    """Deletes it even if runs used it."""
     def __init__(
         self,
         *,

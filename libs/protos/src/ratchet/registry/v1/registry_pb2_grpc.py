@@ -142,8 +142,8 @@ class RegistryServiceServicer(object):
     """
 
     def CreateModel(self, request, context):
-        """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
-        INVALID_ARGUMENT for a bad name.
+        """Creates a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+        INVALID_ARGUMENT for an invalid name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,23 +157,23 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListModels(self, request, context):
-        """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Models by name. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModel(self, request, context):
-        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
-        given again to others.
+        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise, because the numbers of its
+        versions would be given again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateVersion(self, request, context):
-        """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
-        background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+        """Creates the next version and returns it at once as PENDING; its artifact is then copied and hashed in the
+        background until it is READY or FAILED. Creates the model if it does not exist. Idempotent under request_id.
         INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -210,26 +210,26 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
-        alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
-        without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-        that was not taken back need no gate.
+        """Points an alias at a READY version; no change if it points there already. NOT_FOUND; ABORTED when the alias does
+        not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion" without a
+        passed gate against the version it replaces. No gate is needed for the first champion of a model, and for a return
+        to an earlier champion that was not taken back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAliasHistory(self, request, context):
-        """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model.
+        """Changes of a model's aliases, newest first. NOT_FOUND when there is no such model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateGate(self, request, context):
-        """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
-        cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
+        """Stores a gate and returns it at once as PENDING. It then compares the candidate with the present champion by two
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It also FAILED if the problems
+        cannot judge the candidate: too few of them, or the candidate was trained on one. Idempotent under request_id.
         NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
         candidate is not READY; INVALID_ARGUMENT names each field at fault.
         """
@@ -259,39 +259,40 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateReward(self, request, context):
-        """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
-        Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+        """Stores the program of a reward as the next version of its name. If a version has the same source already, returns
+        that one. Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetReward(self, request, context):
-        """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is.
+        """A version of a reward with its source; without a number the newest. NOT_FOUND, with the names or versions that
+        exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRewards(self, request, context):
-        """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
-        reward.
+        """Versions of all rewards, or of one, by name and then newest first; without their sources. NOT_FOUND when there is
+        no such reward.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UseReward(self, request, context):
-        """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
-        trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """Records that a run uses a version, so that it is not deleted by mistake. Idempotent. For trainer-service.
+        NOT_FOUND; INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteReward(self, request, context):
-        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
-        made with it, unless `force` is set: those runs keep its source.
+        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, if runs used
+        it, unless `force` is set: those runs keep its source.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

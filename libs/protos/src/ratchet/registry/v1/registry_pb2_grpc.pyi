@@ -34,20 +34,20 @@ class RegistryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
     CreateModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]
-    """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
-    INVALID_ARGUMENT for a bad name.
+    """Creates a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+    INVALID_ARGUMENT for an invalid name.
     """
     GetModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]
     """A model with its aliases. NOT_FOUND."""
     ListModels: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]
-    """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Models by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
     DeleteModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]
-    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
-    given again to others.
+    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise, because the numbers of its
+    versions would be given again.
     """
     CreateVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]
-    """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
-    background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+    """Creates the next version and returns it at once as PENDING; its artifact is then copied and hashed in the
+    background until it is READY or FAILED. Creates the model if it does not exist. Idempotent under request_id.
     INVALID_ARGUMENT names each field at fault.
     """
     GetVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]
@@ -61,17 +61,17 @@ class RegistryServiceStub:
     reason, while an alias or an undecided gate points at it or it was a champion.
     """
     SetAlias: _grpc.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]
-    """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
-    alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
-    without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-    that was not taken back need no gate.
+    """Points an alias at a READY version; no change if it points there already. NOT_FOUND; ABORTED when the alias does
+    not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion" without a
+    passed gate against the version it replaces. No gate is needed for the first champion of a model, and for a return
+    to an earlier champion that was not taken back.
     """
     ListAliasHistory: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]
-    """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
+    """Changes of a model's aliases, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]
-    """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
-    cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
+    """Stores a gate and returns it at once as PENDING. It then compares the candidate with the present champion by two
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It also FAILED if the problems
+    cannot judge the candidate: too few of them, or the candidate was trained on one. Idempotent under request_id.
     NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
     candidate is not READY; INVALID_ARGUMENT names each field at fault.
     """
@@ -82,22 +82,24 @@ class RegistryServiceStub:
     WatchGate: _grpc.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]
     """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
     CreateReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateRewardRequest, _registry_pb2.CreateRewardResponse]
-    """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
-    Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+    """Stores the program of a reward as the next version of its name. If a version has the same source already, returns
+    that one. Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
     """
     GetReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetRewardRequest, _registry_pb2.GetRewardResponse]
-    """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+    """A version of a reward with its source; without a number the newest. NOT_FOUND, with the names or versions that
+    exist.
+    """
     ListRewards: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListRewardsRequest, _registry_pb2.ListRewardsResponse]
-    """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
-    reward.
+    """Versions of all rewards, or of one, by name and then newest first; without their sources. NOT_FOUND when there is
+    no such reward.
     """
     UseReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.UseRewardRequest, _registry_pb2.UseRewardResponse]
-    """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
-    trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+    """Records that a run uses a version, so that it is not deleted by mistake. Idempotent. For trainer-service.
+    NOT_FOUND; INVALID_ARGUMENT names each field at fault.
     """
     DeleteReward: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteRewardRequest, _registry_pb2.DeleteRewardResponse]
-    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
-    made with it, unless `force` is set: those runs keep its source.
+    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, if runs used
+    it, unless `force` is set: those runs keep its source.
     """
 
 @_typing.type_check_only
@@ -106,20 +108,20 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]  # type: ignore[assignment]
-    """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
-    INVALID_ARGUMENT for a bad name.
+    """Creates a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+    INVALID_ARGUMENT for an invalid name.
     """
     GetModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]  # type: ignore[assignment]
     """A model with its aliases. NOT_FOUND."""
     ListModels: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Models by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
     DeleteModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]  # type: ignore[assignment]
-    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
-    given again to others.
+    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise, because the numbers of its
+    versions would be given again.
     """
     CreateVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]  # type: ignore[assignment]
-    """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
-    background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+    """Creates the next version and returns it at once as PENDING; its artifact is then copied and hashed in the
+    background until it is READY or FAILED. Creates the model if it does not exist. Idempotent under request_id.
     INVALID_ARGUMENT names each field at fault.
     """
     GetVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]  # type: ignore[assignment]
@@ -133,17 +135,17 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     reason, while an alias or an undecided gate points at it or it was a champion.
     """
     SetAlias: _aio.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]  # type: ignore[assignment]
-    """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
-    alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
-    without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-    that was not taken back need no gate.
+    """Points an alias at a READY version; no change if it points there already. NOT_FOUND; ABORTED when the alias does
+    not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion" without a
+    passed gate against the version it replaces. No gate is needed for the first champion of a model, and for a return
+    to an earlier champion that was not taken back.
     """
     ListAliasHistory: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]  # type: ignore[assignment]
-    """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
+    """Changes of a model's aliases, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]  # type: ignore[assignment]
-    """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
-    cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
+    """Stores a gate and returns it at once as PENDING. It then compares the candidate with the present champion by two
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It also FAILED if the problems
+    cannot judge the candidate: too few of them, or the candidate was trained on one. Idempotent under request_id.
     NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
     candidate is not READY; INVALID_ARGUMENT names each field at fault.
     """
@@ -154,22 +156,24 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     WatchGate: _aio.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]  # type: ignore[assignment]
     """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
     CreateReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateRewardRequest, _registry_pb2.CreateRewardResponse]  # type: ignore[assignment]
-    """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
-    Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+    """Stores the program of a reward as the next version of its name. If a version has the same source already, returns
+    that one. Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
     """
     GetReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetRewardRequest, _registry_pb2.GetRewardResponse]  # type: ignore[assignment]
-    """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+    """A version of a reward with its source; without a number the newest. NOT_FOUND, with the names or versions that
+    exist.
+    """
     ListRewards: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListRewardsRequest, _registry_pb2.ListRewardsResponse]  # type: ignore[assignment]
-    """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
-    reward.
+    """Versions of all rewards, or of one, by name and then newest first; without their sources. NOT_FOUND when there is
+    no such reward.
     """
     UseReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.UseRewardRequest, _registry_pb2.UseRewardResponse]  # type: ignore[assignment]
-    """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
-    trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+    """Records that a run uses a version, so that it is not deleted by mistake. Idempotent. For trainer-service.
+    NOT_FOUND; INVALID_ARGUMENT names each field at fault.
     """
     DeleteReward: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteRewardRequest, _registry_pb2.DeleteRewardResponse]  # type: ignore[assignment]
-    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
-    made with it, unless `force` is set: those runs keep its source.
+    """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, if runs used
+    it, unless `force` is set: those runs keep its source.
     """
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -181,8 +185,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateModelResponse, _abc.Awaitable[_registry_pb2.CreateModelResponse]]:
-        """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
-        INVALID_ARGUMENT for a bad name.
+        """Creates a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+        INVALID_ARGUMENT for an invalid name.
         """
 
     @_abc_1.abstractmethod
@@ -199,7 +203,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ListModelsResponse, _abc.Awaitable[_registry_pb2.ListModelsResponse]]:
-        """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Models by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def DeleteModel(
@@ -207,8 +211,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.DeleteModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.DeleteModelResponse, _abc.Awaitable[_registry_pb2.DeleteModelResponse]]:
-        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
-        given again to others.
+        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise, because the numbers of its
+        versions would be given again.
         """
 
     @_abc_1.abstractmethod
@@ -217,8 +221,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateVersionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateVersionResponse, _abc.Awaitable[_registry_pb2.CreateVersionResponse]]:
-        """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
-        background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+        """Creates the next version and returns it at once as PENDING; its artifact is then copied and hashed in the
+        background until it is READY or FAILED. Creates the model if it does not exist. Idempotent under request_id.
         INVALID_ARGUMENT names each field at fault.
         """
 
@@ -262,10 +266,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.SetAliasRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.SetAliasResponse, _abc.Awaitable[_registry_pb2.SetAliasResponse]]:
-        """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
-        alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
-        without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
-        that was not taken back need no gate.
+        """Points an alias at a READY version; no change if it points there already. NOT_FOUND; ABORTED when the alias does
+        not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion" without a
+        passed gate against the version it replaces. No gate is needed for the first champion of a model, and for a return
+        to an earlier champion that was not taken back.
         """
 
     @_abc_1.abstractmethod
@@ -274,7 +278,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ListAliasHistoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ListAliasHistoryResponse, _abc.Awaitable[_registry_pb2.ListAliasHistoryResponse]]:
-        """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
+        """Changes of a model's aliases, newest first. NOT_FOUND when there is no such model."""
 
     @_abc_1.abstractmethod
     def CreateGate(
@@ -282,9 +286,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateGateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateGateResponse, _abc.Awaitable[_registry_pb2.CreateGateResponse]]:
-        """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
-        cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
+        """Stores a gate and returns it at once as PENDING. It then compares the candidate with the present champion by two
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It also FAILED if the problems
+        cannot judge the candidate: too few of them, or the candidate was trained on one. Idempotent under request_id.
         NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
         candidate is not READY; INVALID_ARGUMENT names each field at fault.
         """
@@ -319,8 +323,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateRewardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateRewardResponse, _abc.Awaitable[_registry_pb2.CreateRewardResponse]]:
-        """Stores the program of a reward as the next version of its name. The same source again gives the version that has it.
-        Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
+        """Stores the program of a reward as the next version of its name. If a version has the same source already, returns
+        that one. Idempotent under request_id. INVALID_ARGUMENT names each field at fault.
         """
 
     @_abc_1.abstractmethod
@@ -329,7 +333,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.GetRewardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.GetRewardResponse, _abc.Awaitable[_registry_pb2.GetRewardResponse]]:
-        """A version of a reward with its source; without a number the newest. NOT_FOUND, with what there is."""
+        """A version of a reward with its source; without a number the newest. NOT_FOUND, with the names or versions that
+        exist.
+        """
 
     @_abc_1.abstractmethod
     def ListRewards(
@@ -337,8 +343,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ListRewardsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ListRewardsResponse, _abc.Awaitable[_registry_pb2.ListRewardsResponse]]:
-        """Versions of all rewards, or of one, by name and the newest first; without their sources. NOT_FOUND when there is no such
-        reward.
+        """Versions of all rewards, or of one, by name and then newest first; without their sources. NOT_FOUND when there is
+        no such reward.
         """
 
     @_abc_1.abstractmethod
@@ -347,8 +353,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.UseRewardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.UseRewardResponse, _abc.Awaitable[_registry_pb2.UseRewardResponse]]:
-        """Notes that a run is made with a version, so that it is not deleted unawares. The same again changes nothing. For
-        trainer-service. NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """Records that a run uses a version, so that it is not deleted by mistake. Idempotent. For trainer-service.
+        NOT_FOUND; INVALID_ARGUMENT names each field at fault.
         """
 
     @_abc_1.abstractmethod
@@ -357,8 +363,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.DeleteRewardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.DeleteRewardResponse, _abc.Awaitable[_registry_pb2.DeleteRewardResponse]]:
-        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, when runs were
-        made with it, unless `force` is set: those runs keep its source.
+        """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last run, if runs used
+        it, unless `force` is set: those runs keep its source.
         """
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

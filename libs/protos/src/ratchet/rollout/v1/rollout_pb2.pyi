@@ -32,7 +32,7 @@ class _Dtype:
 class _DtypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dtype.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DTYPE_UNSPECIFIED: _Dtype.ValueType  # 0
-    """What the machine is fast and exact in."""
+    """The type in which the machine is both fast and exact."""
     DTYPE_FLOAT32: _Dtype.ValueType  # 1
     DTYPE_BFLOAT16: _Dtype.ValueType  # 2
     DTYPE_FLOAT16: _Dtype.ValueType  # 3
@@ -40,7 +40,7 @@ class _DtypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dtype.ValueType
 class Dtype(_Dtype, metaclass=_DtypeEnumTypeWrapper): ...
 
 DTYPE_UNSPECIFIED: Dtype.ValueType  # 0
-"""What the machine is fast and exact in."""
+"""The type in which the machine is both fast and exact."""
 DTYPE_FLOAT32: Dtype.ValueType  # 1
 DTYPE_BFLOAT16: Dtype.ValueType  # 2
 DTYPE_FLOAT16: Dtype.ValueType  # 3
@@ -60,7 +60,9 @@ class Policy(_message.Message):
         STATE_LOADING: Policy._State.ValueType  # 1
         STATE_READY: Policy._State.ValueType  # 2
         STATE_FAILED: Policy._State.ValueType  # 3
-        """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
+        """It could not be loaded, its engine died too often, or it refused its weights; `failure` says why. Load or unload
+        it.
+        """
         STATE_UNLOADING: Policy._State.ValueType  # 4
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
@@ -68,7 +70,9 @@ class Policy(_message.Message):
     STATE_LOADING: Policy.State.ValueType  # 1
     STATE_READY: Policy.State.ValueType  # 2
     STATE_FAILED: Policy.State.ValueType  # 3
-    """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
+    """It could not be loaded, its engine died too often, or it refused its weights; `failure` says why. Load or unload
+    it.
+    """
     STATE_UNLOADING: Policy.State.ValueType  # 4
 
     NAME_FIELD_NUMBER: _builtins.int
@@ -93,19 +97,19 @@ class Policy(_message.Message):
     source_uri: _builtins.str
     """The folder or fsspec URL it was loaded from."""
     dtype: Global___Dtype.ValueType
-    """What the engine computes in, and the tokens of prompt plus completion that it takes. Set when READY."""
+    """The engine's type for computing, and its maximum of prompt plus completion in tokens. Set when READY."""
     max_model_len: _builtins.int
     weight_updates: _builtins.int
-    """How many times its weights were replaced since it was loaded."""
+    """Number of times its weights were replaced since it was loaded."""
     has_chat_template: _builtins.bool
-    """Whether the model has a chat template: without one it takes no chats. Set when READY."""
+    """True if the model has a chat template: without one it takes no chats. Set when READY."""
     settings_id: _builtins.str
-    """"sha256:<hex>" over config, tokenizer and chat template: the same weights with another of them answer otherwise. Set
-    when READY.
+    """"sha256:<hex>" over config, tokenizer and chat template: if one of them changes, the same weights answer
+    differently. Set when READY.
     """
     purpose: _node_pb2.Purpose.ValueType
     kv_cache_tokens: _builtins.int
-    """Tokens of prompts and completions that its engine has memory for at a time. Set when READY."""
+    """Tokens of prompts and completions that fit into its engine's memory at once. Set when READY."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -151,11 +155,11 @@ class EngineOptions(_message.Message):
     TENSOR_PARALLEL_SIZE_FIELD_NUMBER: _builtins.int
     dtype: Global___Dtype.ValueType
     max_model_len: _builtins.int
-    """Prompt plus completion, in tokens. Absent means what the model's config says."""
+    """Prompt plus completion, in tokens. Absent: the value in the model's config."""
     max_num_seqs: _builtins.int
-    """Sequences decoded together at most."""
+    """Maximum number of sequences decoded together."""
     kv_cache_bytes: _builtins.int
-    """For keys and values. Absent on CPU: by the model and the memory of the machine."""
+    """Memory for keys and values. Absent on CPU: depends on the model and the machine's memory."""
     tensor_parallel_size: _builtins.int
     def __init__(
         self,
@@ -377,7 +381,7 @@ class GenerateRequest(_message.Message):
     expected_policy_id: _builtins.str
     """When set, FAILED_PRECONDITION unless the loaded weights have this id, before and after generation."""
     priority: _priority_pb2.Priority.ValueType
-    """Low: it is decoded where requests of higher priority leave room. Absent means normal."""
+    """Low: decoded where requests of higher priority leave room. Absent: normal."""
     @_builtins.property
     def prompt(self) -> _generation_pb2.Prompt: ...
     @_builtins.property
@@ -409,7 +413,7 @@ class GenerateResponse(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     ECHO_FIELD_NUMBER: _builtins.int
     policy_id: _builtins.str
-    """The weights that made them."""
+    """Id of the weights that made them."""
     @_builtins.property
     def completions(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Completion]: ...
     @_builtins.property
@@ -418,7 +422,7 @@ class GenerateResponse(_message.Message):
     def duration(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def echo(self) -> _generation_pb2.Echo:
-        """Set when it was asked for."""
+        """Set if requested."""
 
     def __init__(
         self,
@@ -469,7 +473,7 @@ class StreamGenerateResponse(_message.Message):
     ECHO_FIELD_NUMBER: _builtins.int
     policy_id: _builtins.str
     prompt_tokens: _builtins.int
-    """Set on the first message, as the echo is when it was asked for."""
+    """Set on the first message; so is the echo, if requested."""
     @_builtins.property
     def delta(self) -> _generation_pb2.Completion: ...
     @_builtins.property
@@ -503,11 +507,11 @@ class TensorHeader(_message.Message):
     dtype: _builtins.str
     """As in safetensors: "F32", "BF16", "F16"."""
     sha256: _builtins.str
-    """Hex sha256 of the tensor's bytes, also where its changes come: little endian, contiguous."""
+    """Hex sha256 of the tensor's bytes (little endian, contiguous), also when only its changes are sent."""
     changes: _builtins.bool
-    """The chunks are the tensor's changes, not its bytes: a zlib stream (RFC 1950) of one bit an element, the first element in
-    the highest bit, set where it changed; then by how much each of those did, in order: the difference of its bytes as
-    unsigned numbers, little endian, modulo their size. Needs base_policy_id.
+    """The chunks hold the tensor's changes instead of its bytes, as a zlib stream (RFC 1950). First one bit per element,
+    set if it changed; the first element has the highest bit. Then the change of each of these in order: the difference
+    of its bytes as unsigned little-endian numbers, modulo their size. Needs base_policy_id.
     """
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -542,8 +546,8 @@ class UpdateWeightsHeader(_message.Message):
     step: _builtins.int
     """Training step that made them, for logs."""
     base_policy_id: _builtins.str
-    """The weights that what comes are changes of: tensors that do not come are as there. Unset: all come, whole.
-    FAILED_PRECONDITION where the policy has other weights: send them whole.
+    """Id of the weights to which the changes apply; tensors that are not sent stay as they are there. Unset: all tensors
+    are sent, whole. FAILED_PRECONDITION if the policy has other weights: send all tensors whole.
     """
     def __init__(
         self,
@@ -608,7 +612,7 @@ class UpdateWeightsResponse(_message.Message):
     probe_error: _builtins.float
     """Largest relative difference between what the engine computes and what the sent weights give, over the probes."""
     received_bytes: _builtins.int
-    """What came: less than size_bytes, those of the weights, where changes did."""
+    """Bytes received: less than size_bytes, the size of the weights, if changes were sent."""
     @_builtins.property
     def policy(self) -> Global___Policy: ...
     @_builtins.property
@@ -639,7 +643,7 @@ class GetNodeRequest(_message.Message):
 
     ADDRESS_FIELD_NUMBER: _builtins.int
     address: _builtins.str
-    """Where the caller is a node itself: its address. It is looked at from now on."""
+    """The caller's address, if the caller is a node. This node then watches it."""
     def __init__(
         self,
         *,
@@ -685,7 +689,7 @@ class DrainRequest(_message.Message):
 
     DRAINING_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
-    """False: back to work."""
+    """False: takes work again."""
     def __init__(
         self,
         *,

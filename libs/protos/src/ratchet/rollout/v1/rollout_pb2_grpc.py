@@ -87,11 +87,11 @@ class RolloutServiceServicer(object):
     """
 
     def LoadPolicy(self, request, context):
-        """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
-        under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
-        RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
-        serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
-        node is drained, as for Generate, StreamGenerate and UpdateWeights.
+        """Starts loading a policy and returns at once as LOADING; a policy that is already there counts as used now.
+        Idempotent under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the
+        name; RESOURCE_EXHAUSTED, with a retry hint, when the node holds its maximum of policies for this purpose. For
+        serving, the policy that was unused for longest is unloaded first, if it was unused for a while. UNAVAILABLE while
+        the node is drained, as for Generate, StreamGenerate and UpdateWeights.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,14 +105,14 @@ class RolloutServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Policies by name. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnloadPolicy(self, request, context):
-        """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND.
+        """Stops the engine of a policy. Returns when all its processes have ended. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,7 +128,7 @@ class RolloutServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamGenerate(self, request, context):
-        """As Generate, with each piece of text as it is made.
+        """Like Generate, but streams each piece of text as it is made.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,24 +136,25 @@ class RolloutServiceServicer(object):
 
     def UpdateWeights(self, request_iterator, context):
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
-        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+        NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
+        (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
+        FAILED). Idempotent: the same weights may be sent again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetNode(self, request, context):
-        """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
-        does not answer three times in a row is away.
+        """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
+        node that fails to answer three times in a row is away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
-        Forgotten at a restart.
+        """Stops taking new loads, generations and weights, and finishes those under way; or takes them again. A restart
+        forgets it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,37 +34,38 @@ class RolloutServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
     LoadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]
-    """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
-    under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
-    RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
-    serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
-    node is drained, as for Generate, StreamGenerate and UpdateWeights.
+    """Starts loading a policy and returns at once as LOADING; a policy that is already there counts as used now.
+    Idempotent under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the
+    name; RESOURCE_EXHAUSTED, with a retry hint, when the node holds its maximum of policies for this purpose. For
+    serving, the policy that was unused for longest is unloaded first, if it was unused for a while. UNAVAILABLE while
+    the node is drained, as for Generate, StreamGenerate and UpdateWeights.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]
     """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]
-    """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Policies by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
     UnloadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]
-    """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
+    """Stops the engine of a policy. Returns when all its processes have ended. NOT_FOUND."""
     Generate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]
     """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
     FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
     Cancelling the call stops the generation.
     """
     StreamGenerate: _grpc.UnaryStreamMultiCallable[_rollout_pb2.StreamGenerateRequest, _rollout_pb2.StreamGenerateResponse]
-    """As Generate, with each piece of text as it is made."""
+    """Like Generate, but streams each piece of text as it is made."""
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
-    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+    NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
+    (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
+    FAILED). Idempotent: the same weights may be sent again.
     """
     GetNode: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]
-    """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
-    does not answer three times in a row is away.
+    """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
+    node that fails to answer three times in a row is away.
     """
     Drain: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.DrainRequest, _rollout_pb2.DrainResponse]
-    """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
-    Forgotten at a restart.
+    """Stops taking new loads, generations and weights, and finishes those under way; or takes them again. A restart
+    forgets it.
     """
 
 @_typing.type_check_only
@@ -73,37 +74,38 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     LoadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]  # type: ignore[assignment]
-    """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
-    under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
-    RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
-    serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
-    node is drained, as for Generate, StreamGenerate and UpdateWeights.
+    """Starts loading a policy and returns at once as LOADING; a policy that is already there counts as used now.
+    Idempotent under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the
+    name; RESOURCE_EXHAUSTED, with a retry hint, when the node holds its maximum of policies for this purpose. For
+    serving, the policy that was unused for longest is unloaded first, if it was unused for a while. UNAVAILABLE while
+    the node is drained, as for Generate, StreamGenerate and UpdateWeights.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]  # type: ignore[assignment]
-    """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Policies by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
     UnloadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]  # type: ignore[assignment]
-    """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
+    """Stops the engine of a policy. Returns when all its processes have ended. NOT_FOUND."""
     Generate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]  # type: ignore[assignment]
     """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
     FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
     Cancelling the call stops the generation.
     """
     StreamGenerate: _aio.UnaryStreamMultiCallable[_rollout_pb2.StreamGenerateRequest, _rollout_pb2.StreamGenerateResponse]  # type: ignore[assignment]
-    """As Generate, with each piece of text as it is made."""
+    """Like Generate, but streams each piece of text as it is made."""
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
-    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+    NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
+    (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
+    FAILED). Idempotent: the same weights may be sent again.
     """
     GetNode: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]  # type: ignore[assignment]
-    """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
-    does not answer three times in a row is away.
+    """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
+    node that fails to answer three times in a row is away.
     """
     Drain: _aio.UnaryUnaryMultiCallable[_rollout_pb2.DrainRequest, _rollout_pb2.DrainResponse]  # type: ignore[assignment]
-    """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
-    Forgotten at a restart.
+    """Stops taking new loads, generations and weights, and finishes those under way; or takes them again. A restart
+    forgets it.
     """
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -115,11 +117,11 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.LoadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.LoadPolicyResponse, _abc.Awaitable[_rollout_pb2.LoadPolicyResponse]]:
-        """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
-        under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
-        RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
-        serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
-        node is drained, as for Generate, StreamGenerate and UpdateWeights.
+        """Starts loading a policy and returns at once as LOADING; a policy that is already there counts as used now.
+        Idempotent under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the
+        name; RESOURCE_EXHAUSTED, with a retry hint, when the node holds its maximum of policies for this purpose. For
+        serving, the policy that was unused for longest is unloaded first, if it was unused for a while. UNAVAILABLE while
+        the node is drained, as for Generate, StreamGenerate and UpdateWeights.
         """
 
     @_abc_1.abstractmethod
@@ -136,7 +138,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.ListPoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.ListPoliciesResponse, _abc.Awaitable[_rollout_pb2.ListPoliciesResponse]]:
-        """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Policies by name. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def UnloadPolicy(
@@ -144,7 +146,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.UnloadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UnloadPolicyResponse, _abc.Awaitable[_rollout_pb2.UnloadPolicyResponse]]:
-        """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
+        """Stops the engine of a policy. Returns when all its processes have ended. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def Generate(
@@ -163,7 +165,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.StreamGenerateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_rollout_pb2.StreamGenerateResponse], _abc.AsyncIterator[_rollout_pb2.StreamGenerateResponse]]:
-        """As Generate, with each piece of text as it is made."""
+        """Like Generate, but streams each piece of text as it is made."""
 
     @_abc_1.abstractmethod
     def UpdateWeights(
@@ -172,8 +174,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; FAILED_PRECONDITION when the policy has other weights than base_policy_id; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
-        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+        NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
+        (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
+        FAILED). Idempotent: the same weights may be sent again.
         """
 
     @_abc_1.abstractmethod
@@ -182,8 +185,8 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GetNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.GetNodeResponse, _abc.Awaitable[_rollout_pb2.GetNodeResponse]]:
-        """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
-        does not answer three times in a row is away.
+        """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
+        node that fails to answer three times in a row is away.
         """
 
     @_abc_1.abstractmethod
@@ -192,8 +195,8 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.DrainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.DrainResponse, _abc.Awaitable[_rollout_pb2.DrainResponse]]:
-        """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
-        Forgotten at a restart.
+        """Stops taking new loads, generations and weights, and finishes those under way; or takes them again. A restart
+        forgets it.
         """
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

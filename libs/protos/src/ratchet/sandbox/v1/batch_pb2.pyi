@@ -86,7 +86,7 @@ class CreateBatchRequest(_message.Message):
     request_id: _builtins.str
     priority: _priority_pb2.Priority.ValueType
     caller: _builtins.str
-    """Whose batch it is: only this caller sees it. The peer's address unless set, as in Execute."""
+    """Owner of the batch: only this caller sees it. Unset: the peer's address, as in Execute."""
     @_builtins.property
     def programs(self) -> _containers.RepeatedCompositeFieldContainer[_program_pb2.Program]: ...
     def __init__(
@@ -133,7 +133,7 @@ class GetBatchRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
-    """Whose batch it is, as in CreateBatch."""
+    """Owner of the batch, as in CreateBatch."""
     def __init__(
         self,
         *,
@@ -178,7 +178,7 @@ class ListBatchesRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     caller: _builtins.str
-    """Whose batches they are, as in CreateBatch."""
+    """Owner of the batches, as in CreateBatch."""
     def __init__(
         self,
         *,
@@ -225,7 +225,7 @@ class WatchBatchRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
-    """Whose batch it is, as in CreateBatch."""
+    """Owner of the batch, as in CreateBatch."""
     def __init__(
         self,
         *,
@@ -272,7 +272,7 @@ class CancelBatchRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
-    """Whose batch it is, as in CreateBatch."""
+    """Owner of the batch, as in CreateBatch."""
     def __init__(
         self,
         *,
@@ -315,7 +315,7 @@ class DeleteBatchRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
-    """Whose batch it is, as in CreateBatch."""
+    """Owner of the batch, as in CreateBatch."""
     def __init__(
         self,
         *,

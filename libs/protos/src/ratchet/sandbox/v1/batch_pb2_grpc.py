@@ -26,9 +26,9 @@ if _version_not_supported:
 
 
 class BatchServiceStub(object):
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def __init__(self, channel):
@@ -70,9 +70,9 @@ class BatchServiceStub(object):
 
 
 class BatchServiceServicer(object):
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def CreateBatch(self, request, context):
@@ -90,7 +90,7 @@ class BatchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListBatches(self, request, context):
-        """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """The caller's batches, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,9 +159,9 @@ def add_BatchServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BatchService(object):
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @staticmethod

@@ -27,9 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BatchServiceStub:
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @_typing.overload
@@ -41,7 +41,7 @@ class BatchServiceStub:
     GetBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _grpc.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]
-    """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """The caller's batches, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     WatchBatch: _grpc.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]
@@ -51,9 +51,9 @@ class BatchServiceStub:
 
 @_typing.type_check_only
 class BatchServiceAsyncStub(BatchServiceStub):
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -62,7 +62,7 @@ class BatchServiceAsyncStub(BatchServiceStub):
     GetBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]  # type: ignore[assignment]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _aio.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]  # type: ignore[assignment]
-    """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """The caller's batches, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     WatchBatch: _aio.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]  # type: ignore[assignment]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]  # type: ignore[assignment]
@@ -71,9 +71,9 @@ class BatchServiceAsyncStub(BatchServiceStub):
     """Deletes a batch that has ended, with its items. NOT_FOUND; FAILED_PRECONDITION while it is under way."""
 
 class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
-    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
+    """Batches of programs, stored, queued on Redis (`sandbox.batches`) and run by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. A caller sees only its own batches: another caller's is
+    NOT_FOUND, and each caller has its own request_ids. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @_abc_1.abstractmethod
@@ -98,7 +98,7 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _batch_pb2.ListBatchesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_batch_pb2.ListBatchesResponse, _abc.Awaitable[_batch_pb2.ListBatchesResponse]]:
-        """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """The caller's batches, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def WatchBatch(

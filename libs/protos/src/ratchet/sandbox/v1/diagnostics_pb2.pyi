@@ -29,33 +29,33 @@ class _AttackKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AttackKind
     DESCRIPTOR: _descriptor.EnumDescriptor
     ATTACK_KIND_UNSPECIFIED: _AttackKind.ValueType  # 0
     ATTACK_KIND_FAKE_A_PASS: _AttackKind.ValueType  # 1
-    """To pass without a right answer."""
+    """Passes without a right answer."""
     ATTACK_KIND_BREAK_OUT: _AttackKind.ValueType  # 2
-    """To reach what is outside the program's cage."""
+    """Reaches something outside the program's cage."""
     ATTACK_KIND_LEAVE_BEHIND: _AttackKind.ValueType  # 3
-    """To leave something for the programs that come after it, or to see what others left or do."""
+    """Leaves something for later programs, or sees what others left or do."""
     ATTACK_KIND_OVERSPEND: _AttackKind.ValueType  # 4
-    """To use more than its limits."""
+    """Uses more than its limits."""
     ATTACK_KIND_DENY: _AttackKind.ValueType  # 5
-    """To take a verdict from itself or from others, or to hold up the service."""
+    """Deprives itself or others of a verdict, or holds up the service."""
     ATTACK_KIND_TELL_HELD_OUT: _AttackKind.ValueType  # 6
-    """To tell what a held-out test asks."""
+    """Reveals what a held-out test asks."""
 
 class AttackKind(_AttackKind, metaclass=_AttackKindEnumTypeWrapper): ...
 
 ATTACK_KIND_UNSPECIFIED: AttackKind.ValueType  # 0
 ATTACK_KIND_FAKE_A_PASS: AttackKind.ValueType  # 1
-"""To pass without a right answer."""
+"""Passes without a right answer."""
 ATTACK_KIND_BREAK_OUT: AttackKind.ValueType  # 2
-"""To reach what is outside the program's cage."""
+"""Reaches something outside the program's cage."""
 ATTACK_KIND_LEAVE_BEHIND: AttackKind.ValueType  # 3
-"""To leave something for the programs that come after it, or to see what others left or do."""
+"""Leaves something for later programs, or sees what others left or do."""
 ATTACK_KIND_OVERSPEND: AttackKind.ValueType  # 4
-"""To use more than its limits."""
+"""Uses more than its limits."""
 ATTACK_KIND_DENY: AttackKind.ValueType  # 5
-"""To take a verdict from itself or from others, or to hold up the service."""
+"""Deprives itself or others of a verdict, or holds up the service."""
 ATTACK_KIND_TELL_HELD_OUT: AttackKind.ValueType  # 6
-"""To tell what a held-out test asks."""
+"""Reveals what a held-out test asks."""
 Global___AttackKind: _TypeAlias = AttackKind  # noqa: Y015
 
 @_typing.final
@@ -65,10 +65,10 @@ class AuditRequest(_message.Message):
     ATTACKS_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
     mixed: _builtins.int
-    """Programs of the mixed run. Absent means 300, or none where names are given."""
+    """Programs of the mixed run. Absent: 300, or 0 if names are given."""
     @_builtins.property
     def attacks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of attacks and honest programs; all unless set."""
+        """Names of attacks and honest programs. Empty: all."""
 
     def __init__(
         self,
@@ -102,15 +102,15 @@ class AuditResponse(_message.Message):
     kind: Global___AttackKind.ValueType
     """Unspecified for honest programs and the mixed run."""
     title: _builtins.str
-    """What it tries, in a line."""
+    """The goal of the attack, in one line."""
     caught: _builtins.bool
-    """Whether the attack was stopped: a verdict it may have, and nothing left behind. Of an honest program: whether it
-    passed, and one that answers "wrong" did not.
+    """True if an attack was stopped: it may get a verdict but leaves nothing behind. For an honest program: true if it
+    passed, or if it answers "wrong" and did not pass.
     """
     verdict: _verdict_pb2.Verdict.ValueType
     detail: _builtins.str
     total: _builtins.int
-    """How many lines are to come in all; one more for each program of the mixed run that was judged wrong."""
+    """Number of lines to come in all; one more for each program of the mixed run that was judged wrong."""
     def __init__(
         self,
         *,
@@ -136,7 +136,7 @@ class BenchmarkRequest(_message.Message):
 
     PROGRAMS_FIELD_NUMBER: _builtins.int
     programs: _builtins.int
-    """Per line. Absent means 1000."""
+    """Programs per line. Absent: 1000."""
     def __init__(
         self,
         *,
@@ -168,7 +168,7 @@ class BenchmarkResponse(_message.Message):
     """programs_per_second over that of the fork limit."""
     @_builtins.property
     def p50(self) -> _duration_pb2.Duration:
-        """Of one program alone, on an idle lane."""
+        """Times of one program alone, on an idle lane."""
 
     @_builtins.property
     def p99(self) -> _duration_pb2.Duration: ...

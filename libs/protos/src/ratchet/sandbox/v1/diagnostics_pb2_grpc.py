@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class DiagnosticsServiceStub(object):
-    """Tests of one sandbox node, by itself.
+    """Tests of one sandbox node.
     """
 
     def __init__(self, channel):
@@ -48,20 +48,20 @@ class DiagnosticsServiceStub(object):
 
 
 class DiagnosticsServiceServicer(object):
-    """Tests of one sandbox node, by itself.
+    """Tests of one sandbox node.
     """
 
     def Audit(self, request, context):
-        """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
-        ended. NOT_FOUND for an unknown name.
+        """Runs the attacks that ship with this node, then honest programs, then both mixed, and reports how each ended.
+        NOT_FOUND for an unknown name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Benchmark(self, request, context):
-        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
-        for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT for a
+        number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,7 +89,7 @@ def add_DiagnosticsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DiagnosticsService(object):
-    """Tests of one sandbox node, by itself.
+    """Tests of one sandbox node.
     """
 
     @staticmethod

@@ -27,37 +27,37 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DiagnosticsServiceStub:
-    """Tests of one sandbox node, by itself."""
+    """Tests of one sandbox node."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DiagnosticsServiceAsyncStub: ...
     Audit: _grpc.UnaryStreamMultiCallable[_diagnostics_pb2.AuditRequest, _diagnostics_pb2.AuditResponse]
-    """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
-    ended. NOT_FOUND for an unknown name.
+    """Runs the attacks that ship with this node, then honest programs, then both mixed, and reports how each ended.
+    NOT_FOUND for an unknown name.
     """
     Benchmark: _grpc.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]
-    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
-    for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT for a
+    number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
     """
 
 @_typing.type_check_only
 class DiagnosticsServiceAsyncStub(DiagnosticsServiceStub):
-    """Tests of one sandbox node, by itself."""
+    """Tests of one sandbox node."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Audit: _aio.UnaryStreamMultiCallable[_diagnostics_pb2.AuditRequest, _diagnostics_pb2.AuditResponse]  # type: ignore[assignment]
-    """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
-    ended. NOT_FOUND for an unknown name.
+    """Runs the attacks that ship with this node, then honest programs, then both mixed, and reports how each ended.
+    NOT_FOUND for an unknown name.
     """
     Benchmark: _aio.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]  # type: ignore[assignment]
-    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
-    for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT for a
+    number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
     """
 
 class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Tests of one sandbox node, by itself."""
+    """Tests of one sandbox node."""
 
     @_abc_1.abstractmethod
     def Audit(
@@ -65,8 +65,8 @@ class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _diagnostics_pb2.AuditRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_diagnostics_pb2.AuditResponse], _abc.AsyncIterator[_diagnostics_pb2.AuditResponse]]:
-        """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
-        ended. NOT_FOUND for an unknown name.
+        """Runs the attacks that ship with this node, then honest programs, then both mixed, and reports how each ended.
+        NOT_FOUND for an unknown name.
         """
 
     @_abc_1.abstractmethod
@@ -75,8 +75,8 @@ class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _diagnostics_pb2.BenchmarkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_diagnostics_pb2.BenchmarkResponse], _abc.AsyncIterator[_diagnostics_pb2.BenchmarkResponse]]:
-        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
-        for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT for a
+        number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
         """
 
 def add_DiagnosticsServiceServicer_to_server(servicer: DiagnosticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -86,11 +86,13 @@ class Program(_message.Message):
     """Echoed in the result."""
     source: _builtins.str
     entry_point: _builtins.str
-    """What call tests call and check tests receive: "f", a class, or "Solution.f" (a method of a new Solution())."""
+    """The object that call tests call and check tests receive: "f", a class, or "Solution.f" (a method of a new
+    Solution()).
+    """
     stdin: _builtins.str
     """For a program without tests."""
     language: _builtins.str
-    """"python" unless set; GetCapabilities lists what there is."""
+    """Default "python"; GetCapabilities lists the languages."""
     runtime: _builtins.str
     """A named Python environment ("python", "numpy", "science", a user's own); unset, the program's imports choose it."""
     processes: _builtins.bool
@@ -103,7 +105,7 @@ class Program(_message.Message):
     def limits(self) -> _problem_pb2.Limits: ...
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___File]:
-        """In the program's folder before it starts, 16 MiB in all."""
+        """Files placed in the program's folder before it starts, 16 MiB in all."""
 
     @_builtins.property
     def fetch_files(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -144,7 +146,7 @@ class TestResult(_message.Message):
     FORGEABLE_FIELD_NUMBER: _builtins.int
     passed: _builtins.bool
     got: _builtins.str
-    """What came back, what was expected, or the error: truncated to 1 KiB, valid UTF-8."""
+    """Returned value, expected value, or error: truncated to 1 KiB, valid UTF-8."""
     expected: _builtins.str
     error: _builtins.str
     held_out: _builtins.bool
@@ -196,26 +198,28 @@ class Execution(_message.Message):
     OUTPUT_CUT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     verdict: _verdict_pb2.Verdict.ValueType
-    """Unset where there is a failure: the problem's fault, and nothing is known of the program."""
+    """Unset if there is a failure: the problem is at fault, and nothing is known of the program."""
     tests_passed: _builtins.int
     tests_total: _builtins.int
     stdout: _builtins.str
     stderr: _builtins.str
     detail: _builtins.str
-    """What was seen, for TAMPERED and errors."""
+    """Observation behind TAMPERED or an error."""
     level: Global___IsolationLevel.ValueType
     runtime: _builtins.str
-    """The runtime or language that ran it, "numpy" or "cpp"."""
+    """Runtime or language that ran it, "numpy" or "cpp"."""
     compile_output: _builtins.str
-    """What the compiler printed, 64 KiB at most."""
+    """Output of the compiler, 64 KiB at most."""
     exit_status: _builtins.int
-    """Of the program's process, when it had one and it ended; negative for a signal."""
+    """Exit status of the program's process, if it had one that ended; negative for a signal."""
     max_memory_bytes: _builtins.int
-    """The most memory that was resident."""
+    """Peak of resident memory."""
     forgeable: _builtins.bool
-    """A test ran in the program's process, which could forge its result: never a reward unless that was asked for by name."""
+    """A test ran in the program's process, which could forge its result. It earns no reward unless forgeable rewards are
+    allowed.
+    """
     output_cut: _builtins.bool
-    """stdout or stderr went beyond limits.output_bytes, and is cut there."""
+    """stdout or stderr exceeded limits.output_bytes and was cut there."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TestResult]:
         """One for each test that was reached, in order."""
@@ -238,7 +242,7 @@ class Execution(_message.Message):
     def compile_time(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why the tests can judge no program: they lack a module, or never called this one. Then there is no verdict."""
+        """Reason why the tests can judge no program: they lack a module, or never called this one. There is then no verdict."""
 
     def __init__(
         self,
@@ -285,7 +289,7 @@ class ExecuteRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     priority: _priority_pb2.Priority.ValueType
     caller: _builtins.str
-    """Lanes are shared fairly between callers; the peer's address unless set."""
+    """Caller, between whom lanes are shared fairly. Unset: the peer's address."""
     @_builtins.property
     def program(self) -> Global___Program: ...
     def __init__(
@@ -325,7 +329,7 @@ Global___ExecuteResponse: _TypeAlias = ExecuteResponse  # noqa: Y015
 
 @_typing.final
 class StreamExecuteRequest(_message.Message):
-    """Up to 256 programs; any number of messages. Priority and caller are those of the first."""
+    """Up to 256 programs; any number of messages. Priority and caller are taken from the first."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -373,7 +377,7 @@ Global___StreamExecuteResponse: _TypeAlias = StreamExecuteResponse  # noqa: Y015
 
 @_typing.final
 class ExecutionItem(_message.Message):
-    """What became of one program of a stream or batch."""
+    """Outcome of one program of a stream or batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -381,7 +385,7 @@ class ExecutionItem(_message.Message):
     PLATFORM_ERROR_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
     platform_error: _builtins.str
-    """Why the platform could not run it; send it again."""
+    """Reason why the platform could not run it; send it again."""
     index: _builtins.int
     """The program's place in the stream or batch, from 0."""
     @_builtins.property
@@ -507,7 +511,7 @@ class Runtime(_message.Message):
     name: _builtins.str
     language: _builtins.str
     version: _builtins.str
-    """Of the interpreter or compiler."""
+    """Version of the interpreter or compiler."""
     @_builtins.property
     def packages(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Package names to versions, for Python runtimes."""
@@ -565,7 +569,7 @@ class GetCapabilitiesResponse(_message.Message):
     lanes: _builtins.int
     level: Global___IsolationLevel.ValueType
     processes: _builtins.bool
-    """Whether programs may start processes here."""
+    """True if programs may start processes here."""
     @_builtins.property
     def isolation_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -578,7 +582,7 @@ class GetCapabilitiesResponse(_message.Message):
 
     @_builtins.property
     def missing_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why the level is not higher, with the remedy."""
+        """Reasons why the level is not higher, each with its remedy."""
 
     def __init__(
         self,

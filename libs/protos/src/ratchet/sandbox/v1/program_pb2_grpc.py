@@ -28,7 +28,7 @@ if _version_not_supported:
 class ProgramServiceStub(object):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     def __init__(self, channel):
@@ -62,32 +62,32 @@ class ProgramServiceStub(object):
 class ProgramServiceServicer(object):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     def Execute(self, request, context):
-        """Runs one program. Cancelling the call kills it. It may be repeated: nothing is kept.
+        """Runs one program. Cancelling the call kills it. Nothing is kept, so the call may be repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamExecute(self, request_iterator, context):
-        """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream.
+        """Runs a stream of programs. Results come in any order, each with its program's place in the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Grade(self, request, context):
-        """A completion against a problem: its code is taken out of the text, then run on the problem's tests.
+        """Takes the code out of a completion and runs it on the problem's tests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCapabilities(self, request, context):
-        """What this node can run, and how it is isolated. No errors of its own.
+        """Languages and runtimes of this node, and its isolation. No errors of its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,7 +127,7 @@ def add_ProgramServiceServicer_to_server(servicer, server):
 class ProgramService(object):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     @staticmethod

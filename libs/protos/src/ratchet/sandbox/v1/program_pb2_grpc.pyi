@@ -29,7 +29,7 @@ GRPC_VERSION: str
 class ProgramServiceStub:
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     @_typing.overload
@@ -37,35 +37,35 @@ class ProgramServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ProgramServiceAsyncStub: ...
     Execute: _grpc.UnaryUnaryMultiCallable[_program_pb2.ExecuteRequest, _program_pb2.ExecuteResponse]
-    """Runs one program. Cancelling the call kills it. It may be repeated: nothing is kept."""
+    """Runs one program. Cancelling the call kills it. Nothing is kept, so the call may be repeated."""
     StreamExecute: _grpc.StreamStreamMultiCallable[_program_pb2.StreamExecuteRequest, _program_pb2.StreamExecuteResponse]
-    """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+    """Runs a stream of programs. Results come in any order, each with its program's place in the stream."""
     Grade: _grpc.UnaryUnaryMultiCallable[_program_pb2.GradeRequest, _program_pb2.GradeResponse]
-    """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
+    """Takes the code out of a completion and runs it on the problem's tests."""
     GetCapabilities: _grpc.UnaryUnaryMultiCallable[_program_pb2.GetCapabilitiesRequest, _program_pb2.GetCapabilitiesResponse]
-    """What this node can run, and how it is isolated. No errors of its own."""
+    """Languages and runtimes of this node, and its isolation. No errors of its own."""
 
 @_typing.type_check_only
 class ProgramServiceAsyncStub(ProgramServiceStub):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Execute: _aio.UnaryUnaryMultiCallable[_program_pb2.ExecuteRequest, _program_pb2.ExecuteResponse]  # type: ignore[assignment]
-    """Runs one program. Cancelling the call kills it. It may be repeated: nothing is kept."""
+    """Runs one program. Cancelling the call kills it. Nothing is kept, so the call may be repeated."""
     StreamExecute: _aio.StreamStreamMultiCallable[_program_pb2.StreamExecuteRequest, _program_pb2.StreamExecuteResponse]  # type: ignore[assignment]
-    """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+    """Runs a stream of programs. Results come in any order, each with its program's place in the stream."""
     Grade: _aio.UnaryUnaryMultiCallable[_program_pb2.GradeRequest, _program_pb2.GradeResponse]  # type: ignore[assignment]
-    """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
+    """Takes the code out of a completion and runs it on the problem's tests."""
     GetCapabilities: _aio.UnaryUnaryMultiCallable[_program_pb2.GetCapabilitiesRequest, _program_pb2.GetCapabilitiesResponse]  # type: ignore[assignment]
-    """What this node can run, and how it is isolated. No errors of its own."""
+    """Languages and runtimes of this node, and its isolation. No errors of its own."""
 
 class ProgramServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict.
     Each call: INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED for a language or runtime that this node lacks;
-    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform, to be tried again.
+    RESOURCE_EXHAUSTED, with a retry hint, when the queue is full; UNAVAILABLE for a fault of the platform: try again.
     """
 
     @_abc_1.abstractmethod
@@ -74,7 +74,7 @@ class ProgramServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _program_pb2.ExecuteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_program_pb2.ExecuteResponse, _abc.Awaitable[_program_pb2.ExecuteResponse]]:
-        """Runs one program. Cancelling the call kills it. It may be repeated: nothing is kept."""
+        """Runs one program. Cancelling the call kills it. Nothing is kept, so the call may be repeated."""
 
     @_abc_1.abstractmethod
     def StreamExecute(
@@ -82,7 +82,7 @@ class ProgramServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_program_pb2.StreamExecuteRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_program_pb2.StreamExecuteResponse], _abc.AsyncIterator[_program_pb2.StreamExecuteResponse]]:
-        """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+        """Runs a stream of programs. Results come in any order, each with its program's place in the stream."""
 
     @_abc_1.abstractmethod
     def Grade(
@@ -90,7 +90,7 @@ class ProgramServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _program_pb2.GradeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_program_pb2.GradeResponse, _abc.Awaitable[_program_pb2.GradeResponse]]:
-        """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
+        """Takes the code out of a completion and runs it on the problem's tests."""
 
     @_abc_1.abstractmethod
     def GetCapabilities(
@@ -98,6 +98,6 @@ class ProgramServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _program_pb2.GetCapabilitiesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_program_pb2.GetCapabilitiesResponse, _abc.Awaitable[_program_pb2.GetCapabilitiesResponse]]:
-        """What this node can run, and how it is isolated. No errors of its own."""
+        """Languages and runtimes of this node, and its isolation. No errors of its own."""
 
 def add_ProgramServiceServicer_to_server(servicer: ProgramServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -65,7 +65,9 @@ class ReportHeartbeatRequest(_message.Message):
     run_id: _builtins.str
     attempt: _builtins.int
     waits_for: _builtins.str
-    """What it cannot go on without, and tries again: a full disk, say. Empty: nothing. A notice of the run says it, once."""
+    """Obstacle that keeps the job waiting while it retries: a full disk, for example. Empty: none. A notice of the run
+    names it, once.
+    """
     def __init__(
         self,
         *,
@@ -87,7 +89,7 @@ class ReportHeartbeatResponse(_message.Message):
 
     PREEMPTED_FIELD_NUMBER: _builtins.int
     preempted: _builtins.bool
-    """A run of higher priority needs the room: save after the step under way, and end. A later answer may take it back."""
+    """A run of higher priority needs the room: save after the current step, and end. A later answer may withdraw this."""
     def __init__(
         self,
         *,

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class JobReportServiceStub(object):
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     def __init__(self, channel):
@@ -69,8 +69,8 @@ class JobReportServiceStub(object):
 
 
 class JobReportServiceServicer(object):
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     def ReportStarted(self, request, context):
@@ -81,14 +81,14 @@ class JobReportServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReportHeartbeat(self, request, context):
-        """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop.
+        """The job is alive: sent every few seconds while it runs. FAILED_PRECONDITION, too, when the run is over: stop.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportPhase(self, request, context):
-        """What the job does from now on. Best effort: a lost one costs nothing. Idempotent.
+        """The job's phase from now on. Best effort: a lost report does no harm. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,8 +157,8 @@ def add_JobReportServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class JobReportService(object):
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class JobReportServiceStub:
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     @_typing.overload
@@ -38,9 +38,9 @@ class JobReportServiceStub:
     ReportStarted: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportStartedRequest, _job_report_pb2.ReportStartedResponse]
     """The job runs: STARTING becomes RUNNING. Idempotent."""
     ReportHeartbeat: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportHeartbeatRequest, _job_report_pb2.ReportHeartbeatResponse]
-    """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
+    """The job is alive: sent every few seconds while it runs. FAILED_PRECONDITION, too, when the run is over: stop."""
     ReportPhase: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportPhaseRequest, _job_report_pb2.ReportPhaseResponse]
-    """What the job does from now on. Best effort: a lost one costs nothing. Idempotent."""
+    """The job's phase from now on. Best effort: a lost report does no harm. Idempotent."""
     ReportStep: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]
     """A step is done. A repeated number replaces the step of the same attempt."""
     ReportCheckpoint: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportCheckpointRequest, _job_report_pb2.ReportCheckpointResponse]
@@ -50,17 +50,17 @@ class JobReportServiceStub:
 
 @_typing.type_check_only
 class JobReportServiceAsyncStub(JobReportServiceStub):
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReportStarted: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportStartedRequest, _job_report_pb2.ReportStartedResponse]  # type: ignore[assignment]
     """The job runs: STARTING becomes RUNNING. Idempotent."""
     ReportHeartbeat: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportHeartbeatRequest, _job_report_pb2.ReportHeartbeatResponse]  # type: ignore[assignment]
-    """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
+    """The job is alive: sent every few seconds while it runs. FAILED_PRECONDITION, too, when the run is over: stop."""
     ReportPhase: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportPhaseRequest, _job_report_pb2.ReportPhaseResponse]  # type: ignore[assignment]
-    """What the job does from now on. Best effort: a lost one costs nothing. Idempotent."""
+    """The job's phase from now on. Best effort: a lost report does no harm. Idempotent."""
     ReportStep: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]  # type: ignore[assignment]
     """A step is done. A repeated number replaces the step of the same attempt."""
     ReportCheckpoint: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportCheckpointRequest, _job_report_pb2.ReportCheckpointResponse]  # type: ignore[assignment]
@@ -69,8 +69,8 @@ class JobReportServiceAsyncStub(JobReportServiceStub):
     """The job ends: all its steps are done, or `failure` says why not. Idempotent."""
 
 class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What a job reports about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must stop.
-    Every report may be repeated. NOT_FOUND when there is no such run.
+    """Reports of a training job about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and must
+    stop. Every report may be repeated. NOT_FOUND when there is no such run.
     """
 
     @_abc_1.abstractmethod
@@ -87,7 +87,7 @@ class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_report_pb2.ReportHeartbeatRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_report_pb2.ReportHeartbeatResponse, _abc.Awaitable[_job_report_pb2.ReportHeartbeatResponse]]:
-        """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
+        """The job is alive: sent every few seconds while it runs. FAILED_PRECONDITION, too, when the run is over: stop."""
 
     @_abc_1.abstractmethod
     def ReportPhase(
@@ -95,7 +95,7 @@ class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_report_pb2.ReportPhaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_report_pb2.ReportPhaseResponse, _abc.Awaitable[_job_report_pb2.ReportPhaseResponse]]:
-        """What the job does from now on. Best effort: a lost one costs nothing. Idempotent."""
+        """The job's phase from now on. Best effort: a lost report does no harm. Idempotent."""
 
     @_abc_1.abstractmethod
     def ReportStep(

@@ -45,12 +45,12 @@ class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.V
     ALGORITHM_GSPO: _Algorithm.ValueType  # 9
     ALGORITHM_CISPO: _Algorithm.ValueType  # 10
     ALGORITHM_DPO: _Algorithm.ValueType  # 20
-    """Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+    """Learns from pairs of a better and a worse answer. Generates only for validation."""
     ALGORITHM_DAPO_STEPS: _Algorithm.ValueType  # 21
-    """DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
+    """DAPO with a critic: each answer of an episode is rewarded by its gain over the one before."""
     ALGORITHM_REWARD_MODEL: _Algorithm.ValueType  # 22
-    """Makes a reward model of pairs, for the component "preference" of a reward: a sequence classifier with one output. It
-    is no policy: it can be neither served nor released.
+    """Trains a reward model from pairs, for the reward component "preference": a sequence classifier with one output. It
+    is not a policy: it can be neither served nor released.
     """
 
 class Algorithm(_Algorithm, metaclass=_AlgorithmEnumTypeWrapper): ...
@@ -67,12 +67,12 @@ ALGORITHM_DR_GRPO: Algorithm.ValueType  # 8
 ALGORITHM_GSPO: Algorithm.ValueType  # 9
 ALGORITHM_CISPO: Algorithm.ValueType  # 10
 ALGORITHM_DPO: Algorithm.ValueType  # 20
-"""Learns from pairs of answers, of which one is better: nothing is generated but for validation."""
+"""Learns from pairs of a better and a worse answer. Generates only for validation."""
 ALGORITHM_DAPO_STEPS: Algorithm.ValueType  # 21
-"""DAPO with a critic: each answer of an episode is rewarded by what it gains over the one before."""
+"""DAPO with a critic: each answer of an episode is rewarded by its gain over the one before."""
 ALGORITHM_REWARD_MODEL: Algorithm.ValueType  # 22
-"""Makes a reward model of pairs, for the component "preference" of a reward: a sequence classifier with one output. It
-is no policy: it can be neither served nor released.
+"""Trains a reward model from pairs, for the reward component "preference": a sequence classifier with one output. It
+is not a policy: it can be neither served nor released.
 """
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
@@ -89,7 +89,7 @@ class _LearningRateScheduleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     LEARNING_RATE_SCHEDULE_LINEAR: _LearningRateSchedule.ValueType  # 3
 
 class LearningRateSchedule(_LearningRateSchedule, metaclass=_LearningRateScheduleEnumTypeWrapper):
-    """How the learning rate goes on after the warm-up, to learning_rate_end_ratio of it at the run's last step."""
+    """Course of the learning rate after the warm-up, to learning_rate_end_ratio of it at the run's last step."""
 
 LEARNING_RATE_SCHEDULE_UNSPECIFIED: LearningRateSchedule.ValueType  # 0
 """The algorithm's default."""
@@ -126,19 +126,19 @@ class _PromptFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromptForm
     PROMPT_FORM_UNSPECIFIED: _PromptForm.ValueType  # 0
     """PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
     PROMPT_FORM_CHAT: _PromptForm.ValueType  # 1
-    """A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+    """A chat in the base's own template. INVALID_ARGUMENT if it has none."""
     PROMPT_FORM_COMPLETION: _PromptForm.ValueType  # 2
-    """Plain text that the model goes on with, to the end of the program that is asked for."""
+    """Plain text that the model continues, to the end of the requested program."""
 
 class PromptForm(_PromptForm, metaclass=_PromptFormEnumTypeWrapper):
-    """How problems are put to a model, in training and in validation."""
+    """Form in which a model gets problems, in training and in validation."""
 
 PROMPT_FORM_UNSPECIFIED: PromptForm.ValueType  # 0
 """PROMPT_FORM_CHAT where the base has a chat template, else PROMPT_FORM_COMPLETION."""
 PROMPT_FORM_CHAT: PromptForm.ValueType  # 1
-"""A chat in the base's own template. INVALID_ARGUMENT where it has none."""
+"""A chat in the base's own template. INVALID_ARGUMENT if it has none."""
 PROMPT_FORM_COMPLETION: PromptForm.ValueType  # 2
-"""Plain text that the model goes on with, to the end of the program that is asked for."""
+"""Plain text that the model continues, to the end of the requested program."""
 Global___PromptForm: _TypeAlias = PromptForm  # noqa: Y015
 
 class _PluginKind:
@@ -149,25 +149,25 @@ class _PluginKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PluginKind
     DESCRIPTOR: _descriptor.EnumDescriptor
     PLUGIN_KIND_UNSPECIFIED: _PluginKind.ValueType  # 0
     PLUGIN_KIND_SAMPLER: _PluginKind.ValueType  # 1
-    """Which problems a step draws."""
+    """Chooses the problems that a step draws."""
     PLUGIN_KIND_LOSS: _PluginKind.ValueType  # 2
-    """The loss of the policy."""
+    """Computes the loss of the policy."""
     PLUGIN_KIND_ADVANTAGE: _PluginKind.ValueType  # 3
-    """How advantages are made of rewards."""
+    """Computes advantages from rewards."""
     PLUGIN_KIND_ALGORITHM: _PluginKind.ValueType  # 5
-    """Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
+    """Replaces the algorithm: a base, and its differences from it. The spec of a created run has all its values."""
 
 class PluginKind(_PluginKind, metaclass=_PluginKindEnumTypeWrapper): ...
 
 PLUGIN_KIND_UNSPECIFIED: PluginKind.ValueType  # 0
 PLUGIN_KIND_SAMPLER: PluginKind.ValueType  # 1
-"""Which problems a step draws."""
+"""Chooses the problems that a step draws."""
 PLUGIN_KIND_LOSS: PluginKind.ValueType  # 2
-"""The loss of the policy."""
+"""Computes the loss of the policy."""
 PLUGIN_KIND_ADVANTAGE: PluginKind.ValueType  # 3
-"""How advantages are made of rewards."""
+"""Computes advantages from rewards."""
 PLUGIN_KIND_ALGORITHM: PluginKind.ValueType  # 5
-"""Stands for the algorithm: a base, and what is other than it. The spec has all that it says once the run is made."""
+"""Replaces the algorithm: a base, and its differences from it. The spec of a created run has all its values."""
 Global___PluginKind: _TypeAlias = PluginKind  # noqa: Y015
 
 @_typing.final
@@ -206,9 +206,7 @@ Global___Resources: _TypeAlias = Resources  # noqa: Y015
 
 @_typing.final
 class Hyperparameters(_message.Message):
-    """Absent fields take the algorithm's default; GetRun shows what was taken. A field that the algorithm does not use is
-    refused.
-    """
+    """Absent fields take the algorithm's default, which GetRun shows. A field that the algorithm does not use is refused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -250,7 +248,7 @@ class Hyperparameters(_message.Message):
     mini_batch_size: _builtins.int
     """Prompts per gradient update; must divide batch_size."""
     micro_batch_size: _builtins.int
-    """Sequences of the longest kind (DPO: pairs of them) per forward/backward pass on one rank: sets micro_batch_tokens to
+    """Sequences of maximum length (DPO: pairs of them) per forward/backward pass on one rank: sets micro_batch_tokens to
     their tokens.
     """
     max_prompt_tokens: _builtins.int
@@ -264,7 +262,7 @@ class Hyperparameters(_message.Message):
     max_grad_norm: _builtins.float
     critic_learning_rate: _builtins.float
     gae_lambda: _builtins.float
-    """GAE (PPO), and discount."""
+    """Lambda of GAE (PPO), and discount."""
     gamma: _builtins.float
     warmup_steps: _builtins.int
     weight_decay: _builtins.float
@@ -273,37 +271,36 @@ class Hyperparameters(_message.Message):
     Absent: as many as fit into memory.
     """
     gradient_checkpointing: _builtins.bool
-    """Makes activations a second time for the backward pass, which takes less memory and a third more arithmetic. Absent:
-    only where the memory asks for it.
+    """Computes activations a second time for the backward pass: less memory, a third more arithmetic. Absent: only if
+    memory requires it.
     """
     learning_rate_schedule: Global___LearningRateSchedule.ValueType
     learning_rate_end_ratio: _builtins.float
-    """Of the learning rate (and the critic's), where the schedule is not constant."""
+    """Share of the learning rate (and the critic's) that is left at the last step, if the schedule is not constant."""
     temperature_end: _builtins.float
-    """Of the last step: temperature is of the first, and it changes by as much with each step. Absent: it stays. Validations
-    are sampled at it.
+    """Temperature of the last step, which `temperature` reaches in equal changes per step. Absent: constant. Validations
+    sample at it.
     """
     kl_in_reward: _builtins.bool
-    """Takes the KL penalty off each token's reward, in place of adding it to the loss."""
+    """Subtracts the KL penalty from each token's reward, instead of adding it to the loss."""
     overlong_penalty: _builtins.float
-    """What a completion of max_response_tokens loses of its reward; 0: none does. Shorter ones lose less, on a line that
-    begins overlong_buffer before the end (arXiv:2503.14476, equation 13).
+    """Reward that a completion of max_response_tokens loses; 0: no penalty. Shorter ones lose less, on a line that begins
+    overlong_buffer before the end (arXiv:2503.14476, equation 13).
     """
     overlong_buffer: _builtins.float
     """Share of max_response_tokens."""
     max_staleness: _builtins.int
-    """Weights by which a sample may be older than those that learn from it (RL): 0, or 1, where the completions of the next
-    step are made while this one's are learned from. Default 0.
+    """Maximum age of a sample in updates of the weights (RL): 0, or 1 to generate the next step's completions while this
+    step's are learned from. Default 0.
     """
     lora_rank: _builtins.int
-    """LoRA (arXiv:2106.09685): the base stays as it is, and two matrices of this rank are learned beside each of its linear
-    layers, but for the head. Weights that are sent and exported are whole, with the two merged. 0, the default, trains
-    all weights.
+    """LoRA (arXiv:2106.09685): the base is frozen, and two matrices of this rank are learned beside each of its linear
+    layers except the head. Weights are sent and exported whole, with both merged. 0, the default, trains all weights.
     """
     lora_alpha: _builtins.int
-    """What the two matrices make is multiplied by lora_alpha / lora_rank. Default 32."""
+    """The product of the two matrices is multiplied by lora_alpha / lora_rank. Default 32."""
     dpo_beta: _builtins.float
-    """DPO: how much the implicit reward weighs the distance from the base (beta). Default 0.1."""
+    """DPO: weight of the distance from the base in the implicit reward (beta). Default 0.1."""
     def __init__(
         self,
         *,
@@ -463,8 +460,8 @@ Global___Hyperparameters: _TypeAlias = Hyperparameters  # noqa: Y015
 
 @_typing.final
 class Thresholds(_message.Message):
-    """Where the guards of a run act: each looks at the metrics of every step. Those that stop end the run FAILED, and its
-    best checkpoint stays; the others leave a notice. Absent: the default. 0 turns a guard off.
+    """Limits at which the guards of a run act; each looks at the metrics of every step. Guards marked "Stops" end the run
+    FAILED, and its best checkpoint stays; the others leave a notice. Absent: the default. 0 turns a guard off.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -484,33 +481,33 @@ class Thresholds(_message.Message):
     COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
     REWARD_GAP_FIELD_NUMBER: _builtins.int
     reward_limit: _builtins.float
-    """Rewards beyond it, either way, are cut to it; they are from -1 to 1. Default 1."""
+    """Largest absolute reward: rewards, which are from -1 to 1, are cut to it. Default 1."""
     kl_limit: _builtins.float
-    """Stops: KL in nats a token, from the base where there is a penalty, else from the policy that sampled. Default 1."""
+    """Stops. KL in nats per token: from the base if there is a KL penalty, else from the policy that sampled. Default 1."""
     entropy_floor: _builtins.float
-    """Nats a token. Default 0.02."""
+    """Lowest entropy, in nats per token. Default 0.02."""
     gradient_spike: _builtins.float
-    """Times the usual norm of the gradient. Default 10."""
+    """Multiple of the usual norm of the gradient. Default 10."""
     loss_rise: _builtins.float
-    """Stops (SFT): times the loss at the start. Default 2."""
+    """Stops (SFT). Multiple of the loss at the start. Default 2."""
     no_signal_share: _builtins.float
-    """Share of groups whose completions all have one reward. Default 0.9."""
+    """Share of groups whose completions all have the same reward. Default 0.9."""
     length_drift: _builtins.float
-    """Times the mean length at the start, or a part of it by that factor. Default 2."""
+    """Factor by which the mean length may grow or shrink since the start. Default 2."""
     truncated_share: _builtins.float
     """Share of completions that end at max_response_tokens. Default 0.5."""
     repetition_rise: _builtins.float
-    """Rise of the share of runs of four tokens that a completion has had before. Default 0.2."""
+    """Rise of the share of four-token sequences that the completion already contains. Default 0.2."""
     tampered_share: _builtins.float
     """Share of programs that tried to forge their verdict. Default 0.02."""
     tampered_limit: _builtins.float
-    """Stops, at the same share. Default 0.25."""
+    """Stops. The same share. Default 0.25."""
     verdict_shift: _builtins.float
-    """Rise of the share of programs that end in one way other than PASSED. Default 0.3."""
+    """Rise of the share of programs with any one verdict other than PASSED. Default 0.3."""
     collapse_confidence: _builtins.float
-    """Stops: of the interval by which the policy is worse than its base. Default 0.9999."""
+    """Stops. Confidence of the interval by which the policy is worse than its base. Default 0.9999."""
     reward_gap: _builtins.float
-    """How much more the reward has risen in training than in validation, at the lower end of its interval. Default 0.1."""
+    """Rise of the reward in training minus its rise in validation, at the lower end of the interval. Default 0.1."""
     def __init__(
         self,
         *,
@@ -594,7 +591,7 @@ Global___Thresholds: _TypeAlias = Thresholds  # noqa: Y015
 
 @_typing.final
 class RewardSpec(_message.Message):
-    """What a completion is worth, from -1 to 1: docs/rewards.md. An algorithm that learns from examples takes none."""
+    """Reward of a completion, from -1 to 1: docs/rewards.md. Not for algorithms that learn from examples."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -610,7 +607,7 @@ class RewardSpec(_message.Message):
         COMBINATION_GDPO: RewardSpec._Combination.ValueType  # 2
         """Each component normalised in its group of completions (arXiv:2601.05242). For algorithms that compare groups."""
         COMBINATION_LEXICOGRAPHIC: RewardSpec._Combination.ValueType  # 3
-        """Any gain of a component outweighs all those after it."""
+        """A gain of one component outweighs any gain of those after it."""
 
     class Combination(_Combination, metaclass=_CombinationEnumTypeWrapper): ...
     COMBINATION_UNSPECIFIED: RewardSpec.Combination.ValueType  # 0
@@ -619,14 +616,14 @@ class RewardSpec(_message.Message):
     COMBINATION_GDPO: RewardSpec.Combination.ValueType  # 2
     """Each component normalised in its group of completions (arXiv:2601.05242). For algorithms that compare groups."""
     COMBINATION_LEXICOGRAPHIC: RewardSpec.Combination.ValueType  # 3
-    """Any gain of a component outweighs all those after it."""
+    """A gain of one component outweighs any gain of those after it."""
 
     NAME_FIELD_NUMBER: _builtins.int
     COMPONENTS_FIELD_NUMBER: _builtins.int
     COMBINATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A component by itself ("tests_passed", "tests_fraction", "brevity@2", ...) or a preset ("balanced"), in place of components.
-    Without either it is tests_passed: 1 when all tests pass, else 0.
+    """One component ("tests_passed", "tests_fraction", "brevity@2", ...) or a preset ("balanced"), in place of
+    components. Without either: tests_passed, which is 1 when all tests pass, else 0.
     """
     combination: Global___RewardSpec.Combination.ValueType
     @_builtins.property
@@ -681,33 +678,36 @@ class RewardComponent(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity, preference; or your own, with a program, or
-    as the registry has it: "brevity", "brevity@2". Without a number the newest is taken at Create. Or a plug-in: "plugin:NAME".
+    """Component of Ratchet: tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity,
+    preference. Or one of your own, with `program`; or a reward of the registry, "brevity@2" ("brevity" takes the
+    newest version at Create); or a plug-in, "plugin:NAME".
     """
     weight: _builtins.float
-    """Absent means 1. Below 0 for what is not wanted. Absent for LEXICOGRAPHIC, which goes by the order."""
+    """Absent: 1. A negative weight penalises. Absent for LEXICOGRAPHIC, which goes by the order."""
     veto_below: _builtins.float
-    """A completion whose value is below it earns the least there is, whatever its other values."""
+    """A completion whose value is below this earns the lowest reward, whatever its other values."""
     passing_only: _builtins.bool
-    """It is at its worst for a completion that does not pass all tests."""
+    """A completion that does not pass all tests gets the component's worst value."""
     program: _builtins.str
-    """Python source of a reward of one's own, 32 KiB at most of all together: it reads samples as JSON and prints scores, in the sandbox."""
+    """Python source of a reward of your own, which runs in the sandbox: it reads samples as JSON and prints scores. 32
+    KiB at most over all components.
+    """
     digest: _builtins.str
-    """Output only. Of the program, or of the plug-in's code, "sha256:<hex>"."""
+    """Output only. Digest of the program or of the plug-in's code, "sha256:<hex>"."""
     version: _builtins.int
-    """Of a reward of the registry, whose source `program` is; "brevity@2" as a name sets both. 0 for any other."""
+    """Version of a reward of the registry, whose source is `program`; the name "brevity@2" sets both. 0 for any other."""
     @_builtins.property
     def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Of the component: docs/rewards.md."""
+        """Parameters of the component: docs/rewards.md."""
 
     @_builtins.property
     def schedule(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightPoint]:
-        """The weight over the steps, in place of weight."""
+        """Weight by step, in place of `weight`."""
 
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
-        """Of preference: the reward model that scores, a sequence classifier with one output and a chat template. GetRun shows
-        the version, or the folder, that was taken.
+        """For preference: the reward model that scores, a sequence classifier with one output and a chat template. GetRun
+        shows the version or folder that was taken.
         """
 
     def __init__(
@@ -741,14 +741,14 @@ Global___RewardComponent: _TypeAlias = RewardComponent  # noqa: Y015
 
 @_typing.final
 class WeightPoint(_message.Message):
-    """From point to point a weight changes in equal steps."""
+    """Point in the schedule of a weight, which changes linearly between points."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STEP_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """From 1, rising."""
+    """From 1; each point has a higher step than the one before."""
     weight: _builtins.float
     def __init__(
         self,
@@ -766,8 +766,9 @@ Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
 class Plugin(_message.Message):
-    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md. Problems of a plug-in are named
-    as a set, "plugin:NAME" or "plugin:NAME/train"; a reward of one as a component; an environment of one as the environment.
+    """Code of your own in a run of RL, an entry point of a Python package: docs/plugins.md. Plug-ins of other kinds are
+    named where they are used: problems as a set, "plugin:NAME" or "plugin:NAME/train"; a reward as a component; an
+    environment as the environment.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -779,9 +780,9 @@ class Plugin(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     kind: Global___PluginKind.ValueType
     name: _builtins.str
-    """Of the entry point in its group, "ratchet.sampler" say."""
+    """Name of the entry point; its group is "ratchet.sampler", for example."""
     package: _builtins.str
-    """Output only. The package that has it, its version, and the hash of its code, "sha256:<hex>"."""
+    """Output only. Package that provides it, the package's version, and the hash of its code, "sha256:<hex>"."""
     version: _builtins.str
     digest: _builtins.str
     def __init__(
@@ -803,8 +804,8 @@ Global___Plugin: _TypeAlias = Plugin  # noqa: Y015
 
 @_typing.final
 class Curriculum(_message.Message):
-    """Which problems the steps of RL draw, and when: docs/training.md. INVALID_ARGUMENT for an algorithm that learns from examples or
-    pairs, and beside a sampler of one's own.
+    """Chooses the problems that the steps of RL draw, and when: docs/training.md. INVALID_ARGUMENT for an algorithm that
+    learns from examples or pairs, and together with a sampler of your own.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -812,12 +813,12 @@ class Curriculum(_message.Message):
     EXPLORATION_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     exploration: _builtins.float
-    """The share of draws in which any problem is as likely as another; the others go by how far the rewards of a problem's groups
-    were apart so far. 1: all draws. Absent: 0.1, or 1 where group_size is 1.
+    """Share of draws in which all problems are equally likely. The other draws weight a problem by how far apart the
+    rewards within its groups were so far. 1: all draws. Absent: 0.1, or 1 if group_size is 1.
     """
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurriculumStage]:
-        """One after the other. None: all problems, from the first step to the last."""
+        """Stages in order. Empty: all problems, from the first step to the last."""
 
     def __init__(
         self,
@@ -837,7 +838,7 @@ Global___Curriculum: _TypeAlias = Curriculum  # noqa: Y015
 
 @_typing.final
 class CurriculumStage(_message.Message):
-    """The problems that all of it selects; INVALID_ARGUMENT where these are fewer than a step draws."""
+    """Selects the problems that meet all its conditions; INVALID_ARGUMENT if these are fewer than a step draws."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -847,16 +848,16 @@ class CurriculumStage(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     PASS_RATE_FIELD_NUMBER: _builtins.int
     min_difficulty: _builtins.int
-    """1 to 5, as the problems have it. Absent: no bound."""
+    """Difficulty of a problem, 1 to 5. Absent: no bound."""
     max_difficulty: _builtins.int
     steps: _builtins.int
-    """Its end: after so many steps, or once the pass rate of its problems is estimated to be so high, whichever comes first. The
-    last stage has no end, any other has one.
+    """End of the stage: after this number of steps, or once the estimated pass rate of its problems reaches pass_rate,
+    whichever comes first. Each stage but the last needs an end; the last has none.
     """
     pass_rate: _builtins.float
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those that have one of them; none: all."""
+        """Problems with at least one of these tags. Empty: all problems."""
 
     def __init__(
         self,
@@ -929,35 +930,35 @@ class RunSpec(_message.Message):
     steps: _builtins.int
     seed: _builtins.int
     validate_every: _builtins.int
-    """Validate every so many steps. Absent: at the end only. The best checkpoint by validation is exported."""
+    """Steps between validations. Absent: only at the end. The best checkpoint by validation is exported."""
     checkpoint_every: _builtins.int
-    """Checkpoint every so many steps. Absent: with each validation."""
+    """Steps between checkpoints. Absent: with each validation."""
     output_model: _builtins.str
     """Registry model that receives the best checkpoint as a new version. Empty: it is not registered."""
     priority: _priority_pb2.Priority.ValueType
     forgeable_rewards: _builtins.bool
-    """Takes problems whose tests share the program's process (CheckTest.GRADING_SHARED): policies can learn to forge their
-    rewards. INVALID_ARGUMENT for such problems unless it is set.
+    """Allows problems whose tests share the program's process (CheckTest.GRADING_SHARED): policies can learn to forge
+    their rewards. INVALID_ARGUMENT for such problems unless it is set.
     """
     refuse_long_prompts: _builtins.bool
-    """A problem whose prompt has more than max_prompt_tokens (SFT: with its reference more than both together) ends the
-    run with INVALID_ARGUMENT. Otherwise such problems are left out, and a notice says how many.
+    """Ends the run with INVALID_ARGUMENT if a problem's prompt has more than max_prompt_tokens (SFT: if prompt and
+    reference have more than both limits together). Otherwise such problems are left out, and a notice counts them.
     """
     prompt_form: Global___PromptForm.ValueType
-    """GetRun shows the one that was taken."""
+    """GetRun shows the form that was taken."""
     max_tokens: _builtins.int
-    """Ends the run, SUCCEEDED, after the step with which it has trained on so many tokens of prompts and responses, if not after
-    `steps`. That step is validated and saved as the last one is. Absent: no such end.
+    """Ends the run, SUCCEEDED, after the step in which it reaches this number of trained tokens of prompts and responses,
+    unless `steps` ends it before. That step is validated and saved like a last one. Absent: no limit.
     """
     environment_digest: _builtins.str
-    """Output only. Of the code of an environment that is a plug-in, "sha256:<hex>"."""
+    """Output only. Digest of the code of an environment that is a plug-in, "sha256:<hex>"."""
     experiment: _builtins.str
-    """Under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
+    """Name under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
     def problems(self) -> _problem_pb2.ProblemSetRef:
-        """Absent for DPO, which has pairs."""
+        """Absent for DPO and REWARD_MODEL, which learn from `pairs`."""
 
     @_builtins.property
     def validation_problems(self) -> _problem_pb2.ProblemSetRef: ...
@@ -969,40 +970,42 @@ class RunSpec(_message.Message):
     def hyperparameters(self) -> Global___Hyperparameters: ...
     @_builtins.property
     def loggers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What shows the run beside Ratchet: "console", "tensorboard", "mlflow", "wandb" (docs/tracking.md)."""
+        """Trackers that show the run beside Ratchet: "console", "tensorboard", "mlflow", "wandb" (docs/tracking.md)."""
 
     @_builtins.property
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """More verl settings, "key=value" in Hydra's form, applied last. For GPUs: offload, sequence balancing, ..."""
+        """Settings of verl's that docs/training.md lists, "key=value", applied last. INVALID_ARGUMENT for any other."""
 
     @_builtins.property
     def thresholds(self) -> Global___Thresholds:
-        """Where its guards act."""
+        """Limits at which its guards act."""
 
     @_builtins.property
     def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Plugin]:
-        """At most one of each kind. INVALID_ARGUMENT for one that is not installed beside the trainer, or not allowed there."""
+        """At most one of each kind. INVALID_ARGUMENT for a plug-in that is not installed beside the trainer, or not allowed
+        there.
+        """
 
     @_builtins.property
     def pairs(self) -> _problem_pb2.ProblemSetRef:
-        """What DPO and REWARD_MODEL learn from, in the place of problems: a JSONL file of pairs (docs/training.md), with the digest of what it
-        held at Create. INVALID_ARGUMENT for a line that is no pair, with its number.
+        """Pairs that DPO and REWARD_MODEL learn from, in place of problems: a JSONL file (docs/training.md), with the digest
+        of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
         """
 
     @_builtins.property
     def environment(self) -> _environment_pb2.EnvironmentSpec:
-        """In training and in validation; an episode's answers and replies together have max_response_tokens. Absent: one answer, as
-        code. SFT takes none.
+        """For training and validation; all answers and replies of an episode share max_response_tokens. Absent: one answer,
+        as code. Not for SFT.
         """
 
     @_builtins.property
     def profile_steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """RL: steps of which the training ranks' work is traced, 10 at most; ListRunFiles has the traces."""
+        """RL: steps in which the work of the training ranks is traced, 10 at most; ListRunFiles has the traces."""
 
     @_builtins.property
     def validation_pairs(self) -> _problem_pb2.ProblemSetRef:
-        """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`: the share in the right order is the score. Absent:
-        it is not validated.
+        """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`; the score is the share in the right order.
+        Absent: no validation.
         """
 
     @_builtins.property
@@ -1111,7 +1114,7 @@ class Run(_message.Message):
         """All steps are done; the best checkpoint becomes a version."""
 
     class Phase(_Phase, metaclass=_PhaseEnumTypeWrapper):
-        """What a run that is STARTING or RUNNING does; for people, best effort."""
+        """Current activity of a run that is STARTING or RUNNING; for people, best effort."""
 
     PHASE_UNSPECIFIED: Run.Phase.ValueType  # 0
     PHASE_SUBMITTING: Run.Phase.ValueType  # 1
@@ -1159,30 +1162,34 @@ class Run(_message.Message):
     step: _builtins.int
     """Steps done."""
     attempt: _builtins.int
-    """Grows with each start of the job: one that was killed, or made room, resumes from its last checkpoint under the next."""
+    """Counts the starts of the job. One that was killed, or made room, resumes from its last checkpoint as the next
+    attempt.
+    """
     platform_faults: _builtins.int
     """Samples masked because the platform failed them, over the whole run."""
     phase: Global___Run.Phase.ValueType
-    """What it is doing now, and since when."""
+    """Current phase, and its start."""
     actor: _builtins.str
     """The ids of the API keys that created and that cancelled it."""
     cancel_actor: _builtins.str
     out_of_memory: _builtins.int
-    """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
+    """Number of attempts that ran out of memory: the next one halves the tokens of a pass."""
     resumes: _builtins.int
-    """How often it was resumed, and the id of the API key that asked for the last of them."""
+    """Number of times it was resumed, and the id of the API key that resumed it last."""
     resume_actor: _builtins.str
     tokens: _builtins.int
-    """Tokens of prompts and responses that its steps have trained on."""
+    """Tokens of prompts and responses that it has trained on."""
     waits_for: _builtins.str
-    """Of one that is QUEUED: what it waits for, such as "1 accelerator: 0 of 2 are free". Empty for a moment after Create."""
+    """Reason why a QUEUED run waits, such as "1 accelerator: 0 of 2 are free". Empty for a moment after Create."""
     preempted_by: _builtins.str
-    """The run of higher priority that it makes room for: after the step under way; then, QUEUED again, until its next attempt."""
+    """Run of higher priority for which this one ends after its current step. Stays set while it is QUEUED again, until
+    its next attempt.
+    """
     preemptions: _builtins.int
-    """How often it made room so."""
+    """Number of times it made room for another run."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
-        """With the defaults that were taken."""
+        """The spec, with defaults filled in."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
@@ -1202,11 +1209,11 @@ class Run(_message.Message):
     def phase_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def forecast(self) -> Global___Forecast:
-        """Absent where the base's config does not tell."""
+        """Absent if the base's config does not allow one."""
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Notice]:
-        """What guards saw and did, one sentence each, oldest first."""
+        """Notices of guards and of the run, one sentence each, oldest first."""
 
     def __init__(
         self,
@@ -1247,7 +1254,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class Forecast(_message.Message):
-    """What a run was expected to take when it was created."""
+    """Resources that a run was expected to take when it was created."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1255,12 +1262,12 @@ class Forecast(_message.Message):
     LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     STEP_TIME_FIELD_NUMBER: _builtins.int
     peak_bytes: _builtins.int
-    """The peak of its training processes: on CPU of all of them on one machine, on CUDA of one GPU's memory."""
+    """Peak memory of its training processes: on CPU of all of them on one machine, on CUDA of one GPU."""
     limit_bytes: _builtins.int
-    """What a run may take here; absent where the service does not know."""
+    """Memory that a run may take here; absent if the service does not know it."""
     @_builtins.property
     def step_time(self) -> _duration_pb2.Duration:
-        """Of the longest step; absent where the speed of the device is not known."""
+        """Time of the longest step; absent if the speed of the device is not known."""
 
     def __init__(
         self,
@@ -1290,7 +1297,7 @@ class Notice(_message.Message):
     step: _builtins.int
     message: _builtins.str
     guard: _builtins.str
-    """The name of the guard, such as "kl"; empty for a notice of the run's own."""
+    """Name of the guard, such as "kl"; empty for a notice of the run."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1344,8 +1351,9 @@ class Step(_message.Message):
     attempt: _builtins.int
     @_builtins.property
     def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Mean reward, and whatever else verl measured, under Ratchet's names: reward_mean, kl, entropy, clip_fraction,
-        grad_norm, logprob_diff_mean, loss, validation_score (validation_score_low and _high: its interval), time_step_s, time_generate_s, time_update_s ...
+        """Mean reward and verl's other measurements, under Ratchet's names: reward_mean, kl, entropy, clip_fraction,
+        grad_norm, logprob_diff_mean, loss, validation_score (validation_score_low and _high: its interval), time_step_s,
+        time_generate_s, time_update_s ...
         """
 
     @_builtins.property
@@ -1382,12 +1390,12 @@ class Checkpoint(_message.Message):
     """Folder or URL of the Hugging Face export."""
     policy_id: _builtins.str
     validation_score: _builtins.float
-    """Mean validation score (RL: reward, SFT: minus the loss), when it was validated."""
+    """Mean validation score (RL: reward, SFT: minus the loss), if it was validated."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def validation(self) -> _statistics_pb2.Estimate:
-        """The same with its interval over problems, families of problems counting as one. Scores outside of 0 to 1 have none."""
+        """The same with its interval over problems; a family of problems counts as one. Absent for scores outside of 0 to 1."""
 
     def __init__(
         self,
@@ -1418,7 +1426,7 @@ class CreateRunRequest(_message.Message):
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     validate_only: _builtins.bool
-    """Only looks whether the run could be made: nothing is stored, and the answer has no id."""
+    """Only checks whether the run could be created: nothing is stored, and the answer has no id."""
     @_builtins.property
     def spec(self) -> Global___RunSpec: ...
     def __init__(
@@ -1664,7 +1672,7 @@ class WatchRunRequest(_message.Message):
     AFTER_STEP_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     after_step: _builtins.int
-    """Steps after this number are sent; 0: from the first."""
+    """Sends only steps after this number; 0: from the first."""
     def __init__(
         self,
         *,
@@ -1907,7 +1915,7 @@ class ReadRunFileResponse(_message.Message):
     data: _builtins.bytes
     """1 MiB at most; empty at the file's end."""
     size_bytes: _builtins.int
-    """Of the whole file."""
+    """Size of the whole file."""
     def __init__(
         self,
         *,

@@ -97,8 +97,8 @@ class TrainerServiceServicer(object):
     """
 
     def CreateRun(self, request, context):
-        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
-        a base or a problem set that is not there included.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault, including a missing base or problem set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,7 +112,7 @@ class TrainerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Runs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
+        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,9 +126,8 @@ class TrainerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRun(self, request, context):
-        """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
-        where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
-        SUCCEEDED.
+        """Resumes a run that FAILED or was CANCELLED: it is QUEUED again and continues from its last checkpoint, or from its
+        base if none is left. A run that is under way stays as it is. NOT_FOUND; FAILED_PRECONDITION when it has SUCCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,14 +163,14 @@ class TrainerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRunFiles(self, request, context):
-        """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND.
+        """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadRunFile(self, request, context):
-        """A part of one of these files. NOT_FOUND.
+        """A part of a file on record. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,19 +34,18 @@ class TrainerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TrainerServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]
-    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
-    a base or a problem set that is not there included.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault, including a missing base or problem set.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
     """A run. NOT_FOUND."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
-    """Runs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]
-    """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
-    where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
-    SUCCEEDED.
+    """Resumes a run that FAILED or was CANCELLED: it is QUEUED again and continues from its last checkpoint, or from its
+    base if none is left. A run that is under way stays as it is. NOT_FOUND; FAILED_PRECONDITION when it has SUCCEEDED.
     """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]
     """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
@@ -59,9 +58,9 @@ class TrainerServiceStub:
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
     """The checkpoints of a run, first to last. NOT_FOUND."""
     ListRunFiles: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]
-    """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]
-    """A part of one of these files. NOT_FOUND."""
+    """A part of a file on record. NOT_FOUND."""
 
 @_typing.type_check_only
 class TrainerServiceAsyncStub(TrainerServiceStub):
@@ -69,19 +68,18 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
-    a base or a problem set that is not there included.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault, including a missing base or problem set.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
     """A run. NOT_FOUND."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Runs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]  # type: ignore[assignment]
-    """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
-    where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
-    SUCCEEDED.
+    """Resumes a run that FAILED or was CANCELLED: it is QUEUED again and continues from its last checkpoint, or from its
+    base if none is left. A run that is under way stays as it is. NOT_FOUND; FAILED_PRECONDITION when it has SUCCEEDED.
     """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]  # type: ignore[assignment]
     """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
@@ -94,9 +92,9 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """The checkpoints of a run, first to last. NOT_FOUND."""
     ListRunFiles: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]  # type: ignore[assignment]
-    """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]  # type: ignore[assignment]
-    """A part of one of these files. NOT_FOUND."""
+    """A part of a file on record. NOT_FOUND."""
 
 class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Training runs: create, follow, cancel, resume."""
@@ -107,8 +105,8 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.CreateRunResponse, _abc.Awaitable[_trainer_pb2.CreateRunResponse]]:
-        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
-        a base or a problem set that is not there included.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault, including a missing base or problem set.
         """
 
     @_abc_1.abstractmethod
@@ -125,7 +123,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]:
-        """Runs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
+        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -141,9 +139,8 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ResumeRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ResumeRunResponse, _abc.Awaitable[_trainer_pb2.ResumeRunResponse]]:
-        """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
-        where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
-        SUCCEEDED.
+        """Resumes a run that FAILED or was CANCELLED: it is QUEUED again and continues from its last checkpoint, or from its
+        base if none is left. A run that is under way stays as it is. NOT_FOUND; FAILED_PRECONDITION when it has SUCCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -186,7 +183,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ListRunFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunFilesResponse, _abc.Awaitable[_trainer_pb2.ListRunFilesResponse]]:
-        """What the run has on record, by name: the config that verl got in each attempt, samples, traces of profiled steps. NOT_FOUND."""
+        """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ReadRunFile(
@@ -194,6 +191,6 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ReadRunFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ReadRunFileResponse, _abc.Awaitable[_trainer_pb2.ReadRunFileResponse]]:
-        """A part of one of these files. NOT_FOUND."""
+        """A part of a file on record. NOT_FOUND."""
 
 def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

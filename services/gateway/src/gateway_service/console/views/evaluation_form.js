@@ -9,7 +9,7 @@ import { to } from "./parts.js";
 export async function evaluationForm(signal) {
   const versions = await readyVersions(await modelsOf(signal), signal);
   if (!versions.length)
-    return empty("It takes a version that is ready. Register one:", "ratchet models add my-model /path/to/hf-folder");
+    return empty("You need a version that is ready. Register one:", "ratchet models add my-model /path/to/hf-folder");
   const names = versions.map(({ name }) => [name]);
   return form({
     action: "Start the evaluation",
@@ -24,12 +24,12 @@ export async function evaluationForm(signal) {
         "A named set, or the path of a file on the machine that evaluates.",
       ),
       field(
-        "At most so many problems",
+        "Maximum number of problems",
         numeric("limit", "", { min: "1", "data-of": "spec.problems.limit" }),
         "Empty: all.",
       ),
       field(
-        "Samples of each problem",
+        "Samples per problem",
         numeric("samples", "1", { required: true, "data-of": "spec.samples_per_problem spec.k" }),
         "More than one: pass@k for that k, too.",
       ),
@@ -38,7 +38,7 @@ export async function evaluationForm(signal) {
         numeric("temperature", "1", { step: "any", required: true, "data-of": "spec.temperature" }),
         "0: always the likeliest token.",
       ),
-      field("Tokens of an answer, at most", numeric("tokens", "512", { required: true, "data-of": "spec.max_tokens" })),
+      field("Maximum tokens of an answer", numeric("tokens", "512", { required: true, "data-of": "spec.max_tokens" })),
     ],
     async check(data) {
       await post("evaluations", { spec: spec(data, versions), validate_only: true });

@@ -11,10 +11,10 @@ import { actions, bar, evaluationLink, hash, intervals, state, to } from "./part
 const START = "ratchet evaluate --model starter --benchmark composed/test";
 const DONE = "STATE_SUCCEEDED";
 const ACTIONS = {
-  cancel: ["Cancel the evaluation", "It ends now. Its samples stay.", true, ["STATE_QUEUED", "STATE_RUNNING"]],
+  cancel: ["Cancel the evaluation", "Ends it now. Its samples stay.", true, ["STATE_QUEUED", "STATE_RUNNING"]],
   delete: [
     "Delete",
-    "It is gone for good, with its samples.",
+    "Deletes it for good, with its samples.",
     true,
     ["STATE_SUCCEEDED", "STATE_FAILED", "STATE_CANCELLED"],
   ],
@@ -71,7 +71,7 @@ export async function evaluations({ host, signal }) {
 }
 
 function compareForm(found) {
-  if (found.length < 2) return empty("It takes two that have succeeded, on the same problems.", START);
+  if (found.length < 2) return empty("You need two that succeeded on the same problems.", START);
   const options = found.map((one) => [one.id, titled(one)]);
   return form({
     action: "Compare",
@@ -132,7 +132,7 @@ export async function comparison({ host, parts: [baseline_id, candidate_id], sig
         { label: "Differences in pass@1" },
       ),
       table(
-        ["", "problems", "families", "won", "lost", "p", "smallest difference that it shows"],
+        ["", "problems", "families", "won", "lost", "p", "smallest difference that would show"],
         rows.map(([name, it]) => [
           name,
           number(it.problems),
@@ -151,7 +151,7 @@ export async function comparison({ host, parts: [baseline_id, candidate_id], sig
       benchmarks.map(
         (one) =>
           one.unsolved.length > 0 &&
-          section(`Solved before and no more, ${one.name}`, el("p", {}, one.unsolved.join(", "))),
+          section(`Solved before, not any more: ${one.name}`, el("p", {}, one.unsolved.join(", "))),
       ),
     ),
   );
@@ -199,7 +199,7 @@ export async function evaluation({ host, parts: [id], signal }) {
       scores(one),
       Object.keys(one.verdicts).length > 0 &&
         section(
-          "What became of the samples",
+          "Outcomes of the samples",
           table(
             ["verdict", "samples"],
             Object.entries(one.verdicts)
@@ -260,7 +260,7 @@ async function browse(host, id, signal) {
     token = found.next_page_token;
     if (fresh) shown.replaceChildren();
     shown.append(...found.samples.map(sample));
-    if (!shown.childElementCount) shown.append(el("p", { class: "note" }, "There is no such sample."));
+    if (!shown.childElementCount) shown.append(el("p", { class: "note" }, "This sample does not exist."));
     more.hidden = !token;
     more.disabled = false;
   }

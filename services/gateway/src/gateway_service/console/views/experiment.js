@@ -10,23 +10,23 @@ import { actions, intervals, modelLink, state, to, versionLink } from "./parts.j
 const POINTS = 24;
 const PAST_EVERY = 60_000;
 const ACTIONS = {
-  start: ["Start", "Its variants get their traffic.", false, ["STATE_DRAFT", "STATE_PAUSED"]],
+  start: ["Start", "Variants get their traffic.", false, ["STATE_DRAFT", "STATE_PAUSED"]],
   pause: [
     "Pause",
-    "The champion answers everything. Users keep their variants for when it is started again.",
+    "The champion answers all requests. Users keep their variants for the next start.",
     false,
     ["STATE_RUNNING"],
   ],
   conclude: [
     "Conclude",
-    "It ends, and its report is kept as it is now, be its least time and units reached or not.",
+    "Ends it and keeps its present report, even before its minimum of time and units.",
     false,
     ["STATE_RUNNING", "STATE_PAUSED"],
   ],
-  stop: ["Stop", "It ends without a conclusion.", true, ["STATE_DRAFT", "STATE_RUNNING", "STATE_PAUSED"]],
+  stop: ["Stop", "Ends it without a conclusion.", true, ["STATE_DRAFT", "STATE_RUNNING", "STATE_PAUSED"]],
   delete: [
     "Delete",
-    "It is gone for good, with its report and the prompts that it was to replay.",
+    "Deletes it for good, with its report and the prompts that it was to replay.",
     true,
     ["STATE_DRAFT", "STATE_CONCLUDED", "STATE_STOPPED"],
   ],
@@ -155,7 +155,7 @@ function way({ events }) {
   const line = (event) =>
     [clock(event.create_time), word(event.state), event.reason].map((text) => el("span", {}, text));
   return section(
-    "Its way so far",
+    "History",
     el(
       "ol",
       { class: "history" },

@@ -39,7 +39,7 @@ export async function experimentForm(signal, model) {
   const pairable = versions.filter((one) => versions.some((it) => it !== one && it.ref.model === one.ref.model));
   if (!pairable.length)
     return empty(
-      "It takes two versions of one model that are ready. Train one, or register one:",
+      "You need two versions of one model that are ready. Train one, or register one:",
       "ratchet train --model starter --algorithm grpo",
       "ratchet models add starter /path/to/hf-folder",
     );
@@ -75,15 +75,15 @@ function requests() {
     onlyWhen(
       stored,
       field(
-        "The latest so many prompts",
+        "Number of latest prompts",
         numeric("latest", "200", { min: "1", required: true, "data-of": "spec.replay.latest spec.replay" }),
-        "Of the model's kept traffic: of keys whose traffic is kept.",
+        "From the model's kept traffic, of keys that keep their traffic.",
       ),
     ),
     onlyWhen(
       stored,
       field(
-        "Tokens of an answer, at most",
+        "Maximum tokens of an answer",
         numeric("tokens", "512", { min: "1", "data-of": "spec.replay.sampling.max_tokens" }),
       ),
     ),
@@ -94,14 +94,14 @@ function requests() {
         numeric("temperature", "1", { step: "any", required: true, "data-of": "spec.replay.sampling.temperature" }),
       ),
     ),
-    onlyWhen(live, field("What stays with a variant", select("unit", UNITS, "", { "data-of": "spec.unit" }))),
+    onlyWhen(live, field("Unit that stays with a variant", select("unit", UNITS, "", { "data-of": "spec.unit" }))),
     onlyWhen(
       live,
-      field("Least hours", numeric("hours", "24", { step: "any", required: true, "data-of": "spec.min_duration" })),
+      field("Minimum hours", numeric("hours", "24", { step: "any", required: true, "data-of": "spec.min_duration" })),
     ),
     onlyWhen(
       live,
-      field("Least units of each variant", numeric("units", "100", { required: true, "data-of": "spec.min_units" })),
+      field("Minimum units of each variant", numeric("units", "100", { required: true, "data-of": "spec.min_units" })),
     ),
   ];
 }
@@ -113,7 +113,7 @@ function measured() {
     field(
       "Smallest difference",
       numeric("margin", "0.02", { step: "any", required: true, "data-of": "spec.primary.margin" }),
-      "Worth waiting for, in the metric's own unit.",
+      "The smallest that is worth waiting for, in the metric's own unit.",
     ),
     field(
       "Guardrail",
@@ -124,7 +124,7 @@ function measured() {
       field(
         "Name of your metric",
         el("input", { name: "named", required: true, autocomplete: "off", "data-of": "spec.primary.name" }),
-        "As your application calls it in metrics of its feedback.",
+        "Its name in the metrics of your application's feedback.",
       ),
     ),
     onlyWhen(
@@ -134,7 +134,7 @@ function measured() {
     onlyWhen(
       uses("MEASURE_COST"),
       field(
-        "Price of a million tokens of prompts",
+        "Price of a million prompt tokens",
         numeric("prompt_price", "", {
           step: "any",
           required: true,
@@ -146,7 +146,7 @@ function measured() {
     onlyWhen(
       uses("MEASURE_COST"),
       field(
-        "And of answers",
+        "Price of a million answer tokens",
         numeric("completion_price", "", {
           step: "any",
           required: true,

@@ -42,7 +42,7 @@ export async function experiments({ host, query, signal }) {
           cut: found.cut,
           all: "ratchet experiments list --limit 0",
           empty: empty(
-            "There is no experiment yet. It puts two versions side by side on live traffic, and needs no gate:",
+            "There is no experiment yet. An experiment puts two versions side by side on live traffic and needs no gate:",
             EXAMPLE,
           ),
         },

@@ -24,7 +24,7 @@ export async function keys({ host, signal }) {
   host.append(
     all,
     section(
-      "Make a key",
+      "Create a key",
       makeForm(made, () => refresh(all)),
       made,
     ),
@@ -63,12 +63,10 @@ function ending(one) {
 const maker = ({ actor }, found) => found.find((one) => one.id === actor)?.name ?? actor;
 
 function deeds(one, all) {
-  const own = key.get()?.startsWith(one.hint)
-    ? " It is the key that you are signed in with: you will be signed out."
-    : "";
+  const own = key.get()?.startsWith(one.hint) ? " You are signed in with this key: you will be signed out." : "";
   const revoke = {
     title: `Revoke: ${one.name}?`,
-    text: `What uses it is refused from now on, and for good.${own}`,
+    text: `Its requests are refused from now on, for good.${own}`,
     action: "Revoke",
     danger: true,
     reason: false,
@@ -77,8 +75,8 @@ function deeds(one, all) {
   const keep = {
     title: one.keep_traffic ? `Forget the traffic of ${one.name}?` : `Keep the traffic of ${one.name}?`,
     text: one.keep_traffic
-      ? "Prompts and answers that come from now on are not kept. What is kept stays: ratchet traffic forget removes it."
-      : "Prompts, answers and feedback that come from now on are kept, to train on and to replay in experiments.",
+      ? "Prompts and answers are not kept from now on. Kept ones stay: ratchet traffic forget removes them."
+      : "Prompts, answers and feedback are kept from now on, to train on and to replay in experiments.",
     action: one.keep_traffic ? "Forget" : "Keep",
     reason: false,
     act: () => put(to("keys", one.id, "traffic"), { keep: !one.keep_traffic }),
@@ -95,7 +93,7 @@ function deeds(one, all) {
 
 function makeForm(made, done) {
   return form({
-    action: "Make the key",
+    action: "Create the key",
     fields: [
       field(
         "Name",
@@ -105,13 +103,9 @@ function makeForm(made, done) {
       field(
         "Models that it may call",
         el("input", { name: "models", autocomplete: "off", spellcheck: "false", "data-of": "models" }),
-        "With commas between. Empty: all.",
+        "Separated by commas. Empty: all.",
       ),
-      field(
-        "Days that it is valid",
-        numeric("days", "", { min: "1", "data-of": "expire_time" }),
-        "Empty: until it is revoked.",
-      ),
+      field("Days until it expires", numeric("days", "", { min: "1", "data-of": "expire_time" }), "Empty: never."),
       field("Its prompts and answers are", select("keep", KEEPING, "", { "data-of": "keep_traffic" })),
     ],
     async act(data, request_id) {
@@ -148,7 +142,7 @@ function shown(one, secret) {
   return el(
     "div",
     { class: "conclusion" },
-    el("p", {}, `The secret of ${one.name}. It is shown this once, and kept nowhere: put it where it is needed.`),
+    el("p", {}, `The secret of ${one.name}. It is shown only this once and not kept: copy it now.`),
     el("div", { class: "actions" }, input, copy),
   );
 }

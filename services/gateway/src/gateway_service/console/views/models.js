@@ -35,7 +35,7 @@ export async function model({ host, parts: [name], signal }) {
     versions = el("div"),
     gates = el("div"),
     history = el("div");
-  host.append(about, section("Versions", versions), section("Gates", gates), section("Where aliases pointed", history));
+  host.append(about, section("Versions", versions), section("Gates", gates), section("Changes of aliases", history));
   await Promise.all([
     live(
       about,
@@ -131,7 +131,7 @@ const drawGates = (found) =>
     {
       caption: "Gates",
       empty: empty(
-        "No gate was asked for yet. A version is promoted and released after it passed one:",
+        "There is no gate yet. A version can be promoted and released once it has passed one:",
         "ratchet gate --model NAME@NUMBER",
       ),
     },

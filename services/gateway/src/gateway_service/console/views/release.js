@@ -8,10 +8,10 @@ import { actions, intervals, modelLink, state, to, versionLink } from "./parts.j
 
 const ACTIONS = {
   pause: ["Pause", "All traffic goes to the baseline until it is resumed.", false, ["STATE_PROGRESSING"]],
-  resume: ["Resume", "It goes on with the stage that was paused.", false, ["STATE_PAUSED"]],
+  resume: ["Resume", "Continues the paused stage.", false, ["STATE_PAUSED"]],
   promote: [
     "Promote now",
-    "The candidate becomes the champion, whatever is left of the stages.",
+    "The candidate becomes the champion now: skips the stages that are left.",
     false,
     ["STATE_PROGRESSING", "STATE_PAUSED", "STATE_WATCHING"],
   ],
@@ -51,9 +51,9 @@ export async function release({ host, parts: [id], signal }) {
     about,
     can.node,
     said,
-    section("What its bounds show", evidence, trace.node),
-    section("Its arms in the present stage", arms),
-    section("Its way so far", traffic.node, history),
+    section("Bounds", evidence, trace.node),
+    section("Arms in the present stage", arms),
+    section("History", traffic.node, history),
   );
 
   function show(now) {
@@ -191,7 +191,7 @@ function bounds(now) {
       el(
         "p",
         { class: "note" },
-        "How far the candidate is beyond each bound, with the interval that holds at all looks. Wholly left of the line: within. Wholly right: it is rolled back.",
+        "Distance of the candidate beyond each bound, with an interval that is valid at all looks. Wholly left of the line: the bound holds. Wholly right: the release is rolled back.",
       ),
     rows.length > 0 && intervals(rows, { label: "Bounds" }),
     el(

@@ -34,7 +34,7 @@ export async function releases({ host, query, signal }) {
           cut: found.cut,
           all: "ratchet releases list --limit 0",
           empty: empty(
-            "There is no release yet. It takes a candidate that passed a gate against the champion:",
+            "There is no release yet. You need a candidate that passed a gate against the champion:",
             "ratchet gate --model starter@2",
             "ratchet deploy --model starter@2",
           ),
@@ -77,22 +77,22 @@ async function startForm(signal, model) {
           required: true,
         }),
       ),
-      field("Least minutes of a stage", numeric("minutes", "5", { step: "any", required: true })),
-      field("Least answers of a stage", numeric("samples", "50", { required: true })),
-      field("Least scored answers so far", numeric("scored", "0", { required: true })),
+      field("Minimum minutes of a stage", numeric("minutes", "5", { step: "any", required: true })),
+      field("Minimum answers of a stage", numeric("samples", "50", { required: true })),
+      field("Minimum scored answers so far", numeric("scored", "0", { required: true })),
       field(
-        "Where traffic shows nothing",
+        "If traffic does not show that the bounds hold",
         select("unproven", [
           ["UNPROVEN_HOLD", "wait until it does"],
-          ["UNPROVEN_PROCEED", "go on, unless a bound looks broken"],
+          ["UNPROVEN_PROCEED", "proceed, unless a bound looks broken"],
         ]),
       ),
       field(
-        "Percent that stays with the champion of now until the watch ends",
+        "Percent that stays with the present champion until the watch ends",
         numeric("kept", "5", { required: true, "data-of": "spec.baseline_percent" }),
       ),
       field(
-        "Minutes it is watched after promotion",
+        "Minutes of watching after the promotion",
         numeric("watch", "60", { step: "any", required: true, "data-of": "spec.watch" }),
       ),
     ],

@@ -32,7 +32,7 @@ export async function reward({ host, parts: [of, number_], signal }) {
       ["source", el("span", {}, hash(one.digest), ` ${count(one.size_bytes)} bytes`)],
       ["made", clock(one.create_time)],
       ["by key", one.actor],
-      ["runs that were made with it", one.runs ? count(one.runs) : "none yet"],
+      ["runs that used it", one.runs ? count(one.runs) : "none yet"],
       ["last of them", runLink(one.last_run_id)],
     ]),
     el("p", { class: "note" }, "Train on it: ", el("code", {}, `ratchet train --model starter --reward ${name(one)}`)),
@@ -57,6 +57,6 @@ const versions = (found) =>
     ]),
     {
       caption: "Rewards",
-      empty: empty("There is no reward of your own yet. One is a short Python program:", ...ADD),
+      empty: empty("There is no reward of your own yet. A reward is a short Python program:", ...ADD),
     },
   );

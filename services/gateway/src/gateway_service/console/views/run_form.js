@@ -39,7 +39,7 @@ export async function runForm(signal) {
   const models = await modelsOf(signal);
   const versions = await readyVersions(models, signal);
   if (!versions.length)
-    return empty("It takes a version to begin with. Register one:", "ratchet models add my-model /path/to/hf-folder");
+    return empty("You need a version to begin with. Register one:", "ratchet models add my-model /path/to/hf-folder");
   const own = await list("rewards", "rewards", { signal });
   const rewards = [...REWARDS, ...own.map((one) => `${one.name}@${one.number}`)];
   const names = versions.map(({ name }) => [name]);
@@ -95,7 +95,7 @@ export async function runForm(signal) {
       onlyWhen(
         answers,
         field(
-          "At most so many of these",
+          "Maximum number of these",
           numeric("limit", "", { min: "1", "data-of": "spec.validation_problems.limit" }),
           "Empty: all.",
         ),
@@ -105,7 +105,7 @@ export async function runForm(signal) {
         field(
           "Held-out file",
           el("input", { name: "held_out", autocomplete: "off", "data-of": "spec.validation_pairs" }),
-          "The path of another such file, which chooses the best checkpoint. Empty: the last one is taken.",
+          "Path of another such file, which chooses the best checkpoint. Empty: the last checkpoint is taken.",
         ),
       ),
       onlyWhen(
@@ -113,7 +113,7 @@ export async function runForm(signal) {
         field(
           "Model",
           el("input", { name: "judge", required: true, autocomplete: "off", "data-of": "spec.output_model" }),
-          "What the result is called in the registry.",
+          "Name of the result in the registry.",
         ),
       ),
       field(
@@ -122,9 +122,9 @@ export async function runForm(signal) {
         "Empty: at the end only.",
       ),
       field("Learning rate", optional("rate", "learning_rate", { step: "any" }), DEFAULT),
-      field("Problems of a step", optional("batch", "batch_size"), DEFAULT),
-      onlyWhen(samples, field("Answers of each problem", optional("group", "group_size"), DEFAULT)),
-      field("Tokens of an answer, at most", optional("tokens", "max_response_tokens"), DEFAULT),
+      field("Problems per step", optional("batch", "batch_size"), DEFAULT),
+      onlyWhen(samples, field("Answers per problem", optional("group", "group_size"), DEFAULT)),
+      field("Maximum tokens of an answer", optional("tokens", "max_response_tokens"), DEFAULT),
       field(
         "Name",
         el("input", { name: "name", maxlength: "100", autocomplete: "off", "data-of": "spec.display_name" }),
@@ -174,5 +174,5 @@ function forecast(found) {
   const time = found.step_time && `a step may take ${span(seconds(found.step_time))}`;
   const memory = `its training ${bytes(found.peak_bytes)} of memory`;
   const room = found.limit_bytes && `; there are ${bytes(found.limit_bytes)}`;
-  return el("p", { class: "note" }, ["It can be made: ", [time, memory].filter(Boolean).join(", "), room, "."]);
+  return el("p", { class: "note" }, ["Possible: ", [time, memory].filter(Boolean).join(", "), room, "."]);
 }

@@ -12,22 +12,17 @@ const START = "ratchet train --model starter --algorithm grpo";
 const ACTIONS = {
   cancel: [
     "Cancel the run",
-    "It ends after its present step. Its checkpoints stay.",
+    "Ends it after its present step. Its checkpoints stay.",
     true,
     ["STATE_QUEUED", "STATE_STARTING", "STATE_RUNNING"],
   ],
   resume: [
     "Resume",
-    "It goes on at its last checkpoint, or at its base where it has none.",
+    "Continues from its last checkpoint, or from its base if it has none.",
     false,
     ["STATE_FAILED", "STATE_CANCELLED"],
   ],
-  delete: [
-    "Delete",
-    "It is gone for good, with its curves, checkpoints and files. The version that it made stays.",
-    true,
-    ENDED,
-  ],
+  delete: ["Delete", "Deletes it for good, with its curves, checkpoints and files. Its version stays.", true, ENDED],
 };
 const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
 const waits = (run) => {

@@ -18,7 +18,7 @@ export async function votes({ host, query, signal }) {
   if (found.length < 2)
     return host.append(
       empty(
-        "It takes two evaluations that have succeeded on the same problems.",
+        "You need two evaluations that succeeded on the same problems.",
         "ratchet evaluate --model starter@1 --benchmark composed/test",
         "ratchet evaluate --model starter@2 --benchmark composed/test",
       ),
@@ -35,7 +35,7 @@ export async function votes({ host, query, signal }) {
         field(
           "Your name",
           el("input", { name: "voter", required: true, maxlength: "60", value: voter, autocomplete: "off" }),
-          "Nobody is asked the same twice.",
+          "You never get the same pair twice.",
         ),
       ],
       act: (data) =>
@@ -45,7 +45,7 @@ export async function votes({ host, query, signal }) {
   if (ids.length < 2) return undefined;
   const pair = el("div", { "aria-live": "polite" }),
     ranks = el("div");
-  host.append(section("Which is better?", pair), section("Who is ahead", ranks));
+  host.append(section("Which is better?", pair), section("Ranking", ranks));
   addEventListener(
     "keydown",
     (event) => {
@@ -121,7 +121,7 @@ async function rank(host, ids, found) {
       el(
         "p",
         { class: "note" },
-        `Bradley-Terry over ${many} votes: of two, the first is preferred with probability 1 / (1 + exp(second - first)).`,
+        `Bradley-Terry over ${many} votes: the first of two is preferred with probability 1 / (1 + exp(second - first)).`,
       ),
     );
   } catch (error) {

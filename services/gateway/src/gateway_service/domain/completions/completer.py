@@ -142,7 +142,7 @@ class Completer:
                     self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
                     yield ResponseDelta(attempt.id, route.version, delta, route.arm_name, engine_time)
         if attempt.end_time is None:
-            raise BrokenOff("the engine's answer ended before its end")
+            raise BrokenOff("the engine's answer broke off")
         self._recorder.record(attempt.record(attempt.end_time))
 
     @contextmanager

@@ -86,9 +86,7 @@ class Router:
         if self._experiments.is_released(ref) or ref.number in (await self._models.find(ref.model)).aliases.values():
             return
         if ref.number not in (await self._models.read(ref.model)).aliases.values():
-            raise PermissionDenied(
-                f"{ref} is not released: no alias points at it, and no release and no experiment has it"
-            )
+            raise PermissionDenied(f"{ref} is not released: no alias, release or experiment uses it")
 
     async def _by_release(self, model: str, routing_key: str, session: str) -> Route:
         user = unit_id(Unit.USER, routing_key)

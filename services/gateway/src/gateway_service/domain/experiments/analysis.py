@@ -33,13 +33,13 @@ ones find a difference after the answers that are missing have made one."""
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was recorded of an experiment, by variant."""
+    """Records of an experiment, by variant."""
 
     counts: Mapping[str, UnitCount]
     moments: Mapping[Metric, Mapping[str, Moments]]
     quantiles: Mapping[Metric, Mapping[str, Mean]]
     shared: Mapping[Metric, Mapping[str, Products]]
-    """Of each variant and the first one, where both answer the same units: in a replay."""
+    """Products of each variant and the first one, if both answer the same units: in a replay."""
 
 
 def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report:
@@ -71,7 +71,7 @@ def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report
 
 
 def with_later(report: Report, units: Mapping[str, UnitCount], unit: Unit) -> Report:
-    """Of FIXED, at its horizon: with the units that came afterwards, which are not counted."""
+    """The report of a FIXED analysis at its horizon, with the units that came afterwards, which are not counted."""
     variants = tuple(
         replace(one, later_units=units[one.name].units - one.units if one.name in units else 0)
         for one in report.variants
@@ -82,7 +82,7 @@ def with_later(report: Report, units: Mapping[str, UnitCount], unit: Unit) -> Re
 
 
 def _units(spec: ExperimentSpec, evidence: Evidence) -> list[int]:
-    """What its minimum is counted in, by variant."""
+    """Units that count towards its minimum, by variant."""
     if counted(spec) is None:
         return [evidence.counts[one.name].units if one.name in evidence.counts else 0 for one in spec.variants]
     moments = evidence.moments[spec.primary]
@@ -97,7 +97,7 @@ def counted(spec: ExperimentSpec) -> Quantity | None:
 
 
 def _waits(experiment: Experiment, units: Sequence[int], now: datetime) -> list[str]:
-    """What is still missing of its minimum of time and units, in words."""
+    """The time and units still missing to its minimum, in words."""
     spec, found = experiment.spec, []
     if experiment.start_time is None or now - experiment.start_time < spec.min_duration:
         found.append(f"it is to last {_span(spec.min_duration.total_seconds())} at least")
@@ -132,7 +132,7 @@ class _Pair:
     metric: Metric
     means: tuple[Mean, Mean] | None
     gap: Mean | None = None
-    """Of the same units in both."""
+    """Difference over the same units in both."""
 
 
 def _mixture(experiment: Experiment, variant: str) -> float:

@@ -51,13 +51,13 @@ class Metric:
     margin: float = 0.0
     """In the measure's own unit: a smaller difference is not worth waiting for."""
     name: str = ""
-    """Of a NAMED one, as feedback gives it."""
+    """Name of a NAMED metric, as feedback gives it."""
     direction: Direction | None = None
-    """Of a NAMED one."""
+    """Direction of a NAMED metric."""
 
     @property
     def label(self) -> str:
-        """What tells it from the experiment's others."""
+        """Text that tells it from the experiment's others."""
         return self.name or self.measure
 
     @property
@@ -72,7 +72,7 @@ LEFT, ERRORS = Metric(Measure.LEFT), Metric(Measure.ERROR_RATE)
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSpec:
-    """What the user requests."""
+    """Specification of an experiment by the user."""
 
     variants: tuple[Variant, ...]
     """The first is what the others are compared with."""
@@ -86,12 +86,12 @@ class ExperimentSpec:
     """The chance of any false alarm, over all variants, metrics and looks."""
     min_duration: timedelta = timedelta(0)
     min_units: int = 0
-    """Of each variant, before it may be concluded."""
+    """Minimum units of each variant before it may be concluded."""
     planned_units: int = 0
-    """Of all variants, at which a sequence is narrowest; 0: not planned."""
+    """Units of all variants at which a sequence is narrowest; 0: not planned."""
     description: str = ""
     price: TokenPrice | None = None
-    """Of tokens, for the cost."""
+    """Price of tokens, for the cost."""
     replay: Replay | None = None
     """Stored prompts are answered in place of live traffic."""
 
@@ -137,7 +137,7 @@ class ExperimentSpec:
         spec.unless(len(self.guardrails) <= MAX_GUARDRAILS, "guardrails", f"must be at most {MAX_GUARDRAILS}")
         labels = [metric.label for metric in self.metrics]
         spec.unless(
-            len(set(labels)) == len(labels), "guardrails", "must be other metrics than the primary, and once each"
+            len(set(labels)) == len(labels), "guardrails", "must differ from the primary metric and from one another"
         )
         for index, metric in enumerate(self.metrics):
             field = f"guardrails[{index - 1}]" if index else "primary"
@@ -201,13 +201,13 @@ class Experiment:
     report: Report | None = None
     """As it was when the experiment was concluded."""
     fixed: Report | None = None
-    """Of FIXED: what it shows from its horizon on."""
+    """For FIXED: its report from its horizon on."""
     past: tuple[Report, ...] = ()
-    """What it showed at earlier moments, the first one first; kept when it is concluded."""
+    """Reports as of earlier moments, oldest first; kept when it is concluded."""
     actor: str = ""
     """The id of the API key that created it."""
     prompts: int = 0
-    """Of a replay: how many each variant answers."""
+    """For a replay: number of prompts that each variant answers."""
     hold: Hold = FREE
     """Which gateway replays them."""
     revision: int = 0

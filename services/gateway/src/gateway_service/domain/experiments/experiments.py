@@ -1,4 +1,4 @@
-"""What users do with experiments: plan, create, get, list, start, pause, stop, conclude, delete."""
+"""Operations of users on experiments: plan, create, get, list, start, pause, stop, conclude, delete."""
 
 import asyncio
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ KEPT_POINTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What experiments need of the gateway."""
+    """Parts of the gateway that experiments need."""
 
     store: ExperimentStore
     traffic: CompletionLog
@@ -79,8 +79,8 @@ class Experiments:
             if found.units < MIN_UNITS:
                 raise FailedPrecondition(
                     f"{found.units} {request.unit}s of model {request.model} have a value of "
-                    f"{request.name or request.measure} in the last {LEARNED.days} days: say what deviation and how "
-                    "many units a day to plan with"
+                    f"{request.name or request.measure} in the last {LEARNED.days} days: give "
+                    "deviation and units_per_day to plan with"
                 )
             seen = mean(found, bounded=request.measure.is_bounded)
             deviation = deviation or (seen.variance * seen.units) ** 0.5
@@ -183,7 +183,7 @@ class Experiments:
         log.info("experiment.deleted", experiment_id=experiment.id, state=str(experiment.state))
 
     async def _kept(self, model: str, replay: Replay) -> Sequence[ReplayPrompt]:
-        """The latest exchanges of the model, the newest first. Raises FailedPrecondition where there are none."""
+        """The latest exchanges of the model, newest first. Raises FailedPrecondition if no exchange is kept."""
         await self._recorder.flush()
         found, selection, after = list[ReplayPrompt](), Selection(model=model, key_id=replay.key_id), None
         while len(found) < replay.latest:
@@ -193,7 +193,7 @@ class Experiments:
             found += [ReplayPrompt(exchange_id=one.id, problem=one.problem) for one in page]
             after = page[-1].id
         if not found:
-            raise FailedPrecondition(f"no traffic of model {model} is kept: see the keys that keep theirs")
+            raise FailedPrecondition(f"no traffic of model {model} is kept: set keep_traffic on its API keys")
         return found
 
     async def _save(self, before: Experiment, after: Experiment) -> Experiment:
@@ -243,7 +243,7 @@ class Experiments:
                     await self._at_horizon(experiment, self._clock.now())
 
     async def _past(self, experiment: Experiment, points: int) -> tuple[Report, ...]:
-        """What it showed at moments that are spread evenly from its start to now, by the scores that are known now."""
+        """Reports as of moments spread evenly from its start to now, by the scores that are known now."""
         assert experiment.start_time is not None, "an experiment that was started has a start"
         apart = (self._clock.now() - experiment.start_time) / (points + 1)
         moments = [experiment.start_time + number * apart for number in range(1, points + 1)]

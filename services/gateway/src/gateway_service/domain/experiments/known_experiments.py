@@ -29,7 +29,7 @@ class KnownExperiments:
         return assign(self._by_model.get(model, ()), units)
 
     def is_released(self, ref: VersionRef) -> bool:
-        """Whether a running experiment gives the version traffic."""
+        """True if a running experiment gives the version traffic."""
         found = (one for one in self._by_model.get(ref.model, ()) if one.state is State.RUNNING)
         return any(variant.version == ref for one in found for variant in one.spec.variants)
 

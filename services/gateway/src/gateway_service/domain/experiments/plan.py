@@ -25,15 +25,15 @@ class PlanRequest:
     traffic: float = 1.0
     """The share of the model's units that take part."""
     deviation: float | None = None
-    """Of a unit's mean; None: as the model's traffic shows it."""
+    """Standard deviation of a unit's mean; None: from the model's traffic."""
     units_per_day: float | None = None
-    """Of the whole model; None: as the model's traffic shows them."""
+    """Units per day of the whole model; None: from the model's traffic."""
     name: str = ""
-    """Of a NAMED measure."""
+    """Name of a NAMED measure."""
     guardrails: int = 0
-    """That the experiment will have besides; who left is one more, unless it is the measure itself."""
+    """Number of guardrails of the experiment; LEFT is one more, unless it is the measure itself."""
     price: TokenPrice | None = None
-    """Of tokens, for the cost."""
+    """Price of tokens, for the cost."""
 
     @property
     def quantity(self) -> Quantity:

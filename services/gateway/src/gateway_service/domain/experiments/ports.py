@@ -25,7 +25,7 @@ class ExperimentStore(Protocol):
         ...
 
     async def prompts(self, experiment_id: str, start: int, limit: int) -> Sequence[ReplayPrompt]:
-        """Those that it was created with, in their order, from number `start` on. None once it has ended."""
+        """The prompts that it was created with, in order, from number `start` on. Empty once it has ended."""
         ...
 
     async def get(self, experiment_id: str) -> Experiment:
@@ -33,7 +33,7 @@ class ExperimentStore(Protocol):
         ...
 
     async def active(self) -> Sequence[Experiment]:
-        """Those that were started and have not ended, of all models, in the order of their starts."""
+        """Experiments that were started and have not ended, of all models, in the order of their starts."""
         ...
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:

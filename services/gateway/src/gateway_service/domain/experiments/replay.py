@@ -10,7 +10,7 @@ from ratchet_policies import Prompt, Sampling
 
 MAX_PROMPTS = 2_000
 MAX_ANSWERS = 16
-"""Of one prompt by one variant, which together are one answer to the experiment."""
+"""Maximum number of answers to one prompt by one variant; together they are one answer to the experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,6 @@ def check_prompts(replay: Replay | None, prompts: Sequence[ReplayPrompt]) -> Non
 
 
 def answer_id(experiment_id: str, number: int, variant: str) -> str:
-    """Of the answer's record: always the same, so that none is stored twice, whoever makes it."""
+    """Id of the answer's record: always the same, so that no answer is stored twice, whoever makes it."""
     digest = hashlib.sha256(f"{experiment_id}\n{number}\n{variant}".encode()).hexdigest()
     return f"cmpl_{digest[:32]}"

@@ -35,16 +35,16 @@ PAGE = 100
 LEASE = timedelta(minutes=1)
 """How long a gateway that died keeps an experiment from others."""
 MAX_FAULTS = 10
-"""Of the platform in one go through the prompts: after so many it is away, and the rest waits, too."""
+"""Faults of the platform in one go through the prompts after which it counts as away, and the rest waits, too."""
 REST = timedelta(seconds=10)
 """After a fault of the platform, or of ours; twice as long after each further one without an answer between."""
 LONGEST_REST = timedelta(minutes=10)
 PATIENCE = timedelta(hours=1)
 """So long the platform may fail without an answer between: then the replay ends, or is paused."""
 MOST_LEFT_OUT = 0.1
-"""Of a variant's prompts, that a replay may end without: where the platform fails at more, it is paused."""
+"""Share of a variant's prompts that a replay may end without; if the platform fails at more, the replay is paused."""
 ENDLESS: tuple[type[RatchetError], ...] = (DeadlineExceeded, BrokenOff)
-"""Of an answer, the second time: the version does not come to its end, and that is the version's error."""
+"""Faults that, at the second try, are the version's error: its answer does not come to an end."""
 ALL_ANSWERED = "every variant has answered all prompts"
 
 
@@ -60,7 +60,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayNeeds:
-    """What replaying needs of the gateway."""
+    """Parts of the gateway that replaying needs."""
 
     store: ExperimentStore
     traffic: CompletionLog
@@ -125,7 +125,7 @@ class Replayer:
             await asyncio.wait([working])
 
     async def tick(self) -> None:
-        """What fails for the platform is gone on with after a rest; a version that cannot be loaded pauses it."""
+        """After a rest, tries answers that the platform failed again. Pauses where a version cannot be loaded."""
         active = await self._needs.store.active()
         running = {one.id for one in active if one.state is State.RUNNING}
         self._failing = {id: one for id, one in self._failing.items() if id in running}
@@ -197,7 +197,7 @@ class Replayer:
             raise _NotOurs from error
 
     async def _missing(self, experiment: Experiment, start: int) -> Sequence[_Question]:
-        """What has no answer yet, of a page of prompts. An exchange that is not kept any more is left out."""
+        """The questions of a page of prompts without an answer yet. Exchanges that are no longer kept are left out."""
         page = await self._needs.store.prompts(experiment.id, start, PAGE)
         kept = await self._needs.exchanges.some([one.exchange_id for one in page if one.exchange_id])
         exchanged = {one.id: one.material.prompt for one in kept}
@@ -286,7 +286,7 @@ class Replayer:
         self._failing.pop(experiment.id, None)
 
     async def _made(self, version: VersionRef, prompt: Prompt, sampling: Sampling) -> Generation:
-        """What is ENDLESS is asked for twice."""
+        """A generation; asked for a second time after an ENDLESS fault."""
         try:
             return await self._made_once(version, prompt, sampling)
         except ENDLESS:

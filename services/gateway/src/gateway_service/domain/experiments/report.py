@@ -1,4 +1,4 @@
-"""What an experiment shows: values, comparisons and a conclusion in words."""
+"""Report of an experiment: values, comparisons and a conclusion in words."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ class MetricValue:
     """None without a unit that has one."""
     units: int
     name: str = ""
-    """Of a NAMED one."""
+    """Name of a NAMED metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class VariantReport:
     values: tuple[MetricValue, ...]
     """The primary metric's, then the guardrails'."""
     later_units: int = 0
-    """That came after the horizon of FIXED: they are not counted."""
+    """Units that came after the horizon of FIXED: they are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Comparison:
     difference: Estimate | None
     """None while too little is known."""
     level: float
-    """Of the interval: 1 - confidence, after the correction for the number of comparisons."""
+    """Level of the interval: 1 - confidence, after the correction for the number of comparisons."""
     p_value: float
     standing: Standing
     sentence: str
     name: str = ""
-    """Of a NAMED measure."""
+    """Name of a NAMED measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ class Report:
     """The minimum of time and units is reached."""
     conclusion: str
     horizon_time: datetime | None = None
-    """Of FIXED: requests that came by then are counted; None before."""
+    """For FIXED: time up to which requests are counted; None before it."""

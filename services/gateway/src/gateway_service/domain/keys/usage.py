@@ -78,7 +78,7 @@ class Usage:
         most = self._limits.concurrent_requests
         if most and more and self._under_way.get(key.id, 0) + more > most:
             raise ResourceExhausted(
-                f"the API key has {most} answers or other requests under way, the most for one, or would have more",
+                f"the API key may have at most {most} answers or other requests under way",
                 timedelta(seconds=1),
             )
 

@@ -45,7 +45,7 @@ Decision = Hold | Advance | RollBack | Expire
 
 
 def decide(release: Release, traffic: Traffic, now: datetime) -> Decision:
-    """What to do with a release that is PROGRESSING or WATCHING."""
+    """The next move of a release that is PROGRESSING or WATCHING."""
     findings = look(release, traffic)
     broken = "; ".join(finding.text for finding in findings if finding.broken)
     if broken:
@@ -108,8 +108,8 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
 
 
 def _unproven(release: Release, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """What is not shown to hold, and has to be before a larger share is given. The last stage gives none: what those
-    before it showed stands, if traffic of the same time can be compared at all."""
+    """The bounds that must be shown to hold before a larger share is given, and are not. The last stage gives no larger
+    share: the findings of earlier stages stand, if traffic of the same time can be compared at all."""
     if release.last_stage and release.stage:
         of_stage = [finding for finding in findings if finding.bound is not Bound.QUALITY]
         return [finding for finding in of_stage if not finding.beyond] if release.percent < 100 else ()
@@ -122,7 +122,7 @@ def _next(release: Release) -> int:
 
 
 def _missing(unproven: Sequence[Finding]) -> str:
-    """What the traffic is too little for, of each kind of traffic."""
+    """The kinds of traffic of which there is too little, with the bounds that need it."""
     kinds: dict[str, list[str]] = {}
     for finding in unproven:
         if finding.beyond:

@@ -54,7 +54,7 @@ class TrafficReader:
         return Traffic(candidate, baseline, await self._log.release_scores(release.id))
 
     async def baseline_p95(self, release: Release) -> timedelta | None:
-        """Of its latest answers, whoever asked for them; None while they are few. Raises Unavailable."""
+        """The baseline's p95 latency over its latest answers to anyone; None while they are few. Raises Unavailable."""
         latencies = sorted(one.latency for one in await self._log.latest_latencies(release.baseline))
         enough = len(latencies) >= MIN_LATENCIES
         return timedelta(seconds=quantile(tuple(latencies), LATENCY_QUANTILE)) if enough else None

@@ -51,9 +51,9 @@ class Finding:
 
     bound: Bound
     text: str
-    """What was compared, both numbers, and what is allowed."""
+    """The quantity compared, both numbers, and the allowed difference."""
     claim: str
-    """What would break the bound, such as "an error rate more than 2 points higher"."""
+    """The finding that would break the bound, such as "an error rate more than 2 points higher"."""
     rests_on: str
     """The candidate's traffic that it is of, such as "60 requests"."""
     beyond: Mean | None
@@ -70,7 +70,7 @@ class Finding:
 
     @property
     def interval(self) -> Estimate | None:
-        """Of how far the candidate is beyond the bound, at all looks at once; None as `beyond`."""
+        """Interval of the candidate's distance beyond the bound, valid at all looks at once; None as `beyond`."""
         return None if self.beyond is None else sequences.interval(self.beyond, self.level, MIXTURE)
 
     @property
@@ -217,7 +217,7 @@ def _arms(candidate: Moments, baseline: Moments) -> Strata:
 
 
 def _level(release: Release, parts: int) -> float:
-    """Of one bound, that is looked at anew in so many parts of a release."""
+    """The level of one bound that is looked at anew in each of `parts` parts of a release."""
     return ALPHA / len(Bound) / parts
 
 

@@ -31,11 +31,11 @@ class ReleaseStore(Protocol):
         ...
 
     async def all_active(self) -> Sequence[Release]:
-        """Those under way, of all models."""
+        """Releases under way, of all models."""
         ...
 
     async def unfinished(self) -> Sequence[Release]:
-        """Those with work left: active ones, and ended ones whose loser is still loaded."""
+        """Releases with work left: active ones, and ended ones whose loser is still loaded."""
         ...
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:

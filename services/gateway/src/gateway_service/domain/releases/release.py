@@ -23,9 +23,9 @@ class State(StrEnum):
 
 
 class Unproven(StrEnum):
-    """What a stage does when its minima are met, and its traffic does not show that the bounds hold.
+    """Action of a stage whose minima are met, and whose traffic does not show that the bounds hold.
 
-    HOLD: it waits until it does. PROCEED: the release goes on, unless a bound looks broken.
+    HOLD: it waits until the traffic does. PROCEED: the release goes on, unless a bound looks broken.
     """
 
     HOLD = "hold"
@@ -78,7 +78,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSpec:
-    """What the user requests."""
+    """Specification of a release by the user."""
 
     candidate: VersionRef
     gate_id: str
@@ -89,7 +89,7 @@ class ReleaseSpec:
     watch: timedelta = timedelta(hours=1)
     """For so long after its promotion the candidate is compared with the champion before, which it falls back to."""
     baseline_percent: int = 5
-    """Of the traffic: what stays with the baseline until the watch ends, so that both are compared at the same time."""
+    """Percent of traffic that stays with the baseline until the watch ends: both are compared at the same time."""
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
@@ -158,7 +158,7 @@ class Release:
     create_time: datetime
     state: State = State.PREPARING
     stage: int = 0
-    """Of `spec.stages`; from the promotion on their number: the watch is one more."""
+    """Index in `spec.stages`; from the promotion on the number of stages: the watch is one more."""
     stage_start_time: datetime | None = None
     """When the present stage, the watch or the falling back began. The time of a pause is no time of the stage."""
     pause_time: datetime | None = None
@@ -210,7 +210,7 @@ class Release:
         return self.stage == len(self.spec.stages) - 1
 
     def slow_after(self, arm: Arm) -> timedelta | None:
-        """What takes longer than that is slow."""
+        """Latency beyond which an answer is slow."""
         if self.baseline_p95 is None:
             return None
         return self.baseline_p95 * (self.spec.bounds.max_latency_ratio if arm is Arm.CANDIDATE else 1.0)

@@ -1,4 +1,4 @@
-"""What users do with releases: create, get, list, watch, pause, resume, promote, roll back."""
+"""Operations of users on releases: create, get, list, watch, pause, resume, promote, roll back."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ class ReleaseView:
     baseline: ArmSample
     candidate: ArmSample
     waits_for: str = ""
-    """What keeps it from moving on, in words; empty when it has ended."""
+    """Obstacle to its next move, in words; empty when it has ended."""
     findings: Sequence[Finding] = ()
-    """What its traffic says of each bound; empty unless it is judged now."""
+    """Finding of its traffic for each bound; empty unless it is judged now."""
 
 
 class Releases:

@@ -1,4 +1,4 @@
-"""What moves a model's traffic now: whether a release or an experiment may start beside it, and what uses a version."""
+"""Releases and experiments that move a model's traffic now: may another start beside them, which versions they use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ratchet_kit.names import VersionRef
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """Of one model."""
+    """Releases and experiments of one model that are under way."""
 
     release: Release | None
     experiments: Sequence[Experiment]
@@ -41,7 +41,7 @@ class UnderWay:
 
 
 class Uses:
-    """What uses a version: it is not unloaded then, and not deleted."""
+    """Uses of a version: while it has one, it is neither unloaded nor deleted."""
 
     def __init__(
         self, releases: ReleaseStore, registry: ModelRegistry, experiments: ExperimentStore | None = None
@@ -52,7 +52,7 @@ class Uses:
         self._experiments = experiments
 
     async def find(self, ref: VersionRef) -> str:
-        """The first use in words, empty where there is none. Raises Unavailable."""
+        """The first use in words; empty without uses. Raises Unavailable."""
         release = await self._releases.active(ref.model)
         if release is not None and ref in (release.candidate, release.baseline):
             return f"release {release.id} is under way"

@@ -1,4 +1,4 @@
-"""What a difference means, in words; and how many of them may be looked at."""
+"""Differences in words, and the correction for the number of them."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,7 +7,7 @@ from ratchet_kit.statistics import Estimate
 
 
 class Standing(StrEnum):
-    """Of a variant against the first one. NO_DIFFERENCE: none that is worth waiting for."""
+    """Standing of a variant against the first one. NO_DIFFERENCE: no difference that is worth waiting for."""
 
     UNDECIDED = "undecided"
     BETTER = "better"

@@ -9,7 +9,7 @@ from scipy import special
 ALARM = 0.001
 """The p-value below which it rings: in one of a thousand experiments with nothing wrong, however often looked at."""
 CONCENTRATION = 100.0
-"""Of the Dirichlet prior about the shares that were asked for: how near to them it looks."""
+"""Concentration of the Dirichlet prior about the requested shares: the higher, the nearer to them it looks."""
 
 
 def sample_ratio(counts: Sequence[float], weights: Sequence[float]) -> float:

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_UNITS = 20
-"""Of a variant, in effect: fewer prove nothing, since the intervals hold for many units."""
+"""Minimum of effective units of a variant: fewer prove nothing, since the intervals are valid for many units."""
 SHARED_UNITS = 100
 """With the spread of all variants, that are added to each: a smaller one whose units agree may have had no luck yet."""
 FEW = 0.2
 """Kish's effective units, as a share of the units, below which few units have most of the requests: 0.01 where one in
 100 asks 1,000 times as often, 0.37 where sizes are lognormal with sd 1."""
 ROUNDING = 1e-12
-"""Of a number: what rounding may leave of it."""
+"""Share of a number that rounding may leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Moments:
 
     @classmethod
     def of(cls, x: ArrayLike, y: ArrayLike, before: ArrayLike = ()) -> "Moments":
-        """Of a unit's count and total each; `before`: their means from before, NaN where there is none."""
+        """From each unit's count and total; `before`: their means from before, NaN for units without one."""
         counts, totals = np.asarray(x, float), np.asarray(y, float)
         means = np.asarray(before, float) if np.size(before) else np.full(counts.shape, np.nan)
         known = ~np.isnan(means)
@@ -121,14 +121,14 @@ def mean(moments: Moments, *, bounded: bool = False, cautious: bool = False) -> 
 
 
 def ratio(moments: Moments) -> Mean:
-    """That of the totals, with its variance by the delta method alone."""
+    """Ratio of the totals, with its variance by the delta method alone."""
     m, value = moments, moments.y / moments.x
     squares = np.maximum(m.yy - 2 * value * m.xy + value * value * m.xx, 0.0)
     return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), m.units)
 
 
 def _least(value: float, units: float) -> float:
-    """The variance of a mean of so many units of which all but two agree, which are as far from them as 0 is."""
+    """The variance of a mean of `units` units of which all agree but two, which are as far from them as 0 is."""
     return 2 * value * value / units / (units - 1)
 
 
@@ -165,7 +165,7 @@ def paired(one: Moments, other: Moments, shared: Products, *, bounded: bool = Fa
 
 
 def covariance(one: Moments, other: Moments, shared: Products) -> float:
-    """Of the ratios of two samples that share units, by the delta method. Where the variances are `bounded`, both
+    """Covariance of the ratios of two samples that share units, by the delta method. If variances are `bounded`, both
     samples are `padded`, too; the units that are added are of one sample alone."""
     p, q = one.y / one.x, other.y / other.x
     return (shared.yy - q * shared.yx - p * shared.xy + p * q * shared.xx) / (one.x * other.x)
@@ -218,7 +218,7 @@ def of_one_spread(means: Sequence[Mean]) -> Sequence[Mean]:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """Of the units' centred means from before: their mean, their sum of squares about it, and that with the metric."""
+    """The units' centred means from before: their mean, their sum of squares about it, and that with the metric."""
 
     mean: float
     spread: float
@@ -247,7 +247,7 @@ def padded(m: Moments, cautious: bool = False) -> Moments:
 
 
 def _size(m: Moments, cautious: bool = False) -> float:
-    """Of a unit that is added: see `mean`."""
+    """Size of a unit that is added: see `mean`."""
     few_ask_most = cautious | (m.x * m.x < FEW * m.units * m.xx)
     size: Any = np.where(few_ask_most, m.xx / m.x, m.x / m.units)
     return size  # type: ignore[no-any-return]

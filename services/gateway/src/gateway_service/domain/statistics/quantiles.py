@@ -7,7 +7,7 @@ import numpy as np
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, ratio
 
 Z = 1.959964
-"""Of the interval from which the standard error is read."""
+"""Quantile of the interval from which the standard error is read."""
 
 
 def quantile(values: Sequence[float], units: Sequence[str], q: float) -> Mean:

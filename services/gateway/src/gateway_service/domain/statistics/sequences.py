@@ -18,7 +18,7 @@ from ratchet_kit.statistics import Estimate
 
 
 def mixture(units: float, alpha: float) -> float:
-    """The mixture with which the interval is narrowest at so many units: Howard et al., proposition 3. It has to be
+    """The mixture with which the interval is narrowest at `units` units: Howard et al., proposition 3. It has to be
     chosen before the first look."""
     return float(units / -(special.lambertw(-alpha * alpha / np.e, -1).real + 1))
 

@@ -41,7 +41,7 @@ class Strata:
         return int(sum(moments.x for cell, moments in self.cells.items() if cell.arm == arm))
 
     def between(self, first: int, end: int) -> "Strata":
-        """Those from the first on, and before the end."""
+        """The strata from `first` on, and before `end`."""
         cells = {cell: moments for cell, moments in self.cells.items() if first <= cell.stratum < end}
         shared = {pair: products for pair, products in self.shared.items() if cells.keys() >= set(pair)}
         return Strata(cells, shared)

@@ -100,7 +100,7 @@ class Exchanges:
         faults.unless(alike, "choice.over_id", "must be a completion of the same prompt")
         faults.raise_if_any()
         if choice not in better.choices and len(better.choices) >= MAX_CHOICES:
-            raise FailedPrecondition(f"completion {better.id} has {MAX_CHOICES} choices, the most for one")
+            raise FailedPrecondition(f"completion {better.id} has {MAX_CHOICES} choices, the maximum")
         await self._store.choose(better.id, choice, request, metrics)
 
     async def forget(self, unit: Unit, name: str) -> int:

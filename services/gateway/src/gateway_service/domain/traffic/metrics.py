@@ -45,7 +45,5 @@ def merged(completion_id: str, before: Metrics, new: Metrics) -> dict[str, float
     """All of a completion. A new value replaces an earlier one of its name. Raises FailedPrecondition for too many."""
     found = {**before, **new}
     if len(found) > MAX_METRICS:
-        raise FailedPrecondition(
-            f"completion {completion_id} would have more than {MAX_METRICS} metrics, the most for one"
-        )
+        raise FailedPrecondition(f"completion {completion_id} would have more than {MAX_METRICS} metrics, the maximum")
     return found

@@ -163,7 +163,7 @@ def _message(message: Message, arguments: Callable[[str], object]) -> dict[str, 
 
 
 def _object(text: str) -> dict[str, Any]:
-    """What a model wrote long ago must not end a conversation: where it is no JSON object, it is an empty one."""
+    """What a model wrote long ago must not end a conversation: where it is not a JSON object, it is an empty one."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -12,9 +12,7 @@ from sandbox_service.domain.ports import Pool
 _jobs = metrics.counter("sandbox_jobs", "Jobs run, by the way they ended", ["kind", "end"])
 _seconds = metrics.histogram("sandbox_job_seconds", "Time on the clock of a job in its lane", ["kind"])
 _cpu_seconds = metrics.histogram("sandbox_job_cpu_seconds", "CPU time of a job", ["kind"])
-_waiting_seconds = metrics.histogram(
-    "sandbox_wait_seconds", "What a job took beside its run: waiting for a lane, mostly"
-)
+_waiting_seconds = metrics.histogram("sandbox_wait_seconds", "Time of a job beside its run, mostly waiting for a lane")
 _level = metrics.gauge("sandbox_level", "Isolation of the weakest lane: 3 for L3, 0 for less than L1")
 _lanes = metrics.gauge("sandbox_lanes", "Lanes: limit (programs at a time), up (of all kinds), busy", ["state"])
 _under_way = metrics.gauge("sandbox_jobs_under_way", "Jobs that wait for a lane or run")

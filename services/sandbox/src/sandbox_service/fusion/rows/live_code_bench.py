@@ -59,7 +59,7 @@ class _PlainUnpickler(pickle.Unpickler):
     """Texts, numbers and containers: nothing that is found by name, so nothing that runs."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")
 
 
 def _is_packed(row: Row) -> bool:

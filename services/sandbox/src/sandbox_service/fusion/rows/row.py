@@ -68,5 +68,5 @@ class Row:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise self.fault(name, "is no Unicode text") from None
+            raise self.fault(name, "is not Unicode text") from None
         return value

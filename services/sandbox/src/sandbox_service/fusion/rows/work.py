@@ -58,7 +58,7 @@ what isn't graded here."""
 def by_cases(row: Row, name: str, cases: list[Case], source: str, language: str, extracted: str) -> Work:
     """Raises InvalidArgument for too many cases, or none. `name`: the field that holds them."""
     if not 0 < len(cases) <= _MOST_CASES:
-        raise row.fault(name, f"{len(cases)} cases, and 1 to {_MOST_CASES} are taken")
+        raise row.fault(name, f"{len(cases)} cases; 1 to {_MOST_CASES} are allowed")
     return Work(source, extracted, language=language, cases=tuple(cases))
 
 

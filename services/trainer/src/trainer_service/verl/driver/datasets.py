@@ -142,7 +142,7 @@ def _counted(tokens: Sequence[int], name: str, config: Any) -> int:
     tokenizer alone."""
     if config.vocabulary and (largest := max(tokens, default=0)) >= config.vocabulary:
         known = f"the base knows {config.vocabulary} (vocab_size in config.json)"
-        raise InvalidArgument(f"{name} has the token {largest}, and {known}: they are not of one another")
+        raise InvalidArgument(f"{name} has the token {largest}, and {known}: they do not belong together")
     return len(tokens)
 
 

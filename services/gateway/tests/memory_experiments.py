@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
-from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, State
 from gateway_service.domain.experiments.replay import ReplayPrompt
 from gateway_service.domain.releases.ports import ReleaseStore
@@ -19,6 +18,8 @@ from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.ids import TIME_LETTERS
+
+from .memory_webhooks import MemoryWebhookStore
 
 MAX_LATENCIES = 10_000
 _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {

@@ -7,11 +7,12 @@ from datetime import datetime
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import CHAMPION, VersionRef
-from registry_service.adapters.memory_rewards import MemoryRewardStore
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.ports import Stores
 from registry_service.domain.version import Version, VersionSpec, check_deletion
+
+from .memory_rewards import MemoryRewardStore
 
 
 @dataclass(slots=True)  # mutable, as a database is

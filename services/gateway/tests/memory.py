@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway_service.adapters import memory_experiments
-from gateway_service.adapters.memory_webhooks import MemoryWebhookStore
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
@@ -21,6 +19,9 @@ from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
+
+from . import memory_experiments
+from .memory_webhooks import MemoryWebhookStore
 
 
 class MemoryReleaseStore:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway_service.adapters.memory import MemoryCompletionLog
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Unit, unit_id
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
+
+from .memory import MemoryCompletionLog
 
 
 class MemoryExchangeStore:
