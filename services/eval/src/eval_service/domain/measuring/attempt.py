@@ -35,7 +35,7 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        """Of the evaluation."""
+        """The evaluation's."""
         return self.evaluation.id
 
     @property

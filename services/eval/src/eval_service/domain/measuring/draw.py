@@ -107,7 +107,7 @@ class DrawnSamples:
         return bool(await self._attempt.store.unjudged(self._attempt.id, 1, None) or await self._missing())
 
     async def _missing(self) -> Sequence[SampleKey]:
-        """Problems that take long first."""
+        """Begins with problems that take long."""
         attempt = self._attempt
         done = await attempt.store.sample_keys(attempt.id)
         excluded = {fact.key for fact in await attempt.facts() if fact.excluded}

@@ -13,7 +13,7 @@ from ratchet_environments import Environment
 from ratchet_environments.preflight import Preflight, preflight_all
 
 _KEPT_EVERY_S = 1.0
-"""What was found goes to the store."""
+"""Findings go to the store as often."""
 
 
 class Examiner:

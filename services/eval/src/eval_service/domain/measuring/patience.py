@@ -36,7 +36,7 @@ class Deadlines:
 
 
 class Patience:
-    """Of one evaluation: since when there has been no new sample."""
+    """Counts, for one attempt, since when there has been no new sample."""
 
     def __init__(
         self, deadlines: Deadlines, meter: Meter, clock: Clock, sleep: Callable[[float], Awaitable[None]]

@@ -13,7 +13,7 @@ from ratchet_kit.times import Clock
 from ratchet_policies import LOST, ChatPrompt, Prompt, Sampling, TextPrompt
 
 TOO_LONG = "prompt.chat"
-"""What rollout-service names where a chat has no room in the model."""
+"""The field that rollout-service names where a chat has no room in the model."""
 
 
 class Lost(Exception):
@@ -49,7 +49,7 @@ class Sampler:
         return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
 
     def judged(self, sample: Sample) -> tuple[Task, str]:
-        """What judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
+        """The task that judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
         what goes on from a text is joined to it as the set's official evaluator does."""
         put = self._put(sample.key)
         if put.messages:

@@ -16,7 +16,7 @@ class Origin(Protocol):
     """Where a sample comes from."""
 
     def judged(self, sample: Sample) -> tuple[Task, str]:
-        """What judges a sample, and the answer that is judged."""
+        """The task that judges a sample, and the answer that is judged."""
         ...
 
     async def reply(self, key: SampleKey, episode: Episode) -> Answer | None:
@@ -44,7 +44,7 @@ class AddedSamples:
         self._clock = clock
 
     async def each(self, judge: Judging, at_once: int) -> Mapping[ProblemKey, str]:
-        """What takes long first."""
+        """Begins with problems that take long."""
         attempt = await self._attempt.begin(self._clock)
         keys = {count.key for count in await attempt.counts()}
         slow = keys.intersection(attempt.sets.slow)

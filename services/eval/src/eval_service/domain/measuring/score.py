@@ -16,7 +16,7 @@ async def final_score(attempt: Attempt) -> Score:
 
 
 async def _leave_out_unsolved(attempt: Attempt) -> None:
-    """Of added samples: problems without one are left out, and those with a fault that no sample passed."""
+    """Leaves out problems to which no sample was added, and those with a fault that no sample passed."""
     counts = await attempt.counts()
     added, found = {count.key for count in counts}, tallies(await attempt.facts(), counts)
     without = {key: "no sample of it was added" for key in attempt.sets.problems if key not in added}

@@ -1,5 +1,5 @@
-"""What is said of an answer: how good it was, by the application or by the tests of a problem; what was used in its
-place; which of two is better; numbers that the application measured."""
+"""Feedback on an answer: a score by the application or by the tests of a problem, the text that was used in its place,
+the better one of two, numbers that the application measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class FeedbackRequest:
 
     @property
     def content(self) -> Sequence[object]:
-        """What tells it from other feedback under the same request id. Stored requests have it: it stays as it is."""
+        """Tells it from other feedback under the same request id. Stored requests have it: it stays as it is."""
         return (*_content(self.source), *content(self.metrics))
 
 
