@@ -133,7 +133,7 @@ def given(make_plugin: Callable[..., None]) -> LibraryProblemSets:
 async def test_a_plugin_gives_problems_as_a_file_does(given: LibraryProblemSets) -> None:
     found = await given.look_up(ProblemSetRef("plugin:mine/train"))
     assert (found.ref.name, found.size, len(found.faults)) == ("plugin:mine/train", 3, 1)
-    assert found.faults[0].startswith("plugin:mine-train/3: tests[0].check: is no Python")
+    assert found.faults[0].startswith("plugin:mine-train/3: tests[0].check: is not valid Python")
     assert (await given.look_up(ProblemSetRef("plugin:mine/train"))).ref.digest == found.ref.digest
     assert (await given.look_up(ProblemSetRef("plugin:mine/train", limit=1))).ref.digest != found.ref.digest
 

@@ -57,7 +57,8 @@ def fault(kind: PluginKind, point: EntryPoint) -> str:
         source = file.read_text(encoding="utf-8")
         tree = parse(source)
     except SyntaxError as error:
-        return f"the {kind} {point.name} cannot be imported: {file.name} is no Python: line {error.lineno}: {error.msg}"
+        where = f"line {error.lineno}: {error.msg}"
+        return f"the {kind} {point.name} cannot be imported: {file.name} is not valid Python: {where}"
     except (OSError, ValueError, RecursionError, MemoryError):
         return ""
     if point.attr not in source and "import *" not in source and "." not in point.attr:
