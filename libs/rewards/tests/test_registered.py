@@ -60,7 +60,7 @@ async def test_what_is_missing_is_named_with_what_there_is() -> None:
     found = named(reward, await look_up(reward, find, no_plugin))
     assert "did you mean style?" in found["components[0].name"]
     assert found["components[0].name"].endswith("or in the registry: there is no stile")
-    assert found["components[1].name"] == "leads nowhere: there is no brevity@3"
+    assert found["components[1].name"] == "is not available: there is no brevity@3"
     assert found["components[2].version"] == "there is no brevity@4"
     alone = Reward("loudest")
     assert named(alone, await look_up(alone, find, no_plugin))["name"].endswith("of the registry: there is no loudest")
@@ -105,4 +105,4 @@ async def test_a_plugin_has_a_digest_or_a_reason() -> None:
         assert (component.plugin, component.digest) == ("short", "sha256:short")
         assert not named(reward, await look_up(reward, find, digest))
         (said,) = named(reward, await look_up(reward, find, no_plugin)).values()
-        assert said == "leads nowhere: there is no plug-in short"
+        assert said == "is not available: there is no plug-in short"

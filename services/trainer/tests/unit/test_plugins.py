@@ -36,14 +36,14 @@ async def test_the_run_says_which_code_it_takes(trainer: Any, make_spec: Any) ->
 
 async def test_what_is_not_there_is_refused_with_what_is(trainer: Any, make_spec: Any) -> None:
     assert await faults(trainer, make_spec(plugins=(Plugin("sampler", "easiest"), Plugin("advantage", "mine")))) == {
-        "spec.plugins[0].name": "leads nowhere: no sampler 'easiest' is installed; there are: hardest",
-        "spec.plugins[1].name": "leads nowhere: no advantage 'mine' is installed; there are: median",
+        "spec.plugins[0].name": "is not available: no sampler 'easiest' is installed; there are: hardest",
+        "spec.plugins[1].name": "is not available: no advantage 'mine' is installed; there are: median",
     }
 
 
 async def test_what_the_operator_has_not_allowed_is_refused(trainer: Any, make_spec: Any) -> None:
     assert await faults(trainer, make_spec(plugins=(PLAIN,))) == {
-        "spec.plugins[0].name": "leads nowhere: the operator has not allowed it: the trainer started with "
+        "spec.plugins[0].name": "is not available: the operator has not allowed it: the trainer started with "
         "RATCHET_TRAINER_PLUGINS=other,pack allows it; there is none (docs/plugins.md)"
     }
 
@@ -103,7 +103,7 @@ async def test_an_algorithm_is_built_on_its_base(trainer: Any, make_spec: Any) -
     said = await faults(trainer, make_spec(algorithm="grpo", plugins=(MEDIAN,)))
     assert said == {"spec.algorithm": "must be absent, or RLOO: the algorithm median is built on it"}
     missing = await faults(trainer, make_spec(algorithm="", plugins=(Plugin("algorithm", "mine"),)))
-    assert missing == {"spec.plugins[0].name": "leads nowhere: no algorithm 'mine' is installed; there are: median"}
+    assert missing == {"spec.plugins[0].name": "is not available: no algorithm 'mine' is installed; there are: median"}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_a_reward_that_is_a_plugin_is_pinned(trainer: Any, make_spec: Any)
 async def test_a_reward_that_is_no_plugin_here_is_refused(trainer: Any, make_spec: Any) -> None:
     for wrong in (Reward("plugin:long"), Reward(components=(Component("plugin:long"),))):
         said = await faults(trainer, make_spec(reward=wrong))
-        assert set(said.values()) == {"leads nowhere: no reward 'long' is installed; there are: short"}
+        assert set(said.values()) == {"is not available: no reward 'long' is installed; there are: short"}
 
 
 async def test_an_environment_that_is_a_plugin_is_pinned(trainer: Any, make_spec: Any) -> None:
@@ -158,7 +158,7 @@ async def test_an_environment_that_is_a_plugin_is_pinned(trainer: Any, make_spec
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("plugin:hint", "leads nowhere: no environment 'hint' is installed; there are: hints"),
+        ("plugin:hint", "is not available: no environment 'hint' is installed; there are: hints"),
         ("plugin:", "must be one of edits; not 'plugin:'"),
         ("hints", "must be one of edits; not 'hints'"),
     ],

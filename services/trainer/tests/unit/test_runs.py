@@ -100,7 +100,7 @@ async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: An
     """The base has 7 MB, and a run holds it eight times. The job wants to spare as much as is asked for here."""
     trainer.folders.free = SPARE_BYTES + 50_000_000
     with pytest.raises(
-        FailedPrecondition, match=r"need 0.06 GB, and 0.27 GB more .* 0.32 GB are.* 0.01 GB are missing"
+        FailedPrecondition, match=r"need 0.06 GB, and 0.27 GB must .* 0.32 GB are.* 0.01 GB are missing"
     ):
         await trainer.create("r1", make_spec())
     assert (await trainer.create("r0", make_spec(hyperparameters=Hyperparameters(lora_rank=8)))).state is State.QUEUED
@@ -333,7 +333,7 @@ async def test_a_reward_that_is_not_there_is_refused_with_what_there_is(trainer:
     trainer.rewards.programs["brevity"] = [PROGRAM]
     for reward, said in (
         (Reward("brevity@2"), r"spec.reward.name must be one of tests_passed.* there is no reward brevity@2"),
-        (Reward(components=(Component("brevity@2"),)), r"components\[0\].name leads nowhere: there is no reward br"),
+        (Reward(components=(Component("brevity@2"),)), r"components\[0\].name is not available: there is no reward br"),
         (
             Reward(components=(Component("brevty"),)),
             r"is not a component: 'brevty'; .* registry: there is no reward brevty",

@@ -104,7 +104,7 @@ def test_a_value_is_of_its_kind(value: str) -> None:
 
 def test_what_is_rewarded_the_spec_says() -> None:
     for name in ("reward.custom_reward_function.path", "custom_reward_function.path", "algorithm.gdpo_reward_weights"):
-        assert "the spec's reward says" in faults_of(f"{name}=evil.py")["verl_overrides[0]"]
+        assert "the spec's reward sets it" in faults_of(f"{name}=evil.py")["verl_overrides[0]"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_is_rewarded_the_spec_says() -> None:
         ("trainer.total_epochs=3", "the spec's steps"),
         ("trainer.test_freq=5", "validate_every"),
         ("trainer.n_gpus_per_node=8", "the spec's resources"),
-        ("reward_model.enable=true", "the spec's reward says"),
+        ("reward_model.enable=true", "the spec's reward sets it"),
     ],
 )
 def test_what_is_a_field_is_no_setting(override: str, hint: str) -> None:

@@ -87,7 +87,7 @@ def test_an_environment_is_one_that_there_is_and_needs_a_chat(make_spec: Any) ->
 
 def test_gains_are_of_a_reward_that_each_answer_has_by_itself(make_spec: Any) -> None:
     gdpo = named(make_spec(algorithm="dapo_steps", reward=Reward("tests_fraction", combination="gdpo")))
-    assert "DAPO_STEPS rewards what a reward gains" in gdpo["spec.reward.combination"]
+    assert "DAPO_STEPS rewards gains" in gdpo["spec.reward.combination"]
     alone = named(make_spec(algorithm="dapo_steps", hyperparameters=Hyperparameters(group_size=1)))
     assert set(alone) == {"spec.hyperparameters.group_size"}
     advantage = Plugin(PluginKind.ADVANTAGE, "own")

@@ -132,8 +132,8 @@ class Runs:
         missing = checkpoints + SPARE_BYTES - free
         if checkpoints and missing > 0:
             raise FailedPrecondition(
-                f"the checkpoints of this run need {_gigabytes(checkpoints)}, and {_gigabytes(SPARE_BYTES)} more are to"
-                f" stay free; {_gigabytes(free)} are, in the folder of runs, so {_gigabytes(missing)} are missing:"
+                f"the checkpoints of this run need {_gigabytes(checkpoints)}, and {_gigabytes(SPARE_BYTES)} must"
+                f" stay free; {_gigabytes(free)} are free in the folder of runs, so {_gigabytes(missing)} are missing:"
                 " delete runs (ratchet runs delete)"
             )
 

@@ -52,7 +52,7 @@ class References:
             return spec
 
     async def find(self, spec: RunSpec, faults: Faults) -> Found:
-        """What leads nowhere is added to `faults`.
+        """What is not available is added to `faults`.
 
         Raises Unavailable when the registry or a store is needed and cannot be reached, DataLoss where the weights of a
         version are gone.
@@ -92,7 +92,7 @@ class References:
             await self._plugins.check_environment(name)
             return digest
         except NotFound as error:
-            faults.add("environment.name", f"leads nowhere: {error.message}")
+            faults.add("environment.name", f"is not available: {error.message}")
         except (InvalidArgument, DataLoss) as error:
             faults.add("environment.name", error.message)
         return ""
@@ -121,7 +121,7 @@ class References:
                 return await self._folders.inspect(ref.uri)
             version = await self._registry.resolve(ref)
         except NotFound as error:
-            faults.add(field, f"leads nowhere: {error.message}")
+            faults.add(field, f"is not available: {error.message}")
             return None
         try:
             return replace(await self._folders.inspect(version.uri), ref=version.ref)
@@ -140,7 +140,7 @@ class References:
         try:
             return await look_up(ref)
         except NotFound as error:
-            faults.add(f"{field}.name", f"leads nowhere: {error.message}")
+            faults.add(f"{field}.name", f"is not available: {error.message}")
         except InvalidArgument as error:
             faults.add(f"{field}.name", f"cannot be read: {error.message}")
         return None

@@ -65,7 +65,7 @@ def check(wanted: Sequence[Plugin], there: Sequence[Installed], faults: Faults) 
             continue
         field.unless(one.kind not in [other.kind for other in wanted[:index]], "kind", "must not be named twice")
         if reason := missing(one.kind, one.name, there):
-            field.add("name", f"leads nowhere: {reason}")
+            field.add("name", f"is not available: {reason}")
 
 
 def missing(kind: str, name: str, there: Sequence[Installed]) -> str:

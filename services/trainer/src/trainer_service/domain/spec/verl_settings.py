@@ -106,9 +106,9 @@ _OWN_LOSSES = ("gspo", "cispo")
 
 
 _REPLACED: tuple[tuple[str, str], ...] = (
-    ("reward*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
-    ("custom_reward_function*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
-    ("algorithm.gdpo_*", "what is rewarded, the spec's reward says (docs/rewards.md)"),
+    ("reward*", "the spec's reward sets it (docs/rewards.md)"),
+    ("custom_reward_function*", "the spec's reward sets it (docs/rewards.md)"),
+    ("algorithm.gdpo_*", "the spec's reward sets it (docs/rewards.md)"),
     ("algorithm.use_kl_in_reward", "the hyperparameters kl_coefficient and kl_in_reward say it"),
     ("algorithm.kl_*", "the hyperparameters kl_coefficient and kl_in_reward say it"),
     ("actor_rollout_ref.actor.use_kl_loss", "the hyperparameters kl_coefficient and kl_in_reward say it"),
@@ -133,7 +133,7 @@ _REPLACED: tuple[tuple[str, str], ...] = (
     ("data.*chat_template*", "the spec's prompt_form says how prompts are put"),
     ("actor_rollout_ref.rollout.n", "the hyperparameter group_size says it"),
     ("actor_rollout_ref.rollout.temperature", "the hyperparameters temperature and temperature_end say it"),
-    ("actor_rollout_ref.rollout.*", "what generates is the rollout service, with settings of its own"),
+    ("actor_rollout_ref.rollout.*", "the rollout service generates, with settings of its own"),
     ("actor_rollout_ref.model.path", "the spec's base says it"),
     ("*.enable_gradient_checkpointing", "the hyperparameter gradient_checkpointing says it"),
     ("*.lr_scheduler_type", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),

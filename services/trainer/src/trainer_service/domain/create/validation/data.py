@@ -123,7 +123,7 @@ def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faul
         faults.unless(spec.prompt_form == PromptForm.CHAT, "prompt_form", f"must be CHAT, or absent: {scored}")
     if spec.base and not isinstance(spec.base, Location) and spec.output_model == spec.base.model:
         faults.add(
-            "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is no policy"
+            "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is not a policy"
         )
 
 

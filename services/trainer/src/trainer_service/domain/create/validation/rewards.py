@@ -22,7 +22,7 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
     if reward.combination == Combination.GDPO:
         group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
         faults.unless(algorithm.is_grouped, "combination", group)
-        gains = f"must not be gdpo: {algorithm.name.upper()} rewards what a reward gains, and it has none by itself"
+        gains = f"must not be gdpo: {algorithm.name.upper()} rewards gains, and gdpo gives one answer no reward"
         faults.unless(not algorithm.has_steps, "combination", gains)
         deviation = "must not be gdpo, which divides by deviations: DR_GRPO is GRPO without that"
         faults.unless(algorithm.name != "dr_grpo", "combination", deviation)
