@@ -15,6 +15,7 @@ from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, Unproven
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.settings import Settings
+from gateway_service.wiring import Peers, Stores
 from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
 from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
@@ -95,12 +96,8 @@ class World:
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
         exchanges = MemoryExchangeStore(self.completions)
-        stores = main.Stores(
-            self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready
-        )
-        peers = main.Peers(
-            self.engine, self.nodes, self.registry, self.grader, {}, self.stubs, self.endpoints, self.feed
-        )
+        stores = Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready)
+        peers = Peers(self.engine, self.nodes, self.registry, self.grader, {}, self.stubs, self.endpoints, self.feed)
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:

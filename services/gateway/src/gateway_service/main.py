@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +15,7 @@ import uvloop
 from fastapi import FastAPI
 from sqlalchemy import text
 
-from gateway_service.adapters import redaction
+from gateway_service import wiring
 from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
@@ -29,40 +29,29 @@ from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.auth import grpc_auth
-from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
-from gateway_service.domain.experiments.experiments import Experiments, Needs
+from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
-from gateway_service.domain.experiments.ports import ExperimentStore
-from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, ReplayOptions
+from gateway_service.domain.experiments.replayer import Replayer
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import MIN_SECRET, new_secret
 from gateway_service.domain.keys.keys import Keys
-from gateway_service.domain.keys.known_keys import KnownKeys
-from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.known_models import KnownModels
-from gateway_service.domain.platform import HealthCheck, Platform, RolloutNodes
-from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.platform import HealthCheck, Platform
 from gateway_service.domain.refresher import Refresher
-from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
-from gateway_service.domain.releases.known_releases import KnownReleases
-from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.controller import ReleaseController
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.releases.under_way import Uses
-from gateway_service.domain.serving import Serving, ServingEngine, ServingOptions
+from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
-from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
-from gateway_service.domain.traffic.redaction import Redaction
-from gateway_service.domain.webhooks.addresses import Addresses
 from gateway_service.domain.webhooks.deliverer import Deliverer
-from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
-from gateway_service.rest.resources import REGISTRY, Backends
+from gateway_service.rest.resources import REGISTRY
 from gateway_service.servicer import (
     ExperimentServicer,
     GatewayServicer,
@@ -74,6 +63,7 @@ from gateway_service.servicer import (
     WebhookServicer,
 )
 from gateway_service.settings import Settings
+from gateway_service.wiring import CompletionRoom, Ground, KeyRoom, Peers, ReleaseRoom, Stores
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
@@ -84,7 +74,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, files, streams
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
-from ratchet_kit.retention import Kept, tidy
+from ratchet_kit.retention import tidy
 from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -100,36 +90,6 @@ WATCH_TIMEOUT = timedelta(days=30)
 """A run is watched for days."""
 ROUTING_TIMEOUT = timedelta(seconds=10)
 """For what a completion needs from the registry: better an early error than a late one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """What the gateway stores."""
-
-    releases: ReleaseStore
-    experiments: ExperimentStore
-    completions: CompletionLog
-    exchanges: ExchangeStore
-    keys: KeyStore
-    webhooks: WebhookStore
-    check_ready: Callable[[], Awaitable[None]]
-    """Raises Unavailable while they cannot be reached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """The other services, as the gateway uses them."""
-
-    policies: ServingEngine
-    nodes: RolloutNodes
-    registry: ModelRegistry
-    grader: Grader
-    health: Mapping[str, HealthCheck]
-    """By the services' names."""
-    backends: Backends
-    """The stubs that answer /api/v1."""
-    sender: Sender
-    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +137,8 @@ async def provision(
             stores = await stack.enter_async_context(_sql_stores(settings))
         if peers is None:
             peers = await stack.enter_async_context(_grpc_peers(settings))
-        service = _wire(settings, stores, peers, clock or SystemClock(), chance or random.Random())
+        ground = Ground(settings, stores, peers, clock or SystemClock(), chance or random.Random())
+        service = _wire(ground)
         stack.push_async_callback(service.recorder.flush)
         stack.push_async_callback(service.serving.close)
         stack.push_async_callback(service.models.close)
@@ -187,93 +148,68 @@ async def provision(
         yield service
 
 
-def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance: random.Random) -> Service:
-    redacted = Redaction(redaction.steps(settings.redact))
-    recorder = Recorder(stores.completions, redacted)
-    serving_options = ServingOptions(settings.load_wait, settings.load_poll, replicas=settings.replicas)
-    serving = Serving(peers.policies, peers.registry, clock, serving_options)
-    models = KnownModels(peers.registry, clock)
-    known_keys, known_releases = KnownKeys(stores.keys), KnownReleases(stores.releases, models)
-    known_experiments = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
-    router = Router(models, known_releases, known_experiments, chance)
-    usage = Usage(settings.key_limits, clock)
-    completer = Completer(router, serving, recorder, usage, AnswerCache(settings.cache_answers), clock)
-    exchanges = Exchanges(stores.exchanges, stores.keys, recorder, redacted, clock)
-    feedback = Feedback(recorder, stores.completions, stores.exchanges, exchanges, peers.grader)
-    releases = Releases(known_releases, stores.completions, peers.registry, clock, settings.watch_poll)
-    needs = Needs(
-        stores.experiments,
-        stores.completions,
-        recorder,
-        peers.registry,
-        known_experiments,
-        stores.exchanges,
-    )
-    experiments = Experiments(needs, clock)
-    replaying = ReplayNeeds(
-        stores.experiments, stores.completions, stores.exchanges, experiments, serving, peers.grader
-    )
-    replayer = Replayer(replaying, clock, ReplayOptions(settings.replay_concurrency))
-    kept = [
-        Kept("texts", settings.keep_texts, stores.completions.forget_texts),
-        Kept("records", settings.keep_records, stores.completions.forget_records),
-        Kept("traffic", settings.keep_traffic, stores.exchanges.remove),
-        Kept("deliveries", settings.keep_deliveries, stores.webhooks.forget),
-    ]
-    control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
-    controller = ReleaseController(
-        known_releases, stores.completions, serving, peers.registry, clock, control, stores.experiments
-    )
-    keys = Keys(stores.keys, known_keys, clock)
-    authenticator = Authenticator(keys if settings.auth == "on" else None)
-    addresses = Addresses(settings.webhook_urls.split(","))
-    webhooks = Webhooks(stores.webhooks, addresses, clock)
-    deliverer = Deliverer(stores.webhooks, peers.sender, addresses, peers.feed, clock, chance)
+def _wire(ground: Ground) -> Service:
+    """From the ground up: a room takes those that were wired before it."""
+    keys = wiring.wire_keys(ground)
+    serving = wiring.wire_serving(ground)
+    traffic = wiring.wire_traffic(ground)
+    experiments = wiring.wire_experiments(ground, serving.serving, traffic.recorder)
+    releases = wiring.wire_releases(ground, serving.models, serving.serving)
+    completions = wiring.wire_completions(ground, keys, serving, traffic, experiments, releases)
+    webhooks = wiring.wire_webhooks(ground)
+    platform = Platform(ground.peers.health, ground.peers.nodes, ground.stores.check_ready)
     servicers = Servicers(
-        GatewayServicer(completer, feedback),
-        ReleaseServicer(releases),
-        ExperimentServicer(experiments),
-        KeyServicer(keys),
-        PlatformServicer(Platform(peers.health, peers.nodes, stores.check_ready)),
-        TrafficServicer(exchanges),
-        WebhookServicer(webhooks),
+        GatewayServicer(completions.completer, traffic.feedback),
+        ReleaseServicer(releases.releases),
+        ExperimentServicer(experiments.experiments),
+        KeyServicer(keys.keys),
+        PlatformServicer(platform),
+        TrafficServicer(traffic.exchanges),
+        WebhookServicer(webhooks.webhooks),
     )
-    uses = Uses(known_releases, peers.registry, stores.experiments)
-    guarded = {REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
-    http = app.build(
-        completer=completer,
-        router=router,
-        registry=peers.registry,
-        authenticator=authenticator,
-        usage=usage,
-        max_body_bytes=settings.max_body_bytes,
-        backends={**peers.backends, **servicers.backends, **guarded},
-        check_ready=stores.check_ready,
-        refresh=known_releases.refresh,
-        clock=clock,
-    )
+    http = _wire_rest(ground, keys, releases, completions, servicers)
     return Service(
-        models=models,
-        refresher=Refresher(known_keys, known_releases, settings.refresh),
-        serving=serving,
-        recorder=recorder,
-        tidy=partial(tidy, kept, clock),
-        router=router,
-        completer=completer,
-        feedback=feedback,
-        exchanges=exchanges,
-        releases=releases,
-        controller=controller,
-        experiments=experiments,
-        known_experiments=known_experiments,
-        replayer=replayer,
-        keys=keys,
-        authenticator=authenticator,
-        usage=usage,
-        webhooks=webhooks,
-        deliverer=deliverer,
+        models=serving.models,
+        refresher=Refresher(keys.known, releases.known, ground.settings.refresh),
+        serving=serving.serving,
+        recorder=traffic.recorder,
+        tidy=partial(tidy, wiring.kept(ground), ground.clock),
+        router=completions.router,
+        completer=completions.completer,
+        feedback=traffic.feedback,
+        exchanges=traffic.exchanges,
+        releases=releases.releases,
+        controller=releases.controller,
+        experiments=experiments.experiments,
+        known_experiments=experiments.known,
+        replayer=experiments.replayer,
+        keys=keys.keys,
+        authenticator=keys.authenticator,
+        usage=keys.usage,
+        webhooks=webhooks.webhooks,
+        deliverer=webhooks.deliverer,
         servicers=servicers,
         http=http,
+    )
+
+
+def _wire_rest(
+    ground: Ground, keys: KeyRoom, releases: ReleaseRoom, completions: CompletionRoom, servicers: Servicers
+) -> FastAPI:
+    stores, peers = ground.stores, ground.peers
+    uses = Uses(releases.known, peers.registry, stores.experiments)
+    guarded = {REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
+    return app.build(
+        completer=completions.completer,
+        router=completions.router,
+        registry=peers.registry,
+        authenticator=keys.authenticator,
+        usage=keys.usage,
+        max_body_bytes=ground.settings.max_body_bytes,
+        backends={**peers.backends, **servicers.backends, **guarded},
+        check_ready=stores.check_ready,
+        refresh=releases.known.refresh,
+        clock=ground.clock,
     )
 
 

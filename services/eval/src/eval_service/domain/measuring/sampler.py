@@ -49,8 +49,8 @@ class Sampler:
         return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
 
     def judged(self, sample: Sample) -> tuple[Task, str]:
-        """The task that judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
-        what goes on from a text is joined to it as the set's official evaluator does."""
+        """The task that judges a sample, and the answer that is judged. A chat's completion is the answer; one that
+        goes on from a text is joined to it as the set's official evaluator does."""
         put = self._put(sample.key)
         if put.messages:
             return self._attempt.sets.task(sample.key.problem, put.messages), sample.completion

@@ -1,0 +1,203 @@
+"""The rooms of the gateway, wired: a function for each, from the ground up. Opens nothing: main does."""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway_service.adapters import redaction
+from gateway_service.domain.completions.answer_cache import AnswerCache
+from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.router import Router
+from gateway_service.domain.experiments.experiments import Experiments, Needs
+from gateway_service.domain.experiments.known_experiments import KnownExperiments
+from gateway_service.domain.experiments.ports import ExperimentStore
+from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, ReplayOptions
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.known_keys import KnownKeys
+from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.keys.usage import Usage
+from gateway_service.domain.known_models import KnownModels
+from gateway_service.domain.platform import HealthCheck, RolloutNodes
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
+from gateway_service.domain.releases.known_releases import KnownReleases
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.releases import Releases
+from gateway_service.domain.serving import Serving, ServingEngine, ServingOptions
+from gateway_service.domain.traffic.exchanges import Exchanges
+from gateway_service.domain.traffic.feedback import Feedback
+from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
+from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.webhooks.addresses import Addresses
+from gateway_service.domain.webhooks.deliverer import Deliverer
+from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
+from gateway_service.domain.webhooks.webhooks import Webhooks
+from gateway_service.rest.resources import Backends
+from gateway_service.settings import Settings
+from ratchet_kit.retention import Kept
+from ratchet_kit.times import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the gateway stores."""
+
+    releases: ReleaseStore
+    experiments: ExperimentStore
+    completions: CompletionLog
+    exchanges: ExchangeStore
+    keys: KeyStore
+    webhooks: WebhookStore
+    check_ready: Callable[[], Awaitable[None]]
+    """Raises Unavailable while they cannot be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The other services, as the gateway uses them."""
+
+    policies: ServingEngine
+    nodes: RolloutNodes
+    registry: ModelRegistry
+    grader: Grader
+    health: Mapping[str, HealthCheck]
+    """By the services' names."""
+    backends: Backends
+    """The stubs that answer /api/v1."""
+    sender: Sender
+    feed: Feed
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The ground of every room."""
+
+    settings: Settings
+    stores: Stores
+    peers: Peers
+    clock: Clock
+    chance: random.Random
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRoom:
+    known: KnownKeys
+    keys: Keys
+    authenticator: Authenticator
+    usage: Usage
+
+
+def wire_keys(ground: Ground) -> KeyRoom:
+    known = KnownKeys(ground.stores.keys)
+    keys = Keys(ground.stores.keys, known, ground.clock)
+    authenticator = Authenticator(keys if ground.settings.auth == "on" else None)
+    return KeyRoom(known, keys, authenticator, Usage(ground.settings.key_limits, ground.clock))
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRoom:
+    models: KnownModels
+    serving: Serving
+
+
+def wire_serving(ground: Ground) -> ServingRoom:
+    settings, peers, clock = ground.settings, ground.peers, ground.clock
+    options = ServingOptions(settings.load_wait, settings.load_poll, replicas=settings.replicas)
+    return ServingRoom(KnownModels(peers.registry, clock), Serving(peers.policies, peers.registry, clock, options))
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficRoom:
+    recorder: Recorder
+    exchanges: Exchanges
+    feedback: Feedback
+
+
+def wire_traffic(ground: Ground) -> TrafficRoom:
+    stores = ground.stores
+    redacted = Redaction(redaction.steps(ground.settings.redact))
+    recorder = Recorder(stores.completions, redacted)
+    exchanges = Exchanges(stores.exchanges, stores.keys, recorder, redacted, ground.clock)
+    feedback = Feedback(recorder, stores.completions, stores.exchanges, exchanges, ground.peers.grader)
+    return TrafficRoom(recorder, exchanges, feedback)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRoom:
+    known: KnownExperiments
+    experiments: Experiments
+    replayer: Replayer
+
+
+def wire_experiments(ground: Ground, serving: Serving, recorder: Recorder) -> ExperimentRoom:
+    stores, registry, settings = ground.stores, ground.peers.registry, ground.settings
+    known = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
+    needs = Needs(stores.experiments, stores.completions, recorder, registry, known, stores.exchanges)
+    experiments = Experiments(needs, ground.clock)
+    replaying = ReplayNeeds(
+        stores.experiments, stores.completions, stores.exchanges, experiments, serving, ground.peers.grader
+    )
+    replayer = Replayer(replaying, ground.clock, ReplayOptions(settings.replay_concurrency))
+    return ExperimentRoom(known, experiments, replayer)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRoom:
+    known: KnownReleases
+    releases: Releases
+    controller: ReleaseController
+
+
+def wire_releases(ground: Ground, models: KnownModels, serving: Serving) -> ReleaseRoom:
+    stores, registry, settings, clock = ground.stores, ground.peers.registry, ground.settings, ground.clock
+    known = KnownReleases(stores.releases, models)
+    releases = Releases(known, stores.completions, registry, clock, settings.watch_poll)
+    options = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
+    controller = ReleaseController(known, stores.completions, serving, registry, clock, options, stores.experiments)
+    return ReleaseRoom(known, releases, controller)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRoom:
+    router: Router
+    completer: Completer
+
+
+def wire_completions(
+    ground: Ground,
+    keys: KeyRoom,
+    serving: ServingRoom,
+    traffic: TrafficRoom,
+    experiments: ExperimentRoom,
+    releases: ReleaseRoom,
+) -> CompletionRoom:
+    router = Router(serving.models, releases.known, experiments.known, ground.chance)
+    answers = AnswerCache(ground.settings.cache_answers)
+    completer = Completer(router, serving.serving, traffic.recorder, keys.usage, answers, ground.clock)
+    return CompletionRoom(router, completer)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRoom:
+    webhooks: Webhooks
+    deliverer: Deliverer
+
+
+def wire_webhooks(ground: Ground) -> WebhookRoom:
+    store, peers, clock = ground.stores.webhooks, ground.peers, ground.clock
+    addresses = Addresses(ground.settings.webhook_urls.split(","))
+    deliverer = Deliverer(store, peers.sender, addresses, peers.feed, clock, ground.chance)
+    return WebhookRoom(Webhooks(store, addresses, clock), deliverer)
+
+
+def kept(ground: Ground) -> Sequence[Kept]:
+    """Lists what is stored for a while only."""
+    settings, stores = ground.settings, ground.stores
+    return [
+        Kept("texts", settings.keep_texts, stores.completions.forget_texts),
+        Kept("records", settings.keep_records, stores.completions.forget_records),
+        Kept("traffic", settings.keep_traffic, stores.exchanges.remove),
+        Kept("deliveries", settings.keep_deliveries, stores.webhooks.forget),
+    ]
