@@ -82,7 +82,7 @@ def test_decimals_without_a_tolerance_are_told(ratchet: Any, target: str, tmp_pa
     (tmp_path / "set.jsonl").write_text(json.dumps(line))
     result = ratchet("benchmarks", "verify", str(tmp_path / "set.jsonl"), "--target", target)
     assert result.returncode == 0, result.stderr
-    assert 'only the same digits pass: d. A "tolerance"' in result.stdout
+    assert 'only the same digits pass: d. To accept close values set a "tolerance"' in result.stdout
     shown = json.loads(
         ratchet("benchmarks", "verify", str(tmp_path / "set.jsonl"), "--target", target, "--json").stdout
     )

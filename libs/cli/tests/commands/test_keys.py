@@ -50,7 +50,7 @@ def test_a_key_may_be_for_some_models_and_some_days(ratchet: Any, gateway: Scrip
 def test_consent_to_keep_traffic(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"key": {"id": "key_1"}, "secret": "rk_secret"}, {"key": {"id": "key_1"}}, {"key": {"id": "key_1"}})
     ratchet("keys", "create", "app", "--keep-traffic")
-    assert ratchet("keys", "traffic", "key_1", "off").stdout == "What key_1 sends is not kept from now on.\n"
+    assert ratchet("keys", "traffic", "key_1", "off").stdout == "Traffic of key_1 is not kept from now on.\n"
     ratchet("keys", "traffic", "key_1", "on")
     created, off, on = gateway.received
     assert created.body is not None
