@@ -10,6 +10,7 @@ from gateway_service.domain.releases.findings import Bound, Finding, look
 from gateway_service.domain.releases.release import Release, State, Unproven
 from gateway_service.domain.statistics.moments import MIN_UNITS
 from gateway_service.domain.traffic.record import Arm
+from gateway_service.domain.traffic.sample import ArmSample
 
 UNPROVEN_UP_TO = 5
 """Percent: a larger share is given only where the bounds are shown to hold."""
@@ -88,7 +89,7 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
     suspected = [finding for finding in findings if finding.suspected]
     if suspected:
         worse = "; ".join(finding.text for finding in suspected)
-        until = _foreseen(suspected, answered)
+        until = _foreseen(suspected, traffic.candidate)
         return Hold(
             f"Held at {share}: {worse}. That looks worse than allowed, and is too little traffic to be sure."
             f"{f' Rolled back at about {until} if it stays so.' if until else ''}"
@@ -103,7 +104,7 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
     missing = _missing(unproven)
     if release.spec.unproven is Unproven.PROCEED:
         return Advance(f"Nothing looks worse than allowed at {share}. It is to proceed, though {missing}. {following}.")
-    until = _foreseen(unproven, answered)
+    until = _foreseen(unproven, traffic.candidate)
     return Hold(f"Held at {share}: {missing}.{f' Continues at about {until}.' if until else ''}")
 
 
@@ -133,14 +134,20 @@ def _missing(unproven: Sequence[Finding]) -> str:
     return "; ".join(said)
 
 
-def _foreseen(findings: Sequence[Finding], answered: int) -> str:
-    """At how many requests of the candidate all of them are decided, if what comes is like what came."""
-    times = [finding.decided_at for finding in findings]
-    if not all(times):
+def _foreseen(findings: Sequence[Finding], candidate: ArmSample) -> str:
+    """The candidate's requests at which all of them are decided, if what comes is like what came: so as many more users
+    have to come. Requests of the same users alone decide little."""
+    times = [one for finding in findings if (one := finding.decided_at)]
+    if len(times) < len(findings):
         return ""
-    requests = max(one for one in times if one) * answered
-    step = 10 ** max(int(math.log10(requests)) - 1, 0)
-    return f"{math.ceil(requests / step) * step:,} requests"
+    requests, users = (_two_digits(max(times) * now) for now in (candidate.answered, candidate.failures.units))
+    return f"{requests:,} requests of {users:,} users ({candidate.failures.units:,} so far)"
+
+
+def _two_digits(number: float) -> int:
+    """Rounded up."""
+    step = 10 ** max(len(str(int(number))) - 2, 0)
+    return math.ceil(number / step) * step
 
 
 def _span(time: timedelta) -> str:
