@@ -6,5 +6,6 @@ cd "$(dirname "$0")/.."
 .venvs/light/bin/pytest "$@"
 status=$?
 [ $status -eq 1 ] || exit $status  # only tests that failed: no errors of usage, no interrupt
+grep -q '::' .pytest_cache/v/cache/lastfailed || exit $status  # nothing ran: the workers found different tests
 echo "tests: what failed is run once more, alone" >&2
 exec .venvs/light/bin/pytest "$@" -n 0 --last-failed --last-failed-no-failures none
