@@ -147,8 +147,8 @@ def test_a_hold_says_what_is_too_little_and_when_it_ends() -> None:
         "Held at 25 %: 60 requests are too few to rule out an error rate more than 2 points higher, or to rule out "
         "more than 2 points more callers who leave before their answer is complete; 60 timed answers are too few to "
         "rule out a p95 latency more than 1.5 times the baseline's; 30 scored answers are too few to rule out a "
-        "quality more than 0.05 lower. Continues at about 1,600 requests of 1,600 users (60 so far). Fails if that takes "
-        "more than 24 h."
+        "quality more than 0.05 lower. Continues at about 1,600 requests of 1,600 users (60 so far). Fails if that "
+        "takes more than 24 h."
     )
 
 
