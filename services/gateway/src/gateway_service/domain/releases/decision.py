@@ -146,7 +146,7 @@ def _foreseen(findings: Sequence[Finding], candidate: ArmSample) -> str:
 
 def _two_digits(number: float) -> int:
     """Rounded up."""
-    step = 10 ** max(len(str(int(number))) - 2, 0)
+    step = int(10 ** max(len(str(int(number))) - 2, 0))
     return math.ceil(number / step) * step
 
 
