@@ -26,9 +26,9 @@ import psutil
 
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.names import Location
-from ratchet_kit.places import Places
 from ratchet_rewards import Component, Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
-from ratchet_kit import access
+from ratchet_kit import service_auth
 from ratchet_kit.policy_id import Tensor, read_safetensors
 from ratchet_policies import PolicySpec
 from ratchet_policies.fleet import Fleet
@@ -68,7 +68,7 @@ class User:
     """Asks for one token after another."""
 
     def __init__(self, target: str) -> None:
-        channel = with_token(grpc.insecure_channel(target), access.token())
+        channel = with_token(grpc.insecure_channel(target), service_auth.token())
         self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
 
     def answer(self, tokens: int) -> tuple[list[int], list[float]]:

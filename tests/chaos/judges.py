@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from ratchet_client import ApiError, Client, Unreachable
-from ratchet_kit.access import TOKEN
+from ratchet_kit.service_auth import TOKEN
 from ratchet_testing.ports import free_port
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server

@@ -17,7 +17,7 @@ import pytest
 from ratchet.common.v1 import node_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet_client import Client
-from ratchet_kit.access import TOKEN
+from ratchet_kit.service_auth import TOKEN
 from ratchet_local.services import environments_folder, missing_environments, models_folder
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server

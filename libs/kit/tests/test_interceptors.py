@@ -7,7 +7,7 @@ import structlog
 from grpc_health.v1 import health_pb2
 from prometheus_client import REGISTRY
 
-from ratchet_kit import access, errors, interceptors, logs
+from ratchet_kit import errors, interceptors, logs, service_auth
 from ratchet_kit.client import channel
 from ratchet_protos.access import TOKEN_HEADER
 from ratchet_testing import serving
@@ -76,7 +76,7 @@ async def test_a_call_without_a_deadline_gets_one(kind):
     add = adding(**{kind: streaming if kind.endswith("stream") else single})
     async with serving(add, settings=settings) as target, grpc.aio.insecure_channel(target) as bare:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await call(bare, kind, metadata=[(TOKEN_HEADER, access.token())])
+            await call(bare, kind, metadata=[(TOKEN_HEADER, service_auth.token())])
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -285,7 +285,7 @@ async def test_who_sends_no_request_is_answered():
         async with grpc.aio.insecure_channel(target) as stranger, channel(target) as door:
             opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")()
             assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.UNAUTHENTICATED
-            token = ((TOKEN_HEADER, access.token()),)
+            token = ((TOKEN_HEADER, service_auth.token()),)
             opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
             assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.DEADLINE_EXCEEDED
             ended = stranger.stream_unary(f"/{SERVICE}/unary_unary")(metadata=token)
@@ -299,7 +299,7 @@ async def test_the_token_is_looked_at_before_the_request():
         async with grpc.aio.insecure_channel(target) as door:
             for metadata, code in (
                 ((), grpc.StatusCode.UNAUTHENTICATED),
-                (((TOKEN_HEADER, access.token()),), grpc.StatusCode.RESOURCE_EXHAUSTED),
+                (((TOKEN_HEADER, service_auth.token()),), grpc.StatusCode.RESOURCE_EXHAUSTED),
             ):
                 with pytest.raises(grpc.RpcError) as refused:
                     await method(door, "unary_unary")(b"x" * 2000, metadata=metadata)

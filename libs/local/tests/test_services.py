@@ -2,7 +2,7 @@
 
 import stat
 
-from ratchet_kit.access import DIGEST, TOKEN, digest_of
+from ratchet_kit.service_auth import DIGEST, TOKEN, digest_of
 from ratchet_local.environment import of_supervisor
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports

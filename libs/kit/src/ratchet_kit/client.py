@@ -9,7 +9,7 @@ from typing import Any, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ratchet_kit import access, logs, traces
+from ratchet_kit import logs, service_auth, traces
 from ratchet_kit.errors import Unavailable
 from ratchet_protos.access import TOKEN_HEADER
 
@@ -67,10 +67,10 @@ def channel(
 
 
 def _open(target: str, options: Sequence[tuple[str, Any]], interceptors: Any = None) -> grpc.aio.Channel:
-    credentials = access.channel_credentials()
+    credentials = service_auth.channel_credentials()
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
-    named = [*options, ("grpc.ssl_target_name_override", access.TLS_NAME)]
+    named = [*options, ("grpc.ssl_target_name_override", service_auth.TLS_NAME)]
     return grpc.aio.secure_channel(target, credentials, options=named, interceptors=interceptors)
 
 
@@ -103,7 +103,7 @@ class _Defaults:
     def __init__(self, timeout: timedelta, stream_timeout: timedelta) -> None:
         self._timeout = timeout.total_seconds()
         self._stream_timeout = stream_timeout.total_seconds()
-        self._token = (TOKEN_HEADER, access.token())
+        self._token = (TOKEN_HEADER, service_auth.token())
 
     def filled(self, call: Any, stream: bool) -> Callable[..., Any]:
         """The same multi-callable, with what is missing filled in."""

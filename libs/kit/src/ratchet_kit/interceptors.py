@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError
 
-from ratchet_kit import access, errors, grpc_errors, ids, logs, metrics
+from ratchet_kit import errors, grpc_errors, ids, logs, metrics, service_auth
 from ratchet_kit.client import METADATA_OF
 from ratchet_kit.held import Held, Share
 from ratchet_protos.access import TOKEN_HEADER
@@ -255,14 +255,16 @@ def actor() -> str:
 
 
 def token_check(digest: str) -> Wrapper:
-    """Lets a call in whose token has this digest (`access.expected_digest`); health and reflection without one."""
+    """Lets a call in whose token has this digest (`expected_digest` of service_auth); health and reflection without."""
 
     @asynccontextmanager
     async def wrap(call: Call) -> AsyncIterator[None]:
         if not call.method.startswith(OPEN):
             sent = dict(call.context.invocation_metadata() or ()).get(TOKEN_HEADER, "")
-            if not hmac.compare_digest(access.digest_of(str(sent)), digest):
-                raise errors.Unauthenticated(f"a call of this service carries the services' token ({access.TOKEN})")
+            if not hmac.compare_digest(service_auth.digest_of(str(sent)), digest):
+                raise errors.Unauthenticated(
+                    f"a call of this service carries the services' token ({service_auth.TOKEN})"
+                )
         yield
 
     return wrap

@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection
 
-from ratchet_kit import access, held, interceptors, logs, metrics, traces
+from ratchet_kit import held, interceptors, logs, metrics, service_auth, traces
 from ratchet_kit.client import MAX_MESSAGE_BYTES
 from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.settings import ServiceSettings
@@ -107,8 +107,8 @@ async def serve(
     """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
 
     The end: health says NOT_SERVING, new calls are refused, calls and background work that are under way get
-    `settings.grace` to end, and what is left then is cancelled. Callers are services of ours and show the token of
-    `ratchet_kit.access`. A door for others has `wrappers` in place of that, which run inside the interceptors that
+    `settings.grace` to end, and what is left then is cancelled. Callers are services of ours and show their token
+    (service_auth.py). A door for others has `wrappers` in place of that, which run inside the interceptors that
     every service has, before and after each call; what they raise is answered like a handler's error. `on_ready` is
     given the port once calls are answered.
     `stop` takes the place of the signals where the process is not the service's own, as in a test. `shares_port`: with
@@ -151,8 +151,8 @@ async def _serve(
     grace = settings.grace.total_seconds()
     is_public = wrappers is not None
     if wrappers is None:
-        wrappers = [interceptors.token_check(access.expected_digest())]
-    credentials = access.server_credentials(is_public)
+        wrappers = [interceptors.token_check(service_auth.expected_digest())]
+    credentials = service_auth.server_credentials(is_public)
     interceptor = interceptors.CallInterceptor(
         [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],
         settings.default_deadline,

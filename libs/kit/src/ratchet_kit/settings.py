@@ -84,7 +84,7 @@ class ServiceSettings(BaseSettings):
 
     @property
     def source_roots(self) -> list[str]:
-        """For `ratchet_kit.places`: the platform's own folders, where artifacts are kept, and `sources`."""
+        """For `ratchet_kit.allowed_sources`: the platform's own folders, where artifacts are kept, and `sources`."""
         own = [str(files.home() / name) for name in ("artifacts", "runs", "models", "problems")]
         return [*own, self.artifact_url, *self.sources.split(",")]
 

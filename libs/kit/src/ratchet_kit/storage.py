@@ -43,7 +43,7 @@ class Folder:
     """
 
     def __init__(self, uri: str, require: Require | None = None, max_bytes: int | None = None) -> None:
-        """`require` and `max_bytes` are for a folder that a caller named: see `ratchet_kit.places`.
+        """`require` and `max_bytes` are for a folder that a caller named: see `ratchet_kit.allowed_sources`.
 
         Raises InvalidArgument when no storage is known for the URL, or its package is not installed.
         """

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet_kit.access import DIGEST, TOKEN, digest_of
 from ratchet_kit.embedded import redis_server_command
+from ratchet_kit.service_auth import DIGEST, TOKEN, digest_of
 from ratchet_local import environment as inherit
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports

@@ -8,7 +8,7 @@ import pytest
 import redis.asyncio
 import structlog
 
-from ratchet_kit import access, streams
+from ratchet_kit import service_auth, streams
 from ratchet_kit.ids import new_id
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
@@ -48,8 +48,8 @@ def platform_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     problems from the tests' folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RATCHET_SOURCES", str(tmp_path_factory.getbasetemp()))
-        patch.setenv(access.TOKEN, access.new_token())
-        patch.delenv(access.DIGEST, raising=False)
+        patch.setenv(service_auth.TOKEN, service_auth.new_token())
+        patch.delenv(service_auth.DIGEST, raising=False)
         yield
 
 

@@ -35,7 +35,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.sql import Database

@@ -11,9 +11,9 @@ from eval_service.adapters.registry import GrpcModelSource
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import Location
-from ratchet_kit.places import Places
 
 LINE = '{"prompt": "Double it.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}\n'
 

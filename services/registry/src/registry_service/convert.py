@@ -8,9 +8,9 @@ from ratchet_kit.names import AliasRef, RewardRef, VersionRef, check_model_name,
 from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
 from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
 from registry_service.domain.reward import Reward, RewardSpec
-from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Lineage, Version, VersionSpec
 
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet_kit import client, server, streams
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -27,7 +27,7 @@ from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
-from registry_service.domain.decisions import Decisions
+from registry_service.domain.gate_worker import Decisions
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.ports import ArtifactStore, EvaluationSource, Events, Stores

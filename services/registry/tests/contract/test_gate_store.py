@@ -9,8 +9,8 @@ from ratchet_kit.statistics import Comparison, Estimate
 from ratchet_kit.work import Hold
 from registry_service.domain.evidence import Comparisons, Evidence, SetComparison
 from registry_service.domain.gate import State
+from registry_service.domain.gate_rules import GuardResult
 from registry_service.domain.ports import Stores
-from registry_service.domain.rules import GuardResult
 
 from ..conftest import NOW
 from .values import LEASE, add_ready, add_version, gate, request

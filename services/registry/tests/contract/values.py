@@ -5,8 +5,8 @@ from datetime import timedelta
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.ports import Stores
-from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Artifact, Lineage, Version, VersionSpec
 
 from ..conftest import NOW, starter

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from ratchet_kit import server
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.domain.version import Artifact
 from registry_service.main import SERVICE, provision

@@ -10,7 +10,7 @@ from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain import gate, version
-from registry_service.domain.rules import GateRules
+from registry_service.domain.gate_rules import GateRules
 
 from ..conftest import starter
 

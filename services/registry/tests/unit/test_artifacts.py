@@ -16,8 +16,8 @@ import fsspec
 import pytest
 
 from ratchet_kit import policy_id
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
-from ratchet_kit.places import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 
 TEMPORARY = tempfile.gettempdir()
@@ -176,7 +176,7 @@ async def test_delete_removes_all_and_may_be_repeated(root: str, model_folder: A
 KILLED = """
 import asyncio, os, signal, sys
 from ratchet_kit import policy_id
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 
 policy_id.of_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)

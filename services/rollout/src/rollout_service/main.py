@@ -10,7 +10,7 @@ import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import log_files, memory, server
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_policies.directory import Directory

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ratchet_kit import policy_id
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
-from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from rollout_service.adapters.changes import read

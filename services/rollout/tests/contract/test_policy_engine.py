@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, Unavailable
-from ratchet_kit.places import Places
 from ratchet_policies import (
     ChatPrompt,
     Completion,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ratchet_kit import policy_id
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from ratchet_policies import tensor_changes
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.vllm.engine import environment

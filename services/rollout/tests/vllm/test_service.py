@@ -20,7 +20,7 @@ import pytest
 from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
-from ratchet_kit import access, policy_id
+from ratchet_kit import policy_id, service_auth
 from ratchet_policies import tensor_changes
 from ratchet_protos.access import with_token
 
@@ -44,7 +44,7 @@ class Service:
             "RATCHET_ROLLOUT_MAX_ENGINE_SILENCE": "PT5S",
             "RATCHET_ROLLOUT_MAX_ENGINE_DEATHS": "10",  # these tests end it seven times
         }
-        channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), access.token())
+        channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), service_auth.token())
         self.stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self.start()
 

@@ -16,8 +16,8 @@ import grpc
 from ratchet.common.v1 import priority_pb2
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
 from ratchet_environments.sandbox import GrpcSandbox
-from ratchet_kit import access, client, log_files, server, streams
-from ratchet_kit.places import Places
+from ratchet_kit import client, log_files, server, service_auth, streams
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background
@@ -342,7 +342,7 @@ def _job_options(settings: Settings) -> JobOptions:
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,
         # Our own Ray has this service's environment; a cluster's nodes have not.
-        environment={access.TOKEN: access.token()} if settings.ray_address else {},
+        environment={service_auth.TOKEN: service_auth.token()} if settings.ray_address else {},
     )
 
 

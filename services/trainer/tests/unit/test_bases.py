@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.places import Places
+from ratchet_kit.allowed_sources import Places
 from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import Shape
 

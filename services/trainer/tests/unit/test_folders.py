@@ -8,9 +8,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.names import Location
-from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders

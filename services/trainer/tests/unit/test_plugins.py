@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ratchet_environments import EnvironmentSpec
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
-from ratchet_kit.places import Places
 from ratchet_rewards import Component, Reward
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_kit.places import Places
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec.spec import ProblemSetRef

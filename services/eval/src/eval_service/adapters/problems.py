@@ -11,8 +11,8 @@ from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_benchmarks import LoadedBenchmark
 from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
-from ratchet_kit.places import Places
 from ratchet_problems import Problem, notices
 from ratchet_problems.extraction import source_for
 

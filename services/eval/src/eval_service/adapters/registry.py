@@ -5,10 +5,10 @@ import grpc
 from eval_service.domain.evaluation import ResolvedModel
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
-from ratchet_kit.places import Places
 
 
 class GrpcModelSource:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet_kit import model_config, policy_id, storage
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
-from ratchet_kit.places import Places
 from registry_service.domain.version import Artifact
 
 

@@ -17,7 +17,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
 from ratchet_kit.work import FREE, Hold
 from registry_service.domain.evidence import Evidence
-from registry_service.domain.rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
+from registry_service.domain.gate_rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
 
 
 class State(StrEnum):

@@ -1,4 +1,4 @@
-"""Gates: create, find, list, watch. `decisions.py` decides them."""
+"""Gates: create, find, list, watch. `gate_worker.py` decides them."""
 
 from collections.abc import AsyncIterator
 from functools import partial

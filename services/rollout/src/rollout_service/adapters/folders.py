@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ratchet_kit import model_config, policy_id, safetensors, storage
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
-from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from ratchet_policies import tensor_changes
 from rollout_service.adapters import changes

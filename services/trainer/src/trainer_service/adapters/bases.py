@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ratchet_kit import model_config, safetensors
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.model_config import GENERATION
 from ratchet_kit.names import Location
-from ratchet_kit.places import Places
 from ratchet_kit.safetensors import Entry
 from ratchet_kit.storage import Folder
 from trainer_service.adapters import templates

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ratchet_kit import storage
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import NotFound
-from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel

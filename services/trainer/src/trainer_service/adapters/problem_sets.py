@@ -4,8 +4,8 @@ plug-ins give."""
 import asyncio
 from dataclasses import replace
 
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_kit.places import Places
 from ratchet_problems import data_digest, examine, fingerprint, notices
 from ratchet_problems import pairs as pair_files
 from trainer_service.adapters.trials import SandboxTrials

@@ -1,7 +1,8 @@
 """Where webhooks may lead: below the URLs that the operator named.
 
-A webhook is called from inside the platform's network. As with models (`ratchet_kit.places`), the host is never the
-caller's to choose, so that no name is resolved and no address judged: an operator's own host may well be a private one.
+A webhook is called from inside the platform's network. As with models (`ratchet_kit.allowed_sources`), the host is
+never the caller's to choose, so that no name is resolved and no address judged: an operator's own host may well be a
+private one.
 """
 
 import re

@@ -12,8 +12,8 @@ from ratchet_kit.sql import hold_of, hold_row
 from ratchet_kit.statistics import Comparison, Estimate
 from registry_service.domain import gate, version
 from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.gate_rules import GateRules, Guard, GuardResult
 from registry_service.domain.model import AliasChange, Model, RecordedChange
-from registry_service.domain.rules import GateRules, Guard, GuardResult
 from registry_service.domain.version import Artifact, Lineage, Version, VersionSpec
 
 

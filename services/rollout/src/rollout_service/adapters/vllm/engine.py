@@ -30,8 +30,8 @@ from ratchet_kit.errors import (
 from ratchet_kit.logs import get_logger
 from rollout_service.adapters.vllm import kv_cache, wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
+from rollout_service.adapters.vllm.hang_detection import LOOK, Pulse, used_by
 from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
-from rollout_service.adapters.vllm.pulse import LOOK, Pulse, used_by
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine

@@ -8,7 +8,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Estimate
 from registry_service.domain.evidence import SetComparison
 from registry_service.domain.gate import Gate, GateSpec, State
-from registry_service.domain.rules import GateRules, Guard
+from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.version import Lineage, VersionSpec
 
 from ..conftest import NOW, ModelFolder, Registry, comparison, starter

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ratchet_kit import access
+from ratchet_kit import service_auth
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import FailedPrecondition, Unauthenticated
 from ratchet_kit.grpc_errors import rpc_errors
@@ -57,36 +57,36 @@ async def test_our_clients_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(adding(unary_unary=echo)) as target:
         async with channel(target) as door:
             assert await method(door, "unary_unary")(b"a") == b"a"
-        monkeypatch.setenv(access.TOKEN, access.new_token())
+        monkeypatch.setenv(service_auth.TOKEN, service_auth.new_token())
         async with channel(target) as other:
             with pytest.raises(Unauthenticated), rpc_errors():
                 await method(other, "unary_unary")(b"a")
 
 
 async def test_a_server_may_know_the_digest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    token = access.token()
-    monkeypatch.setenv(access.DIGEST, access.digest_of(token))
-    monkeypatch.setenv(access.TOKEN, access.new_token())
+    token = service_auth.token()
+    monkeypatch.setenv(service_auth.DIGEST, service_auth.digest_of(token))
+    monkeypatch.setenv(service_auth.TOKEN, service_auth.new_token())
     async with serving(adding(unary_unary=echo)) as target:
-        monkeypatch.setenv(access.TOKEN, token)
+        monkeypatch.setenv(service_auth.TOKEN, token)
         async with channel(target) as door:
             assert await method(door, "unary_unary")(b"a") == b"a"
 
 
 def test_the_token_is_made_once_and_for_its_owner(tmp_path: Path) -> None:
     environ = {"RATCHET_HOME": str(tmp_path)}
-    token = access.token(environ)
+    token = service_auth.token(environ)
     assert len(token) == 64
-    assert access.token(environ) == token
+    assert service_auth.token(environ) == token
     assert stat.S_IMODE((tmp_path / "service.token").stat().st_mode) == 0o600
 
 
 def test_a_token_from_a_file_and_bad_ones(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t" * 40 + "\n")
-    assert access.token({access.TOKEN_FILE: str(tmp_path / "token")}) == "t" * 40
-    for environ in ({access.TOKEN: "short"}, {access.TOKEN_FILE: str(tmp_path / "none")}):
+    assert service_auth.token({service_auth.TOKEN_FILE: str(tmp_path / "token")}) == "t" * 40
+    for environ in ({service_auth.TOKEN: "short"}, {service_auth.TOKEN_FILE: str(tmp_path / "none")}):
         with pytest.raises(FailedPrecondition):
-            access.token(environ)
+            service_auth.token(environ)
 
 
 def certificates(folder: Path) -> dict[str, str]:
@@ -94,7 +94,14 @@ def certificates(folder: Path) -> dict[str, str]:
     openssl = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch", "-x509"]
     ca = ["-keyout", folder / "ca-key", "-out", folder / "ca", "-subj", "/CN=ca", "-days", "2"]
     leaf = ["-keyout", folder / "key", "-out", folder / "cert", "-subj", "/CN=service", "-days", "1"]
-    issued = ["-CA", folder / "ca", "-CAkey", folder / "ca-key", "-addext", f"subjectAltName=DNS:{access.TLS_NAME}"]
+    issued = [
+        "-CA",
+        folder / "ca",
+        "-CAkey",
+        folder / "ca-key",
+        "-addext",
+        f"subjectAltName=DNS:{service_auth.TLS_NAME}",
+    ]
     for command in ([*openssl, *ca], [*openssl, *leaf, *issued]):
         subprocess.run(command, check=True, capture_output=True)
     return {f"RATCHET_TLS_{name.upper()}_FILE": str(folder / name) for name in ("ca", "cert", "key")}
@@ -108,17 +115,19 @@ async def test_with_certificates_a_stranger_is_not_heard(tmp_path: Path, monkeyp
         async with channel(target) as door:
             assert await method(door, "unary_unary")(b"a") == b"a"
         root = grpc.ssl_channel_credentials((tmp_path / "ca").read_bytes())
-        named = [("grpc.ssl_target_name_override", access.TLS_NAME)]
+        named = [("grpc.ssl_target_name_override", service_auth.TLS_NAME)]
         async with (
             grpc.aio.insecure_channel(target) as plain,
             grpc.aio.secure_channel(target, root, options=named) as without,
         ):
             for stranger in (plain, without):
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await method(stranger, "unary_unary")(b"a", metadata=[(TOKEN_HEADER, access.token())], timeout=5)
+                    await method(stranger, "unary_unary")(
+                        b"a", metadata=[(TOKEN_HEADER, service_auth.token())], timeout=5
+                    )
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 def test_half_of_tls_is_a_mistake() -> None:
     with pytest.raises(FailedPrecondition, match="all of"):
-        access.channel_credentials({"RATCHET_TLS_CA_FILE": "/ca"})
+        service_auth.channel_credentials({"RATCHET_TLS_CA_FILE": "/ca"})

@@ -7,8 +7,8 @@ from uuid import uuid4
 import fsspec
 import pytest
 
+from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
-from ratchet_kit.places import Places
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_name_that_no_disk_takes(places: Places, own: Path, name: str) -> None
 
 
 def test_a_file_of_problems_has_a_size(places: Places, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet_kit.places.MAX_SET_BYTES", 3)
+    monkeypatch.setattr("ratchet_kit.allowed_sources.MAX_SET_BYTES", 3)
     (own / "set.jsonl").write_text("1234")
     with pytest.raises(InvalidArgument):
         places.file(str(own / "set.jsonl"))

@@ -8,7 +8,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.statistics import Estimate
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
-from registry_service.domain.rules import GateRules, Guard, Judgement, Question, judge
+from registry_service.domain.gate_rules import GateRules, Guard, Judgement, Question, judge
 
 from ..conftest import comparison
 
