@@ -13,6 +13,12 @@ def package(service: str) -> Path:
     return SERVICES / service / "src" / f"{service}_service"
 
 
+def wiring(service: str) -> ast.Module:
+    """Where a service is put together."""
+    files = (package(service) / name for name in ("main.py", "wiring.py"))
+    return ast.parse("\n".join(file.read_text() for file in files if file.exists()))
+
+
 def settings_of(service: str) -> set[str]:
     tree = ast.parse((package(service) / "settings.py").read_text())
     named = {ast.unparse(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}
@@ -41,7 +47,7 @@ def test_what_a_setting_says_is_kept_so_long_is_removed_then(service: str) -> No
     assert bool(settings) == (service in KEEPING)
     if not settings:
         return
-    main = ast.parse((package(service) / "main.py").read_text())
+    main = wiring(service)
     calls = [node for node in ast.walk(main) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Kept"]
     assert {f"settings.{name}" for name in settings} == {ast.unparse(call.args[1]) for call in calls}
     assert any("tidy" in one for one in parts(main, "background")), "nobody runs it"
@@ -49,5 +55,5 @@ def test_what_a_setting_says_is_kept_so_long_is_removed_then(service: str) -> No
 
 @pytest.mark.parametrize("service", ["rollout", "trainer"])
 def test_the_logs_of_what_a_service_starts_are_bounded(service: str) -> None:
-    main = ast.parse((package(service) / "main.py").read_text())
+    main = wiring(service)
     assert any("log_files.bound" in one for one in parts(main, "background"))
