@@ -77,6 +77,7 @@ def test_a_list_takes_the_place_of_the_files() -> None:
         (["profile_steps=two"], "profile_steps[0] must be a whole number"),
         (["curriculum={"], "this is not a YAML value"),
         (["seed="], "seed has no value"),
+        (["environment=edits=many"], "environment must be a name, or a name and a number of answers, as edits=3"),
     ],
 )
 def test_what_is_wrong_is_said(texts: list[str], said: str) -> None:

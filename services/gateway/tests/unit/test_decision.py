@@ -158,10 +158,12 @@ def test_what_is_foreseen_comes_so() -> None:
     assert isinstance(look(sample(times, scored=times)), Advance)
 
 
-def test_what_never_answered_is_held_in_words() -> None:
-    """Where nobody got an answer, no number of answers is foreseen."""
-    gone = sample(0, left=40)
-    assert isinstance(look(gone, sample(60)), RollBack | Hold)
+def test_a_version_that_answered_nobody_is_foreseen_by_those_who_left() -> None:
+    stages = tuple(replace(stage, min_samples=0, min_scored=0) for stage in SPEC.stages)
+    held = look(sample(0, left=24), sample(22, left=200), release=replace(RELEASE, spec=replace(SPEC, stages=stages)))
+    assert isinstance(held, Hold)
+    assert "(24 of 24)" in held.reason
+    assert "users (24 so far)" in held.reason
 
 
 def test_without_scores_it_holds_or_goes_on_by_a_word_and_says_so() -> None:

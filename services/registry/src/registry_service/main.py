@@ -27,7 +27,7 @@ from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
-from registry_service.domain.gate_worker import Decisions
+from registry_service.domain.gate_worker import GateWorker
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.ports import ArtifactStore, EvaluationSource, Events, Stores
@@ -96,7 +96,7 @@ async def provision(
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
-        decisions = Decisions(stores, evaluations, name, clock, settings.lease)
+        gate_worker = GateWorker(stores, evaluations, name, clock, settings.lease)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:
@@ -110,7 +110,7 @@ async def provision(
             rewards=Rewards(stores.rewards, clock),
             background=[
                 Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
-                Worker(queues.gates, decisions, clock, timing=timing).run,
+                Worker(queues.gates, gate_worker, clock, timing=timing).run,
                 sweep,
             ],
         )

@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands import options
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.commands.suites import entry
 from ratchet_cli.terminal.errors import CommandError
@@ -117,9 +118,10 @@ class Fields(ABC):
         elif isinstance(value, str) and isinstance(made, eval_pb2.SuiteEntry):
             made.CopyFrom(entry(value))
         elif isinstance(value, str) and isinstance(made, environment_pb2.EnvironmentSpec):
-            name, _, turns = value.partition("=")
-            fields = {"name": name, "max_turns": int(turns)} if turns.isdigit() else {"name": value}
-            self.fill(made, fields, path)
+            try:
+                made.CopyFrom(options.environment(value) or made)
+            except CommandError as error:
+                raise self.wrong(path, "must be a name, or a name and a number of answers, as edits=3") from error
         elif isinstance(value, str) and isinstance(made, trainer_pb2.Plugin):
             kind, _, name = value.partition(":")
             self.fill(made, {"kind": kind, "name": name}, path)

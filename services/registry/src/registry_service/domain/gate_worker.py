@@ -28,7 +28,7 @@ from registry_service.domain.version import Lineage, Version
 log = get_logger(__name__)
 
 
-class Decisions(HeldWork[Gate]):
+class GateWorker(HeldWork[Gate]):
     """Decides one gate after another."""
 
     kind = "gate"

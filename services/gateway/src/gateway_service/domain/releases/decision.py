@@ -140,8 +140,9 @@ def _foreseen(findings: Sequence[Finding], candidate: ArmSample) -> str:
     times = [one for finding in findings if (one := finding.decided_at)]
     if len(times) < len(findings):
         return ""
-    requests, users = (_two_digits(max(times) * now) for now in (candidate.answered, candidate.failures.units))
-    return f"{requests:,} requests of {users:,} users ({candidate.failures.units:,} so far)"
+    asked = candidate.leaving  # those who left, too: they may be all
+    requests, users = (_two_digits(max(times) * now) for now in (asked.x, asked.units))
+    return f"{requests:,} requests of {users:,} users ({asked.units:,} so far)"
 
 
 def _two_digits(number: float) -> int:

@@ -13,7 +13,7 @@ class Limits:
     """How many the service's own Ray has; None where a cluster decides."""
     loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
     trackers: tuple[str, ...] = ()
-    """Of the loggers, those that this service sends runs to (domain/work/tracking.py); verl writes for the others."""
+    """Of the loggers, those that this service sends runs to (tracking.py); verl writes for the others."""
     memory_bytes: int | None = None
     """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
     cores: int | None = 2
