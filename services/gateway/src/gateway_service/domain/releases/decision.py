@@ -140,9 +140,9 @@ def _foreseen(findings: Sequence[Finding], candidate: ArmSample) -> str:
     times = [one for finding in findings if (one := finding.decided_at)]
     if len(times) < len(findings):
         return ""
-    asked = candidate.leaving  # those who left, too: they may be all
-    requests, users = (_two_digits(max(times) * now) for now in (asked.x, asked.units))
-    return f"{requests:,} requests of {users:,} users ({asked.units:,} so far)"
+    leaving = candidate.leaving  # those who left, too: they may be all
+    requests, users = (_two_digits(max(times) * now) for now in (leaving.x, leaving.units))
+    return f"{requests:,} requests of {users:,} users ({leaving.units:,} so far)"
 
 
 def _two_digits(number: float) -> int:
