@@ -15,7 +15,8 @@ from gateway_service.domain.traffic.record import Arm
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, NO_TRAFFIC, ArmSample, Period, UnitLatency, quantile
 from ratchet_kit.times import Clock
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 STEP_WINDOW = timedelta(minutes=5)
 """Before and after the candidate gets all traffic: where the baseline keeps no share, a step is looked for there."""
 MAX_KNOWN = 100
