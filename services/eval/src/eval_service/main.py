@@ -42,6 +42,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.datasets import Datasets
 
 STREAM = "eval.evaluations"
 SERVICE = "eval"
@@ -97,8 +98,8 @@ async def provision(
         if store is None or pairs is None:
             database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
             store, pairs = store or SqlEvaluationStore(database), pairs or SqlPairStore(database)
-        if models is None:
-            models = GrpcModelSource(await channel(settings.registry_target), places)
+        registry = await channel(settings.registry_target)
+        models = models or GrpcModelSource(registry, places)
         if host is None:
             fleet = Fleet.of(settings.rollout_target, generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(await stack.enter_async_context(fleet), settings.load_timeout)
@@ -106,7 +107,7 @@ async def provision(
         executor = await stack.enter_async_context(Executor(sandbox))
         code = CodeEnvironment(executor, forgeable=True)
         environments = environments or (lambda spec: environment_of(spec, code))
-        problems = problems or LibraryProblems(places, executor)
+        problems = problems or LibraryProblems(places, executor, Datasets(registry))
 
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)

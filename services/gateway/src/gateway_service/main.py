@@ -65,7 +65,7 @@ from gateway_service.servicer import (
 from gateway_service.settings import Settings
 from gateway_service.wiring import CompletionRoom, Ground, KeyRoom, Peers, ReleaseRoom, Stores
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
-from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet.registry.v1 import dataset_pb2_grpc, registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
@@ -275,6 +275,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
                 "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
+                "ratchet.registry.v1.DatasetService": dataset_pb2_grpc.DatasetServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
             sender=sender,

@@ -27,6 +27,7 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.datasets import Datasets
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -175,7 +176,6 @@ def _compose(
             folders=ports.folders,
             files=ports.files,
             policies=ports.policies,
-            rewards=ports.rewards,
             references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
             limits=_limits(settings),
             events=ports.events,
@@ -270,7 +270,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
-            problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox)),
+            problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox), Datasets(registry_channel)),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
@@ -338,6 +338,7 @@ def _job_options(settings: Settings) -> JobOptions:
         trainer_target=settings.target,
         rollout_target=settings.rollout_target,
         sandbox_target=settings.sandbox_target,
+        registry_target=settings.registry_target,
         dtype=settings.job_dtype,
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,

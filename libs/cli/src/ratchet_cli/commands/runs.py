@@ -14,7 +14,7 @@ from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
+from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name, stderr
 from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
 from ratchet_cli.views.names import environment_name, model_name, version_name
@@ -37,10 +37,11 @@ def train(
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
     problems: Annotated[
-        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the pairs.")
+        str, typer.Option(help="Data set, named set or JSONL file to train on; default: composed/train, or the pairs.")
     ] = "",
     validation: Annotated[
-        str, typer.Option(help="Problem set that chooses the best checkpoint; default: composed/validation.")
+        str,
+        typer.Option(help="Set that chooses the best checkpoint; default: the problems' validation split."),
     ] = "",
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the algorithm's default.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
@@ -86,8 +87,8 @@ def _complete(context: typer.Context, spec: trainer_pb2.RunSpec, algorithm: str,
         spec.algorithm = one_of(algorithm, ALGORITHMS, "--algorithm")
     if not spec.problems.name and not spec.HasField("pairs"):
         spec.problems.name = "composed/train"
-    if not spec.validation_problems.name and (validation or spec.algorithm != trainer_pb2.ALGORITHM_REWARD_MODEL):
-        spec.validation_problems.name = validation or "composed/validation"
+    if validation and not spec.validation_problems.name:
+        spec.validation_problems.name = validation
 
 
 def _require_no_others(context: typer.Context) -> None:
@@ -105,6 +106,8 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
         if detach:
             print_json(run) if as_json else say(run.id)
             return
+        if not as_json and run.spec.validation_problems.name:
+            stderr.print(f"Checkpoints are compared on {run.spec.validation_problems.name}.", markup=False)
         run = view.follow(client, run.id, quiet=as_json)
     if as_json:
         print_json(run)

@@ -21,6 +21,8 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
+from ratchet_problems.datasets import Datasets
+from ratchet_problems.sets import dataset_of
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
 from trainer_service.domain.spec.plugins import PluginKind
@@ -122,6 +124,10 @@ async def _open(
     async def channel(target: str) -> grpc.aio.Channel:
         return await clients.enter_async_context(client.channel(target))
 
+    datasets = Datasets(await channel(job.registry_target))
+    for ref in (job.spec.problems, job.spec.validation_problems):
+        if ref is not None and (dataset := dataset_of(ref.name)) is not None:
+            await datasets.fetch(dataset)  # this node may not be the service's
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
     plugins = {
