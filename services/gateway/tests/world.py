@@ -34,6 +34,7 @@ PEER_SERVICES = (
     "ratchet.eval.v1.EvalService",
     "ratchet.eval.v1.PreferenceService",
     "ratchet.registry.v1.RegistryService",
+    "ratchet.registry.v1.DatasetService",
     "ratchet.sandbox.v1.BatchService",
 )
 QUICK_STAGES = tuple(Stage(percent, timedelta(seconds=60), 30) for percent in (1, 5, 25, 50, 100))

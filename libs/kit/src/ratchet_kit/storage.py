@@ -112,6 +112,12 @@ class Folder:
         if self._require is not None:
             self._require(path, self.uri)
 
+    def names(self) -> list[str]:
+        """The names of the files and folders in it; none where it does not exist."""
+        with errors(self.uri):
+            found = self._fs.ls(self._path, detail=False) if self._fs.exists(self._path) else []
+            return sorted(str(path).rstrip("/").rpartition("/")[2] for path in found)
+
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """The content of a small file, or a part of any. Raises NotFound."""
         with errors(self.uri):

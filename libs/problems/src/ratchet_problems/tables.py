@@ -90,8 +90,10 @@ def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
     found: dict[str, list[str]] = {}
     for fault in faults:
         found.setdefault(f"{fault.path}: {fault.reason}", []).append(fault.where)
-    told = [f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {text}" for text, rows in found.items()]
-    return InvalidArgument("; ".join(told) + ("; there may be more" if len(faults) == MOST_FAULTS else ""))
+    sentences = [
+        f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {text}" for text, rows in found.items()
+    ]
+    return InvalidArgument("; ".join(sentences) + ("; there may be more" if len(faults) == MOST_FAULTS else ""))
 
 
 def _row(problem: Problem) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from registry_service.domain.examinations import Examinations
 
 from ..conftest import FAST, files_below
 
+DAY = timedelta(days=1)
 PROBLEMS = load("composed/test", limit=3)
 JSONL = "".join(json.dumps(problem.to_json()) + "\n" for problem in PROBLEMS).encode()
 BAD = b'{"prompt": "p", "tests": []}\n{"prompt": 1}\nnothing\n'
@@ -79,6 +80,7 @@ async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tm
     table = tmp_path / "table"
     table.write_bytes(await world.content(dataset))
     assert tables.read(table, "mine") == PROBLEMS
+    await world.datasets.sweep(DAY)  # the worker may have been stopped before it did so
     assert len(files_below(world.root)) == 2, "the parts of the uploads are gone"
     again = await world.add({"train": table.read_bytes()}, "copy")
     assert again.splits["train"].content.digest == dataset.splits["train"].content.digest
@@ -95,6 +97,7 @@ async def test_wrong_rows_are_told_by_line_all_at_once(world: World) -> None:
         assert fault in dataset.failure.message
     with pytest.raises(FailedPrecondition, match="has no content: train line 1"):
         await world.content(dataset)
+    await world.datasets.sweep(DAY)
     assert files_below(world.root) == []
 
 
@@ -138,12 +141,20 @@ async def test_what_is_deleted_leaves_no_file(world: World) -> None:
     await world.datasets.delete(first.ref, force=False)
     assert await world.content(second)
     await world.datasets.delete(second.ref, force=False)
+    await world.datasets.sweep(DAY)
     assert files_below(world.root) == []
     await world.datasets.write(DatasetRef((await world.create({"train": JSONL})).name, 2, "train"), JSONL[:9], 0)
     await world.datasets.sweep(-timedelta(seconds=1))
     assert files_below(world.root) == []
     with pytest.raises(NotFound):
         await world.datasets.get(DatasetRef("mine", 2))
+
+
+async def test_parts_of_an_upload_under_way_stay(world: World) -> None:
+    await world.create({"train": JSONL})
+    await world.datasets.write(DatasetRef("mine", 1, "train"), JSONL[:9], 0)
+    await world.datasets.sweep(DAY)
+    assert len(files_below(world.root)) == 1
 
 
 async def test_each_field_at_fault_is_named(world: World) -> None:

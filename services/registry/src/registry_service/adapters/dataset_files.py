@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ratchet_kit import json_text, storage
@@ -38,6 +38,9 @@ class FsspecDatasetFiles:
 
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         return await asyncio.to_thread(self._root.read, f"{CONTENTS}/{sha256}", start, end)
+
+    async def uploads(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._root.child(UPLOADS).names)
 
     async def discard(self, dataset: str) -> None:
         await asyncio.to_thread(self._root.child(f"{UPLOADS}/{dataset}").delete)

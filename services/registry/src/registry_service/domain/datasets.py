@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 
 from ratchet_kit import work
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.logs import get_logger
@@ -99,7 +99,18 @@ class Datasets:
                 await self._files.delete(sha256)
 
     async def sweep(self, older_than: timedelta) -> None:
-        """Deletes versions whose upload was left unfinished."""
+        """Deletes versions whose upload was left unfinished, and the parts of uploads that are over: who ended one may
+        have been stopped before it deleted them."""
         for ref in await self._store.uploading_before(self._clock.now() - older_than):
             with surviving("delete an unfinished upload", dataset=str(ref)):
                 await self.delete(ref, force=True)
+        for id in await self._files.uploads():
+            with surviving("delete the parts of an upload", dataset=id):
+                if await self._is_over(DatasetRef.parse(id)):
+                    await self._files.discard(id)
+
+    async def _is_over(self, ref: DatasetRef) -> bool:
+        try:
+            return (await self._store.get(ref)).state.is_final
+        except NotFound:
+            return True

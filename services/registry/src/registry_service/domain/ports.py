@@ -244,6 +244,10 @@ class DatasetFiles(Protocol):
         """Bytes of a content. Raises NotFound."""
         ...
 
+    async def uploads(self) -> Sequence[str]:
+        """The data sets that there are parts of."""
+        ...
+
     async def discard(self, dataset: str) -> None:
         """Deletes the parts of an upload. None are fine."""
         ...
