@@ -7,7 +7,7 @@ import pytest
 from ratchet.common.v1 import model_pb2
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.views.names import model_name
+from ratchet_client.names import model_name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from ratchet_cli.terminal import following
-from ratchet_cli.terminal.following import Count, Pace, duration
+from ratchet_cli.terminal.following import Count, Pace
 
 
 def test_about_twenty_lines_from_first_to_last() -> None:
@@ -64,8 +64,3 @@ def test_a_count_says_once_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) ->
     now += 2
     count.update(1, 4)
     assert count.news() == ["evaluating starter@2: 1 of 4 samples, 2 s"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -10,10 +10,10 @@ from ratchet_cli.commands import importing, options, runtimes, schedule, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stderr
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.names import model_name
 from ratchet_client import Client
+from ratchet_client.names import model_name, state_name
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]

@@ -21,10 +21,9 @@ from ratchet_cli.terminal.output import (
     print_list,
     print_table,
     say,
-    state_name,
 )
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import state_name, version_name
 from ratchet_kit import refs
 
 MEASURES = {

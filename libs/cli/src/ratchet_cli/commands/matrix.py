@@ -18,8 +18,8 @@ from ratchet_cli.terminal.following import following
 from ratchet_cli.terminal.output import JsonFlag, print_json
 from ratchet_cli.views import matrix as view
 from ratchet_cli.views.matrix import Cell, Gain, MatrixView
-from ratchet_cli.views.names import model_name
 from ratchet_client import ApiError, Client, Unreachable
+from ratchet_client.names import model_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
 

@@ -10,11 +10,11 @@ from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
 from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stdout
 from ratchet_cli.views import releases as view
 from ratchet_cli.views.models import passed
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
 

@@ -14,11 +14,11 @@ from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
+from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say
 from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import environment_name, model_name, version_name
 from ratchet_client import Client
+from ratchet_client.names import environment_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
 

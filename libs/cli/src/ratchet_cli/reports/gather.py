@@ -19,9 +19,8 @@ from ratchet_cli.reports.document import (
     Solved,
     Spread,
 )
-from ratchet_cli.terminal.output import state_name
-from ratchet_cli.views.names import environment_name, model_name
 from ratchet_client import ApiError, Client
+from ratchet_client.names import environment_name, model_name, state_name
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 
 IMPORTED = "imported samples"

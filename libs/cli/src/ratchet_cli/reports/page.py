@@ -9,8 +9,8 @@ from markupsafe import Markup
 from ratchet_cli.reports import heat, pictures
 from ratchet_cli.reports.document import OUTCOMES, Report
 from ratchet_cli.reports.drawing import svg
-from ratchet_cli.terminal.following import duration
 from ratchet_kit.statistics import Estimate
+from ratchet_kit.times import duration
 
 
 def write(report: Report, path: Path) -> None:

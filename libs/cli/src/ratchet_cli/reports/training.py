@@ -18,12 +18,11 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.reports import page
 from ratchet_cli.reports.drawing import COLOURS, GREEN, GREY, INK, WIDTH, axes, grid, svg
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import duration
-from ratchet_cli.terminal.output import state_name
 from ratchet_cli.views import record
 from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import model_name, version_name
 from ratchet_client import Client
+from ratchet_client.names import model_name, state_name, version_name
+from ratchet_kit.times import duration
 
 CURVES = (
     ("kl", "KL, nats a token"),

@@ -7,8 +7,8 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.study.plan import Plan, Variant
 from ratchet_cli.study.records import Record
-from ratchet_cli.terminal.output import state_name
 from ratchet_client import ApiError, Client
+from ratchet_client.names import state_name
 
 MOST_ATTEMPTS = 20
 """Of an evaluation that failed."""

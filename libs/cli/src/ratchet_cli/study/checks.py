@@ -13,8 +13,8 @@ from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.study.plan import DEFAULT, Plan, Variant
 from ratchet_cli.study.ranges import Search
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.views.names import model_name
 from ratchet_client import ApiError, Client
+from ratchet_client.names import model_name
 
 
 def bases(client: Client, plan: Plan) -> dict[str, str]:

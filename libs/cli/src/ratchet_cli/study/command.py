@@ -14,12 +14,12 @@ from ratchet_cli.study.ranges import Search
 from ratchet_cli.study.records import StudyFolder
 from ratchet_cli.study.results import Reach, Result, StudyResults, Summary, reaches, summaries
 from ratchet_cli.study.work import Work
-from ratchet_cli.terminal.following import duration
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_cli.views import evaluations
 from ratchet_cli.views.runs import reward
 from ratchet_client import Client
 from ratchet_kit.statistics import Estimate, estimate_from_proto
+from ratchet_kit.times import duration
 
 
 def study(

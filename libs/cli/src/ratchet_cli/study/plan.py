@@ -25,7 +25,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.commands.yaml_files import YamlFile
 from ratchet_cli.study.ranges import Range, Search, read_search
-from ratchet_cli.views.names import model_name
+from ratchet_client.names import model_name
 
 SECTIONS = ("train", "seeds", "vary", "search", "evaluate", "at_once")
 REQUIRED = {"train": "say how it is trained", "evaluate": "say what the results are measured on"}

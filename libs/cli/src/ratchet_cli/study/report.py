@@ -13,7 +13,7 @@ from ratchet_cli.reports.drawing import COLOURS, GREY, INK, LINES, MARKERS, WIDT
 from ratchet_cli.reports.pictures import TOGETHER, intervals, short
 from ratchet_cli.study.curves import Band, Curve, band, smoothed
 from ratchet_cli.study.results import Point, Result, StudyResults
-from ratchet_cli.terminal.following import duration
+from ratchet_kit.times import duration
 
 Named = Sequence[tuple[str, Band]]
 

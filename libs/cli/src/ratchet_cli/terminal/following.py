@@ -16,7 +16,7 @@ from rich.text import Text
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client.errors import RatchetClientError
-from ratchet_kit.times import time_left
+from ratchet_kit.times import duration, time_left
 
 SECONDS_BETWEEN_LINES = 30.0
 LINES = 20
@@ -152,13 +152,3 @@ class Waiting:
 
     def news(self) -> list[str]:
         return [self._sentence]
-
-
-def duration(seconds: float) -> str:
-    """ "8 s", "3 min 20 s", "2 h 5 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
-from ratchet_cli.terminal.output import print_table, say, state_name
+from ratchet_cli.terminal.output import print_table, say
 from ratchet_client import Client
+from ratchet_client.names import state_name
 
 REFERENCES = "references, which are tried before the samples"
 SHOWN = 20

@@ -11,8 +11,9 @@ from rich.text import Text
 from ratchet.common.v1 import statistics_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.following import Pace
-from ratchet_cli.terminal.output import print_table, say, state_name
+from ratchet_cli.terminal.output import print_table, say
 from ratchet_client.calls import to_json
+from ratchet_client.names import state_name
 
 ENDED = {"SUCCEEDED", "FAILED", "CANCELLED"}
 COLOURS = {"SUCCEEDED": "green", "RUNNING": "yellow", "FAILED": "red", "CANCELLED": "red"}

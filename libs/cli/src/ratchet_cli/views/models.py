@@ -3,8 +3,8 @@
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Waiting, following
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import version_name
 
 
 def follow_version(client: Client, version: pb.Version, *, quiet: bool = False) -> pb.Version:

@@ -8,9 +8,8 @@ from rich.table import Table
 from ratchet.gateway.v1 import release_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import following
-from ratchet_cli.terminal.output import state_name
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import state_name, version_name
 
 
 def follow(

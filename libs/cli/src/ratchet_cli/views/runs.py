@@ -11,10 +11,11 @@ from rich.table import Table
 from ratchet.common.v1 import priority_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import Pace, duration, following
-from ratchet_cli.terminal.output import sparkline, state_name
-from ratchet_cli.views.names import model_name
+from ratchet_cli.terminal.following import Pace, following
+from ratchet_cli.terminal.output import sparkline
 from ratchet_client import Client
+from ratchet_client.names import model_name, state_name
+from ratchet_kit.times import duration
 
 PHASES = {
     pb.Run.PHASE_SUBMITTING: "starting the job and Ray",

@@ -1,4 +1,6 @@
-"""References as people write them."""
+"""References and states as people write them."""
+
+from typing import Any
 
 from ratchet.common.v1 import environment_pb2, model_pb2
 
@@ -22,3 +24,8 @@ def model_name(ref: model_pb2.ModelRef) -> str:
 def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:
     """ "edits, 3 answers at most"; of an empty one, "one answer"."""
     return f"{spec.name}, {spec.max_turns} answers at most" if spec.name else "one answer"
+
+
+def state_name(message: Any) -> str:
+    """ "SUCCEEDED" of a message with a State enum."""
+    return str(type(message).State.Name(message.state)).removeprefix("STATE_")
