@@ -38,6 +38,7 @@ from ratchet_cli.commands import (
 )
 from ratchet_cli.demo.command import demo
 from ratchet_cli.improve.command import improve
+from ratchet_cli.reports.errors import ReportError
 from ratchet_cli.study.command import study
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -107,7 +108,7 @@ def main() -> None:
         app()
     except CommandError as error:
         _leave(str(error), error.code)
-    except PlatformError as error:
+    except (PlatformError, ReportError) as error:
         _leave(str(error), 1)
     except ApiError as error:
         _leave(str(error), 3)

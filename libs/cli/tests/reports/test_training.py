@@ -10,9 +10,8 @@ import pytest
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports import training
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.views import record
+from ratchet_cli.reports import run_files, training
+from ratchet_cli.reports.errors import ReportError
 
 PART = 7
 """Bytes of one answer: files come in several."""
@@ -121,20 +120,20 @@ def test_the_seconds_of_a_step_add_up() -> None:
 def test_a_config_is_of_the_last_attempt_unless_another_is_asked_for() -> None:
     files = {"config/attempt-9.yaml": "nine: of nine", "config/attempt-10.yaml": "ten: of ten"}
     client = _client(pb.Run(), files=files)
-    assert record.config(client, "run_1") == "ten: of ten"
-    assert record.config(client, "run_1", 9) == "nine: of nine"
-    with pytest.raises(CommandError, match="no config of attempt 3"):
-        record.config(client, "run_1", 3)
-    with pytest.raises(CommandError, match="no config yet"):
-        record.config(_client(pb.Run()), "run_1")
+    assert run_files.config(client, "run_1") == "ten: of ten"
+    assert run_files.config(client, "run_1", 9) == "nine: of nine"
+    with pytest.raises(ReportError, match="no config of attempt 3"):
+        run_files.config(client, "run_1", 3)
+    with pytest.raises(ReportError, match="no config yet"):
+        run_files.config(_client(pb.Run()), "run_1")
 
 
 def test_files_are_written_under_their_names_and_nowhere_else(tmp_path: Path) -> None:
     client = _client(pb.Run(), files={"profile/a.json.gz": "trace", "../../evil": "x"})
-    (path,) = record.download(client, "run_1", ["profile/"], tmp_path)
+    (path,) = run_files.download(client, "run_1", ["profile/"], tmp_path)
     assert path == tmp_path / "profile/a.json.gz"
     assert path.read_text() == "trace"
-    with pytest.raises(CommandError, match="outside"):
-        list(record.download(client, "run_1", [".."], tmp_path))
-    with pytest.raises(CommandError, match="no file config/"):
-        list(record.download(client, "run_1", ["config/"], tmp_path))
+    with pytest.raises(ReportError, match="outside"):
+        list(run_files.download(client, "run_1", [".."], tmp_path))
+    with pytest.raises(ReportError, match="no file config/"):
+        list(run_files.download(client, "run_1", ["config/"], tmp_path))

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ratchet_cli.reports.document import QualityRow, Report
+from ratchet_cli.reports.errors import ReportError
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import say
@@ -74,6 +75,6 @@ def _with_quality(client: Client, made: Report) -> Report:
             with _counting(f"scoring {it.label}") as progress:
                 wanted = work.Wanted(work.READ)
                 rows += work.rows(it.id, work.measure(client, client.evaluations.get(it.id), wanted, progress))
-        except CommandError as error:
+        except ReportError as error:
             notes.append(f"{it.label} has no quality: {error}")
     return replace(made, quality=rows, notes=notes)

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from ratchet.common.v1 import statistics_pb2
 from ratchet_cli.improve.records import Record, State
 from ratchet_cli.reports import gather as evaluations
-from ratchet_cli.reports import page
+from ratchet_cli.reports import page, run_words
 from ratchet_cli.reports.drawing import GREEN, GREY, INK, axes, svg
-from ratchet_cli.views import runs
 from ratchet_client import ApiError, Client
 from ratchet_kit.names import VersionRef
 
@@ -50,7 +49,7 @@ def gather(client: Client, record: Record) -> TurnReport:
 
     if run:
         facts.add("training run", f"{run.id}, {run.step} of {run.spec.steps} steps, attempt {run.attempt}")
-        facts.add("reward", runs.reward(run.spec.reward))
+        facts.add("reward", run_words.reward(run.spec.reward))
         facts.add("samples masked for platform faults", str(run.platform_faults))
         for notice in run.notices:
             facts.add(f"at step {notice.step}", notice.message)

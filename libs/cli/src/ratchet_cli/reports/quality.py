@@ -10,7 +10,7 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_benchmarks import LoadedBenchmark
 from ratchet_cli.reports.document import QualityRow
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.reports.errors import ReportError
 from ratchet_client import Client
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
@@ -66,7 +66,7 @@ def measure(
 ) -> list[SampleQuality]:
     """`progress` is called with the samples that are scored and all of them.
 
-    Raises CommandError when the problems of a set are not here, ApiError; Unavailable when the sandbox failed.
+    Raises ReportError when the problems of a set are not here, ApiError; Unavailable when the sandbox failed.
     """
     items = list(_items(client, evaluation, wanted))
     reads = [name for name in wanted.components if name in READ]
@@ -128,7 +128,7 @@ def _load(name: str) -> LoadedBenchmark:
     try:
         return ratchet_benchmarks.load(name)
     except RatchetError as error:
-        raise CommandError(f"The problems of {name} cannot be read here: {error.message}.") from error
+        raise ReportError(f"The problems of {name} cannot be read here: {error.message}.") from error
 
 
 def _source(evaluation: pb.Evaluation, loaded: LoadedBenchmark, problem: Problem, completion: str) -> str:

@@ -10,7 +10,7 @@ import ratchet_benchmarks
 import ratchet_problems
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.reports.errors import ReportError
 from ratchet_client import AsyncClient, RatchetClientError
 from ratchet_client.sample_files import FileSample, SampleFileError, read
 from ratchet_environments import Task, judge
@@ -47,7 +47,7 @@ class Scored:
 def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, target: str) -> list[Scored]:
     """Problem by problem, the samples of each taken for a group.
 
-    Raises CommandError for a file or a set that cannot be read, InvalidArgument for a reward at fault or one that
+    Raises ReportError for a file or a set that cannot be read, InvalidArgument for a reward at fault or one that
     fails, Unavailable when the sandbox failed.
     """
     faults = Faults().under("reward")
@@ -61,10 +61,10 @@ def score(spec: trainer_pb2.RewardSpec, file: Path, problems: str, step: int, ta
         for sample in read(file):
             groups.setdefault(sample.problem_id, []).append(sample)
     except (SampleFileError, OSError) as error:
-        raise CommandError(f"The samples cannot be read: {error}.") from error
+        raise ReportError(f"The samples cannot be read: {error}.") from error
     known = {problem.id: problem for problem in _problems(problems)}
     if strange := [name for name in groups if name not in known]:
-        raise CommandError(f"{problems} has no problem {strange[0]}.")
+        raise ReportError(f"{problems} has no problem {strange[0]}.")
     return asyncio.run(_score(reward, [(known[name], group) for name, group in groups.items()], step, target))
 
 

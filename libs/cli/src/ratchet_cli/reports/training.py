@@ -15,11 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports import page
+from ratchet_cli.reports import page, run_files, run_words
 from ratchet_cli.reports.drawing import COLOURS, GREEN, GREY, INK, WIDTH, axes, grid, svg
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.views import record
-from ratchet_cli.views import runs as view
+from ratchet_cli.reports.errors import ReportError
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.times import duration
@@ -96,15 +94,15 @@ def gather(client: Client, id: str) -> RunReport:
         spec=yaml.safe_dump(MessageToDict(run.spec, preserving_proto_field_name=True), allow_unicode=True),
         config=_config(client, id),
         sampled=sampled,
-        samples=json.loads(record.read(client, id, sampled))[:MOST_SAMPLES] if sampled else (),
+        samples=json.loads(run_files.read(client, id, sampled))[:MOST_SAMPLES] if sampled else (),
         profiles=[name for name in names if name.startswith("profile/")],
     )
 
 
 def _config(client: Client, id: str) -> str:
     try:
-        return record.config(client, id)
-    except CommandError:
+        return run_files.config(client, id)
+    except ReportError:
         return ""
 
 
@@ -123,25 +121,25 @@ def _sentence(run: pb.Run) -> str:
             return f"It failed at {at}: {run.failure.message}"
         case pb.Run.STATE_CANCELLED:
             return f"It was cancelled at {at}."
-    return f"It is {state_name(run)}, at {at}: {view.activity(run)}."
+    return f"It is {state_name(run)}, at {at}: {run_words.activity(run)}."
 
 
 def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     spec = run.spec
     yield "run", run.id
     yield "base", model_name(spec.base)
-    yield "algorithm", view.algorithm(spec)
+    yield "algorithm", run_words.algorithm(spec)
     yield "learned from", _learned(spec.pairs if spec.HasField("pairs") else spec.problems)
     held_out = spec.validation_pairs if spec.HasField("validation_pairs") else spec.validation_problems
     yield "validated on", _learned(held_out)
-    yield "reward", view.reward(spec.reward)
-    yield "prompts", view.form(spec.prompt_form)
+    yield "reward", run_words.reward(spec.reward)
+    yield "prompts", run_words.form(spec.prompt_form)
     yield "result", version_name(run.version)
     best = run.best_checkpoint
-    yield "best checkpoint", f"step {best.step}{view.score(best)}, {best.uri}" if best.step else ""
+    yield "best checkpoint", f"step {best.step}{run_words.score(best)}, {best.uri}" if best.step else ""
     yield "its weights", best.policy_id
-    yield "tokens trained on", view.tokens(run)
-    yield "memory", view.memory(run)
+    yield "tokens trained on", run_words.tokens(run)
+    yield "memory", run_words.memory(run)
     yield "attempts", str(run.attempt)
     yield "resumed", str(run.resumes or "")
     yield "samples masked for platform faults", str(run.platform_faults or "")
@@ -149,7 +147,7 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     for word, time in (("made", run.create_time), ("started", run.start_time), ("ended", run.end_time)):
         yield word, f"{time.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC" if time.seconds else ""
     for one in spec.plugins:
-        yield "plug-in", view.plugin(one)
+        yield "plug-in", run_words.plugin(one)
 
 
 def _learned(problems: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ratchet_cli.commands.yaml_files import YamlFile
+from ratchet_cli.reports.run_words import reward
 from ratchet_cli.study import checks
 from ratchet_cli.study.cells import Cell
 from ratchet_cli.study.plan import DEFAULT, Plan, Variant
@@ -16,7 +17,6 @@ from ratchet_cli.study.results import Reach, Result, StudyResults, Summary, reac
 from ratchet_cli.study.work import Work
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_cli.views import evaluations
-from ratchet_cli.views.runs import reward
 from ratchet_client import Client
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 from ratchet_kit.times import duration

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ratchet.eval.v1 import eval_pb2
+from ratchet_cli.reports import run_words
 from ratchet_cli.study.cells import Cell
 from ratchet_cli.terminal.following import Pace
-from ratchet_cli.views import runs
 
 SHOWN = 12
 """Of the runs that have ended, in a terminal: the last."""
@@ -63,7 +63,7 @@ def _word(cell: Cell) -> str:
 
 def _situation(cell: Cell) -> str:
     run = cell.run
-    at = f"step {run.step} of {run.spec.steps}, {runs.tokens(run)} tokens" if run else ""
+    at = f"step {run.step} of {run.spec.steps}, {run_words.tokens(run)} tokens" if run else ""
     match _word(cell):
         case "failed":
             return f"{cell.fault}{f' ({run.id})' if run and run.id not in cell.fault else ''}"
@@ -75,7 +75,7 @@ def _situation(cell: Cell) -> str:
             return f"measuring, {at}{_validation(cell)}"
         case "training":
             return f"{at}{_reward(cell.steps)}{_validation(cell)}"
-    return f"{runs.activity(run) or 'starting'} ({run.id})" if run else "starting"
+    return f"{run_words.activity(run) or 'starting'} ({run.id})" if run else "starting"
 
 
 def _reward(steps: Sequence[object]) -> str:

@@ -1,0 +1,6 @@
+"""What the reports raise, beside the client's errors."""
+
+
+class ReportError(Exception):
+    """Something that a report needs is missing, or a file cannot be read or written. Its text is a sentence for the
+    user."""
