@@ -38,12 +38,12 @@ from ratchet_cli.commands import (
 )
 from ratchet_cli.demo.command import demo
 from ratchet_cli.improve.command import improve
-from ratchet_cli.reports.errors import ReportError
 from ratchet_cli.study.command import study
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable
 from ratchet_local.errors import PlatformError
+from ratchet_reports.errors import ReportError
 
 TRACE = "RATCHET_TRACE"
 """The environment variable that shows an unexpected error with its trace."""

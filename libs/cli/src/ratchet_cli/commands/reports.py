@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from ratchet_cli.reports.document import QualityRow, Report
-from ratchet_cli.reports.errors import ReportError
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import say
 from ratchet_client import Client
+from ratchet_reports.document import QualityRow, Report
+from ratchet_reports.errors import ReportError
 
 
 def report(
@@ -32,7 +32,7 @@ def report(
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
 ) -> None:
     """Write evaluations as one HTML page: pass@k with bands, paired differences, failures, a map of problems, times."""
-    from ratchet_cli.reports import gather, page  # matplotlib: only for this command
+    from ratchet_reports import gather, page  # matplotlib: only for this command
 
     named = {baseline: ""} if baseline else {}
     for one in evaluations:
@@ -67,7 +67,7 @@ def _counting(title: str) -> Iterator[Callable[[int, int], None]]:
 
 def _with_quality(client: Client, made: Report) -> Report:
     """What cannot be scored here is noted."""
-    from ratchet_cli.reports import quality as work  # bandit, radon: only with --quality
+    from ratchet_reports import quality as work  # bandit, radon: only with --quality
 
     rows, notes = list[QualityRow](), list(made.notes)
     for it in made.evaluations:

@@ -203,7 +203,7 @@ def try_reward(
     as_json: JsonFlag = False,
 ) -> None:
     """Score samples as a run would: their tests are run, each component is measured, and all are combined."""
-    from ratchet_cli.reports import rewards as work  # the sandbox's client, the readers: only for this command
+    from ratchet_reports import rewards as work  # the sandbox's client, the readers: only for this command
 
     spec = parsed(reward, combine)
     try:

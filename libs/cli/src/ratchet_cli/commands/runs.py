@@ -13,7 +13,6 @@ from ratchet_cli.commands.overrides import override
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.commands.yaml_files import run_spec
-from ratchet_cli.reports import run_files, run_words
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say
 from ratchet_cli.views import runs as view
@@ -21,6 +20,7 @@ from ratchet_client import Client
 from ratchet_client.names import environment_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
+from ratchet_reports import run_files, run_words
 
 ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
@@ -204,7 +204,7 @@ def download_files(
 @app.command("report")
 def report_run(id: Id, out: Annotated[Path, typer.Option(help="File of the page, HTML.")] = Path("run.html")) -> None:
     """Write a run as one HTML page: curves, time and memory of steps, notices, spec, verl's config, samples."""
-    from ratchet_cli.reports import training  # matplotlib: only for this command
+    from ratchet_reports import training  # matplotlib: only for this command
 
     with Client() as client:
         made = training.gather(client, id)

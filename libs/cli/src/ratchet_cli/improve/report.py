@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from ratchet.common.v1 import statistics_pb2
 from ratchet_cli.improve.records import Record, State
-from ratchet_cli.reports import gather as evaluations
-from ratchet_cli.reports import page, run_words
-from ratchet_cli.reports.drawing import GREEN, GREY, INK, axes, svg
 from ratchet_client import ApiError, Client
 from ratchet_kit.names import VersionRef
+from ratchet_reports import gather as evaluations
+from ratchet_reports import page, run_words
+from ratchet_reports.drawing import GREEN, GREY, INK, axes, svg
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from ratchet_cli.commands.yaml_files import YamlFile
-from ratchet_cli.reports.run_words import reward
 from ratchet_cli.study import checks
 from ratchet_cli.study.cells import Cell
 from ratchet_cli.study.plan import DEFAULT, Plan, Variant
@@ -20,6 +19,7 @@ from ratchet_cli.views import evaluations
 from ratchet_client import Client
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 from ratchet_kit.times import duration
+from ratchet_reports.run_words import reward
 
 
 def study(

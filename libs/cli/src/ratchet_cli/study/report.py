@@ -8,12 +8,12 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ratchet_cli.reports import page
-from ratchet_cli.reports.drawing import COLOURS, GREY, INK, LINES, MARKERS, WIDTH, axes, grid, svg
-from ratchet_cli.reports.pictures import TOGETHER, intervals, short
 from ratchet_cli.study.curves import Band, Curve, band, smoothed
 from ratchet_cli.study.results import Point, Result, StudyResults
 from ratchet_kit.times import duration
+from ratchet_reports import page
+from ratchet_reports.drawing import COLOURS, GREY, INK, LINES, MARKERS, WIDTH, axes, grid, svg
+from ratchet_reports.pictures import TOGETHER, intervals, short
 
 Named = Sequence[tuple[str, Band]]
 

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.reports import run_words
 from ratchet_cli.study.cells import Cell
 from ratchet_cli.terminal.following import Pace
+from ratchet_reports import run_words
 
 SHOWN = 12
 """Of the runs that have ended, in a terminal: the last."""

@@ -8,13 +8,13 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports import run_words
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Pace, following
 from ratchet_cli.terminal.output import sparkline
 from ratchet_client import Client
 from ratchet_client.names import state_name
 from ratchet_kit.times import duration
+from ratchet_reports import run_words
 
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
 

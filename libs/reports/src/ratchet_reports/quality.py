@@ -9,8 +9,6 @@ import ratchet_benchmarks
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_benchmarks import LoadedBenchmark
-from ratchet_cli.reports.document import QualityRow
-from ratchet_cli.reports.errors import ReportError
 from ratchet_client import Client
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
@@ -22,6 +20,8 @@ from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
 from ratchet_quality import COMPONENTS, Score, efficiency
 from ratchet_quality.reader import Reader
+from ratchet_reports.document import QualityRow
+from ratchet_reports.errors import ReportError
 
 EFFICIENCY = "efficiency"
 READ = tuple(COMPONENTS)

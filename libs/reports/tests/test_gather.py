@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_cli.reports.document import Report, Solved, Spread
-from ratchet_cli.reports.gather import gather, labels
+from ratchet_reports.document import Report, Solved, Spread
+from ratchet_reports.gather import gather, labels
 
 from .evaluations import FAILED, Evaluations, comparison, evaluation, sample
 

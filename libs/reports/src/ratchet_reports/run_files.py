@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ratchet_cli.reports.errors import ReportError
 from ratchet_client import Client
+from ratchet_reports.errors import ReportError
 
 _CONFIG = re.compile(r"config/attempt-(\d+)\.yaml")
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from ratchet.common.v1 import statistics_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_cli.reports.document import (
+from ratchet_client import ApiError, Client
+from ratchet_client.names import environment_name, model_name, state_name
+from ratchet_kit.statistics import Estimate, estimate_from_proto
+from ratchet_reports.document import (
     PASSED,
     EvaluationResult,
     Paired,
@@ -19,9 +22,6 @@ from ratchet_cli.reports.document import (
     Solved,
     Spread,
 )
-from ratchet_client import ApiError, Client
-from ratchet_client.names import environment_name, model_name, state_name
-from ratchet_kit.statistics import Estimate, estimate_from_proto
 
 IMPORTED = "imported samples"
 WHOLE = "whole score"

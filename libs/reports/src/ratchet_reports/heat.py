@@ -7,7 +7,7 @@ from html import escape
 import matplotlib as mpl
 from markupsafe import Markup
 
-from ratchet_cli.reports.document import Solved
+from ratchet_reports.document import Solved
 
 WIDTH, LABELS = 860, 150
 """Pixels: of the map, and of the column of labels in it."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_cli.reports import page
-from ratchet_cli.reports.document import QualityRow, Report
-from ratchet_cli.reports.gather import gather
 from ratchet_kit.statistics import Estimate
+from ratchet_reports import page
+from ratchet_reports.document import QualityRow, Report
+from ratchet_reports.gather import gather
 
 from .evaluations import Evaluations, comparison, estimate, evaluation, sample
 

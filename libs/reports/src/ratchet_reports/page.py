@@ -6,11 +6,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ratchet_cli.reports import heat, pictures
-from ratchet_cli.reports.document import OUTCOMES, Report
-from ratchet_cli.reports.drawing import svg
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.times import duration
+from ratchet_reports import heat, pictures
+from ratchet_reports.document import OUTCOMES, Report
+from ratchet_reports.drawing import svg
 
 
 def write(report: Report, path: Path) -> None:
@@ -21,7 +21,7 @@ def write(report: Report, path: Path) -> None:
 def render(template: str, path: Path, **values: Any) -> None:
     """Fills a template of this package. Raises OSError."""
     environment = Environment(
-        loader=PackageLoader("ratchet_cli.reports", "templates"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("ratchet_reports", "templates"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["estimate"] = lambda it: _estimate(it, "")
     environment.filters["signed"] = lambda it: _estimate(it, "+")

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator, ScalarFormatter
 
-from ratchet_cli.reports.document import OUTCOMES, PairedSet, Spread
-from ratchet_cli.reports.drawing import COLOURS, GREY, INK, LINES, MARKERS, WIDTH, axes, grid
 from ratchet_kit.statistics import Estimate
+from ratchet_reports.document import OUTCOMES, PairedSet, Spread
+from ratchet_reports.drawing import COLOURS, GREY, INK, LINES, MARKERS, WIDTH, axes, grid
 
 TOGETHER = 4
 """So many curves with bands are still told apart in one plot."""

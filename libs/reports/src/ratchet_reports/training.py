@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports import page, run_files, run_words
-from ratchet_cli.reports.drawing import COLOURS, GREEN, GREY, INK, WIDTH, axes, grid, svg
-from ratchet_cli.reports.errors import ReportError
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.times import duration
+from ratchet_reports import page, run_files, run_words
+from ratchet_reports.drawing import COLOURS, GREEN, GREY, INK, WIDTH, axes, grid, svg
+from ratchet_reports.errors import ReportError
 
 CURVES = (
     ("kl", "KL, nats a token"),

@@ -10,7 +10,6 @@ import ratchet_benchmarks
 import ratchet_problems
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.reports.errors import ReportError
 from ratchet_client import AsyncClient, RatchetClientError
 from ratchet_client.sample_files import FileSample, SampleFileError, read
 from ratchet_environments import Task, judge
@@ -25,6 +24,7 @@ from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.own import Sample
+from ratchet_reports.errors import ReportError
 from ratchet_rewards import Registered, Reward
 from ratchet_rewards.convert import from_proto
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from ratchet.common.v1 import model_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports.run_words import PHASES, reward, seconds_per_step, stage
+from ratchet_reports.run_words import PHASES, reward, seconds_per_step, stage
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

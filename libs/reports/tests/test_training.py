@@ -10,8 +10,8 @@ import pytest
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.reports import run_files, training
-from ratchet_cli.reports.errors import ReportError
+from ratchet_reports import run_files, training
+from ratchet_reports.errors import ReportError
 
 PART = 7
 """Bytes of one answer: files come in several."""
