@@ -36,9 +36,9 @@ from ratchet_cli.commands import (
     trends,
     webhooks,
 )
+from ratchet_cli.commands.improve import improve
+from ratchet_cli.commands.study import study
 from ratchet_cli.demo.command import demo
-from ratchet_cli.improve.command import improve
-from ratchet_cli.study.command import study
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable

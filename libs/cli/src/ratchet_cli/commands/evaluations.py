@@ -6,14 +6,15 @@ from typing import Annotated
 import typer
 
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.commands import importing, options, runtimes, schedule, suites
+from ratchet_cli.commands import importing, options, runtimes, schedule
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
-from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name
+from ratchet_workflows.notation import suites
+from ratchet_workflows.notation.references import model_ref
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]

@@ -11,14 +11,14 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, Temperature
 from ratchet_cli.commands.options import numbers_of_user, one_of
-from ratchet_cli.commands.references import champion, version_of
-from ratchet_cli.commands.suites import names_of, sets_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
 from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.models import decided, passed
 from ratchet_client import Client
 from ratchet_kit import refs
+from ratchet_workflows.notation.references import champion, version_of
+from ratchet_workflows.notation.suites import names_of, sets_of
 
 
 def gate(

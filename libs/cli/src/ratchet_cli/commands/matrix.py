@@ -12,7 +12,6 @@ from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import numbers_of_user
-from ratchet_cli.commands.references import parse, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import following
 from ratchet_cli.terminal.output import JsonFlag, print_json
@@ -22,6 +21,7 @@ from ratchet_client import ApiError, Client, Unreachable
 from ratchet_client.names import model_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
+from ratchet_workflows.notation.references import parse, version_of
 
 POLL_S = 2.0
 PATIENCE_S = 60.0

@@ -12,8 +12,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.fields import Fields
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.notation.fields import Fields
 
 SHORT: Mapping[str, type[Message]] = {
     "hyperparameters": trainer_pb2.Hyperparameters,

@@ -8,7 +8,6 @@ import typer
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
-from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stdout
 from ratchet_cli.views import releases as view
@@ -17,6 +16,7 @@ from ratchet_client import Client
 from ratchet_client.names import state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
+from ratchet_workflows.notation.references import champion, version_of
 
 STRATEGIES = ("gradual", "immediate")
 UNPROVEN = {

@@ -10,9 +10,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.overrides import override
-from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, parsed
-from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say
 from ratchet_cli.views import runs as view
@@ -21,6 +19,8 @@ from ratchet_client.names import environment_name, model_name, state_name, versi
 from ratchet_kit import refs
 from ratchet_kit.names import Location
 from ratchet_reports import run_files, run_words
+from ratchet_workflows.notation.references import parse
+from ratchet_workflows.notation.yaml_files import run_spec
 
 ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
