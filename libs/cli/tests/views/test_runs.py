@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from rich.console import Console
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.views.runs import RunView
+from ratchet_cli.views import runs
+from ratchet_workflows.following.runs import RunNews
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -27,15 +28,15 @@ def message(
     return pb.WatchRunResponse(run=run, steps=steps)
 
 
-def panel(view: RunView) -> str:
+def panel(view: RunNews) -> str:
     console = Console(width=120)
     with console.capture() as captured:
-        console.print(view.panel())
+        console.print(runs.panel(view))
     return captured.get()
 
 
 def test_before_the_first_step_each_situation_is_a_line() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     said = []
     for state, phase in (
         (pb.Run.STATE_QUEUED, pb.Run.PHASE_UNSPECIFIED),
@@ -56,7 +57,7 @@ def test_before_the_first_step_each_situation_is_a_line() -> None:
 
 
 def test_what_a_guard_says_is_said_once() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     told = message(pb.Run.STATE_QUEUED)
     told.run.notices.append(pb.Notice(step=3, message="completions repeat themselves", guard="repetition"))
     view.update(told)
@@ -66,7 +67,7 @@ def test_what_a_guard_says_is_said_once() -> None:
 
 
 def test_steps_are_said_with_what_they_measured_and_the_time_left() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     view.update(message(pb.Run.STATE_RUNNING, step(1, 0, reward_mean=0.25, time_step_s=4.0)))
     assert view.news()[-1] == "run_1: step 1 of 60, reward 0.250", "the first step loads and compiles"
     view.update(message(pb.Run.STATE_RUNNING, step(2, 4, reward_mean=0.3)))
@@ -82,7 +83,7 @@ def test_steps_are_said_with_what_they_measured_and_the_time_left() -> None:
 
 
 def test_the_next_attempt_is_said() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     view.update(message(pb.Run.STATE_RUNNING, step(1, 0)))
     view.news()
     view.update(message(pb.Run.STATE_STARTING, attempt=2))
@@ -90,7 +91,7 @@ def test_the_next_attempt_is_said() -> None:
 
 
 def test_a_panel_leaves_the_error_to_the_command() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     failed = message(pb.Run.STATE_FAILED)
     failed.run.failure.message = "the job died"
     view.update(failed)
@@ -98,7 +99,7 @@ def test_a_panel_leaves_the_error_to_the_command() -> None:
 
 
 def test_a_phase_that_began_before_the_watch_counts_from_its_beginning() -> None:
-    view = RunView("run_1")
+    view = RunNews("run_1")
     loading = message(pb.Run.STATE_RUNNING, phase=pb.Run.PHASE_LOADING_POLICY)
     loading.run.phase_time.FromDatetime(datetime.now(UTC) - timedelta(seconds=90))
     view.update(loading)

@@ -1,4 +1,4 @@
-"""What the reports raise, beside the client's errors."""
+"""The error of reports, beside the client's."""
 
 
 class ReportError(Exception):

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import WorkflowError
 
 
 class KeptFolder:
-    """Its methods raise CommandError when it cannot be read or written."""
+    """Its methods raise WorkflowError when it cannot be read or written."""
 
     def __init__(self, folder: Path, command: str) -> None:
         """`command`: whose it is, "ratchet study"."""
@@ -22,7 +22,7 @@ class KeptFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Raises CommandError where another process works in the folder."""
+        """Raises WorkflowError where another process works in the folder."""
         with self.of_disk():
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / "lock").open("w")
@@ -30,7 +30,7 @@ class KeptFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise CommandError(f"Another `{self._command}` is at work in {self.folder}.") from error
+                raise WorkflowError(f"Another `{self._command}` is at work in {self.folder}.") from error
             yield
 
     def write(self, file: Path, content: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class KeptFolder:
             yield
         except OSError as error:
             reason = error.strerror or error
-            raise CommandError(f"{self.folder} cannot be used: {reason}. Name another by --folder.") from error
+            raise WorkflowError(f"{self.folder} cannot be used: {reason}. Name another by --folder.") from error
 
 
 def now() -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation.yaml_files import YamlFile, reward_spec, run_spec
 
 OF_SEVERAL = (
@@ -111,13 +111,13 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
 )
 def test_what_is_wrong_is_said_by_its_field(file: Path, text: str, said: str) -> None:
     file.write_text(text)
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         run_spec(file)
     assert said in str(raised.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         run_spec(tmp_path / "run.yaml")
 
 
@@ -130,7 +130,7 @@ def test_the_examples_are_runs(example: Path) -> None:
 
 def test_what_is_wrong_is_said_by_its_line(file: Path) -> None:
     file.write_text(RUN.replace("name: length", "nam: length"))
-    with pytest.raises(CommandError, match=r"run.yaml:17: reward.components\[1\].nam is not a field"):
+    with pytest.raises(UsageError, match=r"run.yaml:17: reward.components\[1\].nam is not a field"):
         run_spec(file)
     source = YamlFile(file)
     assert source.place("hyperparameters.group_size") == f"{file}:7"
@@ -153,5 +153,5 @@ def test_durations(file: Path, text: str, seconds: float) -> None:
 def test_what_is_no_duration(file: Path, text: str) -> None:
     file.write_text(f"watch: {text}\n")
     source = YamlFile(file)
-    with pytest.raises(CommandError, match=r"run.yaml:1: watch must be a time, as 30s, 5m, 1h, 7d"):
+    with pytest.raises(UsageError, match=r"run.yaml:1: watch must be a time, as 30s, 5m, 1h, 7d"):
         source.fill(release_pb2.ReleaseSpec(), source.fields(), "")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation.yaml_files import YamlFile
 from ratchet_workflows.studies.plan import Plan
 
@@ -113,16 +113,15 @@ def test_a_list_or_a_text_is_replaced_whole(file: Path) -> None:
     ],
 )
 def test_each_fault_is_said_by_its_line(file: Path, text: str, said: str) -> None:
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         plan_of(file, text + "\n")
     assert said in str(raised.value)
-    assert raised.value.code == 2
 
 
 def test_what_must_be_there(file: Path) -> None:
     for text, said in (("train: {steps: 1}\n", "evaluate is missing"), ("evaluate: {}\n", "train is missing")):
         file.write_text(text)
-        with pytest.raises(CommandError, match=said):
+        with pytest.raises(UsageError, match=said):
             Plan(YamlFile(file))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_kit.names import VersionRef
+from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation.unseen import check_unseen
 from ratchet_workflows.notation.yaml_files import YamlFile
 from ratchet_workflows.turns.plan import Plan, read
@@ -58,7 +58,7 @@ def test_what_training_sees_is_no_measure(measured: str, said: str, tmp_path: Pa
     train = "steps: 4, validation_problems: composed/validation"
     text = PLAN.replace("composed/test", measured).replace("steps: 4", train)
     plan = planned(tmp_path, text)
-    with pytest.raises(CommandError, match=rf"improve.yaml:\d+: evaluate.suite\[0\].problems is {measured}, {said}"):
+    with pytest.raises(UsageError, match=rf"improve.yaml:\d+: evaluate.suite\[0\].problems is {measured}, {said}"):
         check_unseen(YamlFile(tmp_path / "improve.yaml"), plan.train, plan.evaluate)
 
 
@@ -101,7 +101,7 @@ def test_the_digest_is_of_all_that_is_said(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_said_by_line_and_field(tmp_path: Path, before: str, after: str, said: str) -> None:
     assert before in PLAN
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         planned(tmp_path, PLAN.replace(before, after, 1))
     assert said in str(raised.value)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.turns.records import State, Turns
 
 
@@ -45,7 +45,7 @@ def test_one_process_works_in_a_folder(tmp_path: Path) -> None:
     other = context.Process(target=hold, args=(tmp_path, taken, done))
     other.start()
     assert taken.wait(30)
-    with pytest.raises(CommandError, match="Another `ratchet improve` is at work"), Turns(tmp_path).locked():
+    with pytest.raises(WorkflowError, match="Another `ratchet improve` is at work"), Turns(tmp_path).locked():
         pass
     other.kill()
     other.join()
@@ -55,13 +55,13 @@ def test_one_process_works_in_a_folder(tmp_path: Path) -> None:
 
 def test_what_is_no_record_is_said(tmp_path: Path) -> None:
     (tmp_path / "turn-1.json").write_text("{}")
-    with pytest.raises(CommandError, match=r"turn-1.json is not a record of a turn"):
+    with pytest.raises(WorkflowError, match=r"turn-1.json is not a record of a turn"):
         Turns(tmp_path).latest()
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CommandError, match="Name another by --folder"), Turns(tmp_path / "file" / "below").locked():
+    with pytest.raises(WorkflowError, match="Name another by --folder"), Turns(tmp_path / "file" / "below").locked():
         pass
 
 

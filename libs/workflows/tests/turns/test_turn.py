@@ -10,8 +10,8 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet.gateway.v1 import release_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import ApiError, Unreachable
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.turns import turn as module
 from ratchet_workflows.turns.plan import Plan
 from ratchet_workflows.turns.records import Record, State, Turns
@@ -40,7 +40,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def finish(platform: Any, turns: Turns) -> Record:
     """The latest turn, or the first."""
-    return Turn(platform, PLAN, turns, turns.latest() or turns.begin(PLAN.digest, "starter", 1), quiet=True).finish()
+    return Turn(platform, PLAN, turns, turns.latest() or turns.begin(PLAN.digest, "starter", 1)).finish()
 
 
 def test_it_ends_in_a_released_version(turns: Turns) -> None:
@@ -95,7 +95,7 @@ def test_a_release_that_is_rolled_back_ends_it_and_says_the_reason(turns: Turns)
 
 def test_a_run_that_failed_is_resumed_by_the_next_start(turns: Turns) -> None:
     platform = Platform(run=[RUN.STATE_FAILED, RUN.STATE_SUCCEEDED])
-    with pytest.raises(CommandError, match="the disk is full"):
+    with pytest.raises(WorkflowError, match="the disk is full"):
         finish(platform, turns)
     failed = turns.latest()
     assert failed is not None
@@ -116,7 +116,7 @@ def test_a_run_that_failed_is_resumed_by_the_next_start(turns: Turns) -> None:
 )
 def test_what_else_failed_is_made_again(turns: Turns, kind: str, failed: int, then: int, names: tuple[str]) -> None:
     platform = Platform(**{kind: [failed, then]})
-    with pytest.raises(CommandError):
+    with pytest.raises(WorkflowError):
         finish(platform, turns)
     assert finish(platform, turns).state == State.RELEASED
     assert set(names) <= set(specs(platform))

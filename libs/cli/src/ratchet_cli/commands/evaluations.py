@@ -11,8 +11,11 @@ from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name
+from ratchet_reports.gather import set_names
+from ratchet_workflows.following import evaluations as following
 from ratchet_workflows.notation import suites
 from ratchet_workflows.notation.references import model_ref
 
@@ -91,10 +94,10 @@ def evaluate(
             if detach:
                 print_json(evaluation) if as_json else say(evaluation.id)
                 return
-            evaluation = view.follow(client, evaluation.id, model or samples, quiet=as_json)
+            evaluation = following.follow(client, evaluation.id, model or samples, Terminal(quiet=as_json))
             if as_json:
                 print_json(evaluation)
-            view.raise_unless_succeeded(evaluation)
+            following.raise_unless_succeeded(evaluation)
             if not as_json:
                 view.show_result(evaluation)
                 if imported and imported.is_judged:
@@ -124,7 +127,7 @@ def list_evaluations(
             {
                 "id": lambda it: it.id,
                 "model": lambda it: model_name(it.spec.model) if it.spec.HasField("model") else "(samples)",
-                "problems": view.names,
+                "problems": set_names,
                 "state": state_name,
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
                 "created": lambda it: ago(it.create_time),

@@ -13,12 +13,13 @@ from ratchet_cli.commands.overrides import override
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say
-from ratchet_cli.views import runs as view
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_client.names import environment_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
 from ratchet_reports import run_files, run_words
+from ratchet_workflows.following import runs as following
 from ratchet_workflows.notation.references import parse
 from ratchet_workflows.notation.yaml_files import run_spec
 
@@ -105,7 +106,7 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
         if detach:
             print_json(run) if as_json else say(run.id)
             return
-        run = view.follow(client, run.id, quiet=as_json)
+        run = following.follow(client, run.id, Terminal(quiet=as_json))
     if as_json:
         print_json(run)
     elif version := version_name(run.version):
@@ -113,7 +114,7 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
             say(f"Registered as {version}. Reward by it: {{name: preference, model: {version}}} in a run's reward")
         else:
             say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
-    view.raise_unless_succeeded(run)
+    following.raise_unless_succeeded(run)
 
 
 @app.command("list")
@@ -219,7 +220,7 @@ def report_run(id: Id, out: Annotated[Path, typer.Option(help="File of the page,
 def watch_run(id: Id) -> None:
     """Follow a run until it ends."""
     with Client() as client:
-        view.raise_unless_succeeded(view.follow(client, id))
+        following.raise_unless_succeeded(following.follow(client, id, Terminal()))
 
 
 @app.command("cancel")

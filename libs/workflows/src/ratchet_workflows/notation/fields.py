@@ -21,9 +21,8 @@ from google.protobuf.message import Message
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import options
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import rewards
+from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation.references import model_ref
 from ratchet_workflows.notation.suites import entry
 
@@ -49,12 +48,12 @@ class Fields(ABC):
     def place(self, path: str) -> str:
         """Where a field stands, for people."""
 
-    def wrong(self, path: str, description: str) -> CommandError:
+    def wrong(self, path: str, description: str) -> UsageError:
         """What to raise: `description` goes on after the field's path: "must be a number"."""
         end = "" if description.endswith("?") else "."
-        return CommandError(f"{self.place(path)}: {path or 'the file'} {description}{end}", code=2)
+        return UsageError(f"{self.place(path)}: {path or 'the file'} {description}{end}")
 
-    def unknown(self, path: str, name: object, known: Collection[str]) -> CommandError:
+    def unknown(self, path: str, name: object, known: Collection[str]) -> UsageError:
         """What to raise for a name that is not a field."""
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
@@ -111,7 +110,7 @@ class Fields(ABC):
         if isinstance(value, str) and isinstance(made, model_pb2.ModelRef):
             try:
                 made.CopyFrom(model_ref(value))
-            except CommandError as error:
+            except UsageError as error:
                 raise self.wrong(path, f"is wrong: {str(error).rstrip('.')}") from error
         elif isinstance(value, str) and isinstance(made, problem_pb2.ProblemSetRef):
             made.name = value
@@ -119,8 +118,8 @@ class Fields(ABC):
             made.CopyFrom(entry(value))
         elif isinstance(value, str) and isinstance(made, environment_pb2.EnvironmentSpec):
             try:
-                made.CopyFrom(options.environment(value) or made)
-            except CommandError as error:
+                made.CopyFrom(environment(value) or made)
+            except UsageError as error:
                 raise self.wrong(path, "must be a name, or a name and a number of answers, as edits=3") from error
         elif isinstance(value, str) and isinstance(made, trainer_pb2.Plugin):
             kind, _, name = value.partition(":")
@@ -169,6 +168,48 @@ class Fields(ABC):
             return file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise self.wrong(f"{path}.program", f"cannot be read: {error}") from error
+
+
+class Source(Fields):
+    """Fields that stand together: a file, a mapping."""
+
+    @abstractmethod
+    def fields(self) -> Mapping[Any, Any]:
+        """The fields at the top. Raises UsageError for anything else than fields."""
+
+    def has(self, path: str) -> bool:
+        """True where a field stands there."""
+        return False
+
+
+class Given(Source):
+    """The fields of a plan that a program has as a mapping, as a YAML file would have them."""
+
+    def __init__(self, data: Mapping[str, Any], folder: Path = Path()) -> None:
+        """`folder`: what the files that it names are named from."""
+        self._data, self.folder = data, folder
+
+    def place(self, path: str) -> str:
+        return "plan"
+
+    def fields(self) -> Mapping[Any, Any]:
+        return self._data
+
+    def has(self, path: str) -> bool:
+        inner: Any = self._data
+        for name in path.split("."):
+            if not isinstance(inner, Mapping) or name not in inner:
+                return False
+            inner = inner[name]
+        return True
+
+
+def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
+    """The spec that NAME or NAME=TURNS says; None for an empty text. Raises UsageError."""
+    name, equals, turns = text.partition("=")
+    if equals and not turns.isdigit():
+        raise UsageError(f"{text}: '{turns}' is not a number of answers.")
+    return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
 
 
 def _number(text: str) -> float | str:

@@ -3,24 +3,24 @@
 from pathlib import Path
 
 from ratchet.common.v1 import model_pb2
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import CHAMPION, AliasRef, AnyModel, BareModel, Location, ModelRef, VersionRef
+from ratchet_workflows.errors import UsageError, WorkflowError
 
 
 def parse(text: str) -> AnyModel:
-    """Raises CommandError for a text that is none of the forms, and for a folder that is not there."""
+    """Raises UsageError for a text that is none of the forms, and for a folder that is not there."""
     try:
         named = ModelRef.parse(text)
     except InvalidArgument as error:
-        raise CommandError(f"'{text}' names no model: {error.message}.", code=2) from error
+        raise UsageError(f"'{text}' names no model: {error.message}.") from error
     if not isinstance(named, Location) or named.is_url:
         return named
     folder = Path(named.uri).expanduser().absolute()
     if not folder.is_dir():
-        raise CommandError(f"There is no folder {text}.", code=2)
+        raise UsageError(f"There is no folder {text}.")
     return Location(str(folder))
 
 
@@ -29,7 +29,8 @@ def model_ref(text: str) -> model_pb2.ModelRef:
 
 
 def version_of(client: Client, text: str) -> VersionRef:
-    """The version that a name means now. Raises CommandError for folders and unknown aliases."""
+    """The version that a name means now. Raises UsageError for folders, and WorkflowError for an
+    alias that the model has not got."""
     named = parse(text)
     match named.champion if isinstance(named, BareModel) else named:
         case VersionRef() as version:
@@ -37,8 +38,8 @@ def version_of(client: Client, text: str) -> VersionRef:
         case AliasRef(model, alias):
             if number := client.models.get(model).aliases.get(alias):
                 return VersionRef(model, number)
-            raise CommandError(f"{model} has no alias '{alias}'. See: ratchet models show {model}")
-    raise CommandError(f"{text} is a folder; register it first: ratchet models add NAME {text}", code=2)
+            raise WorkflowError(f"{model} has no alias '{alias}'. See: ratchet models show {model}")
+    raise UsageError(f"{text} is a folder; register it first: ratchet models add NAME {text}")
 
 
 def champion(client: Client, model: str) -> VersionRef | None:

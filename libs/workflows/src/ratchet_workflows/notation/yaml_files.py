@@ -8,8 +8,8 @@ import yaml
 from google.protobuf.message import Message
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_workflows.notation.fields import Fields, below
+from ratchet_workflows.errors import UsageError
+from ratchet_workflows.notation.fields import Given, Source, below
 
 M = TypeVar("M", bound=Message)
 
@@ -17,12 +17,12 @@ MAX_VALUES = 10_000
 
 
 def run_spec(file: Path) -> trainer_pb2.RunSpec:
-    """Raises CommandError for a file that cannot be read, and for what is not a field of a run or no value of one."""
+    """Raises UsageError for a file that cannot be read, and for what is not a field of a run or no value of one."""
     return _whole(file, trainer_pb2.RunSpec())
 
 
 def reward_spec(file: Path) -> trainer_pb2.RewardSpec:
-    """Raises CommandError like `run_spec`."""
+    """Raises UsageError like `run_spec`."""
     return _whole(file, trainer_pb2.RewardSpec())
 
 
@@ -31,8 +31,8 @@ def _whole(file: Path, message: M) -> M:
     return source.fill(message, source.fields(), "")
 
 
-class YamlFile(Fields):
-    """A file with fields. Raises CommandError when it cannot be read, is not valid YAML, or says something twice."""
+class YamlFile(Source):
+    """A file with fields. Raises UsageError when it cannot be read, is not valid YAML, or says something twice."""
 
     def __init__(self, file: Path) -> None:
         self._file, self.folder = file, file.parent
@@ -43,15 +43,15 @@ class YamlFile(Fields):
             self._find_lines(yaml.compose(text, yaml.SafeLoader), "")
             self._data = yaml.safe_load(text)
         except OSError as error:
-            raise CommandError(f"{file} cannot be read: {error.strerror or error}.", code=2) from error
+            raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = " ".join(str(error).split())
-            raise CommandError(f"{file} is not valid YAML: {problem[:300]}.", code=2) from error
+            raise UsageError(f"{file} is not valid YAML: {problem[:300]}.") from error
 
     def _find_lines(self, node: Any, path: str) -> None:
         self._values += 1
         if self._values > MAX_VALUES:  # aliases of aliases: a few lines hold billions
-            raise CommandError(f"{self._file} holds more than {MAX_VALUES} values.", code=2)
+            raise UsageError(f"{self._file} holds more than {MAX_VALUES} values.")
         if isinstance(node, yaml.SequenceNode):
             for place, one in enumerate(node.value):
                 self._lines[f"{path}[{place}]"] = one.start_mark.line + 1
@@ -62,7 +62,7 @@ class YamlFile(Fields):
                 is_new = name not in self._lines
                 self._lines.setdefault(name, line)
                 if not is_new:
-                    raise CommandError(f"{self._file}:{line}: {name} occurs a second time.", code=2)
+                    raise UsageError(f"{self._file}:{line}: {name} occurs a second time.")
                 self._find_lines(one, name)
 
     def fields(self) -> Mapping[Any, Any]:
@@ -79,3 +79,8 @@ class YamlFile(Fields):
         while path and path not in self._lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return f"{self._file}:{self._lines[path]}" if path else f"{self._file}"
+
+
+def source_of(plan: Path | Mapping[str, Any]) -> Source:
+    """The fields of a YAML file, or of a mapping with the same names. Raises UsageError, as YamlFile does."""
+    return YamlFile(plan) if isinstance(plan, Path) else Given(plan)

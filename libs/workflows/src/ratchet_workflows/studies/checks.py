@@ -1,24 +1,23 @@
-"""What the platform says of a study before anything of it is begun."""
+"""The checks of a study by the platform, before anything of it is begun."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import runtimes
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import ApiError, Client
 from ratchet_client.names import model_name
+from ratchet_workflows.errors import UsageError
+from ratchet_workflows.notation.fields import Source
 from ratchet_workflows.notation.references import model_ref, version_of
 from ratchet_workflows.notation.unseen import check_unseen
-from ratchet_workflows.notation.yaml_files import YamlFile
 from ratchet_workflows.studies.plan import DEFAULT, Plan, Variant
 from ratchet_workflows.studies.ranges import Search
 
 
 def bases(client: Client, plan: Plan) -> dict[str, str]:
-    """What names of bases mean now, "starter" -> "starter@1". Raises CommandError, ApiError for what is not there."""
+    """What names of bases mean now, "starter" -> "starter@1". Raises UsageError, ApiError for what is not there."""
     found = {}
     for variant in [*plan.variants, plan.variant(DEFAULT, {})]:
         name = model_name(variant.spec.base)
@@ -27,9 +26,16 @@ def bases(client: Client, plan: Plan) -> dict[str, str]:
     return found
 
 
-def check(client: Client, plan: Plan, source: YamlFile, known: Mapping[str, str]) -> trainer_pb2.RunSpec:
-    """The first of the runs, with its defaults. Raises CommandError that names every field at fault, and ApiError for
-    what is not a field's fault, such as a run that does not fit into memory."""
+def check(
+    client: Client,
+    plan: Plan,
+    source: Source,
+    known: Mapping[str, str],
+    prepare: Callable[[Iterable[str]], None],
+) -> trainer_pb2.RunSpec:
+    """The first of the runs, with its defaults. Raises UsageError that names every field at fault, and ApiError for
+    what is not a field's fault, such as a run that does not fit into memory. `prepare` gets the names of
+    the sets at last."""
     variants = _corners(plan, plan.search) if plan.search else plan.variants
     for variant in variants:
         check_unseen(source, variant.spec, plan.evaluate)
@@ -60,8 +66,8 @@ def check(client: Client, plan: Plan, source: YamlFile, known: Mapping[str, str]
             str(source.wrong(at, said + (f" (in {'; '.join(of)})" if 0 < len(of) < len(variants) else "")))
             for (at, said), of in faults.items()
         ]
-        raise CommandError("\n".join(sentences), code=2)
-    runtimes.ensure_for(
+        raise UsageError("\n".join(sentences))
+    prepare(
         one.name for one in (plan.train.problems, plan.train.validation_problems, plan.evaluate.problems) if one.name
     )
     return taken

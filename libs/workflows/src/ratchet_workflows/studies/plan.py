@@ -1,4 +1,4 @@
-"""What `ratchet study` is to do, as a YAML file says it.
+"""The plan of a study, as a YAML file says it.
 
 train: {...}       of a RunSpec: the run that all others differ from
 seeds: 5           or a list: each variant is trained with each seed
@@ -23,8 +23,8 @@ from ratchet.common.v1 import model_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client.names import model_name
+from ratchet_workflows.notation.fields import Source
 from ratchet_workflows.notation.references import model_ref
-from ratchet_workflows.notation.yaml_files import YamlFile
 from ratchet_workflows.studies.ranges import Range, Search, read_search
 
 SECTIONS = ("train", "seeds", "vary", "search", "evaluate", "at_once")
@@ -62,8 +62,8 @@ class Variant:
 class Plan:
     """A study as its file has it."""
 
-    def __init__(self, source: YamlFile) -> None:
-        """Raises CommandError for what is not a field, is no value of one, or is missing."""
+    def __init__(self, source: Source) -> None:
+        """Raises UsageError for what is not a field, is no value of one, or is missing."""
         fields = source.fields()
         for name in fields:
             if name not in SECTIONS:
@@ -153,7 +153,7 @@ class Plan:
         return [(f"{last} {shown(value)}", {name: value}) for value in values]
 
     def _range(self, path: str, of: Range) -> Range:
-        """Raises CommandError for ends or choices that the field cannot have."""
+        """Raises UsageError for ends or choices that the field cannot have."""
         field = self._check_path("search.ranges", path)
         if of.kind != "choice" and field.cpp_type in WHOLE:
             of = replace(of, whole=True, low=math.ceil(of.low), high=math.floor(of.high))
@@ -162,7 +162,7 @@ class Plan:
         return of
 
     def _check_path(self, section: str, path: str) -> FieldDescriptor:
-        """Raises CommandError for a path that leads to no field of a run."""
+        """Raises UsageError for a path that leads to no field of a run."""
         message = trainer_pb2.RunSpec.DESCRIPTOR
         so_far = section
         field: Any = None
@@ -194,7 +194,7 @@ class Plan:
         data[last] = value
 
 
-def _seeds(source: YamlFile, value: Any, first: int) -> list[int]:
+def _seeds(source: Source, value: Any, first: int) -> list[int]:
     """`seeds: 3` are 0, 1, 2; of a search 1, 2, 3, since its trials have seed 0."""
     if not isinstance(value, list):
         return list(range(first, first + source.whole_number(value, "seeds", 1, MAX_RUNS)))

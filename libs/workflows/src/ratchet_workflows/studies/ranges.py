@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ratchet_workflows.notation.yaml_files import YamlFile
+from ratchet_workflows.notation.fields import Source
 
 KINDS = ("loguniform", "uniform", "choice")
 FIELDS = ("ranges", "trials", "budget", "asha", "seed")
@@ -60,8 +60,8 @@ class Search:
         return asdict(self)
 
 
-def read_search(source: YamlFile, data: Any) -> Search:
-    """Raises CommandError for what is not a field, is no value of one, or is missing."""
+def read_search(source: Source, data: Any) -> Search:
+    """Raises UsageError for what is not a field, is no value of one, or is missing."""
     fields = _mapping(source, data, "search", FIELDS)
     for name, reason in (("ranges", "say where to look"), ("trials", "say how many there are at most")):
         if name not in fields:
@@ -88,7 +88,7 @@ def read_search(source: YamlFile, data: Any) -> Search:
     )
 
 
-def _mapping(source: YamlFile, data: Any, path: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+def _mapping(source: Source, data: Any, path: str, known: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise source.wrong(path, "must be fields with values (name: value)")
     for name in data:
@@ -97,14 +97,14 @@ def _mapping(source: YamlFile, data: Any, path: str, known: tuple[str, ...]) -> 
     return data
 
 
-def _ranges(source: YamlFile, fields: Mapping[str, Any]) -> Mapping[Any, Any]:
+def _ranges(source: Source, fields: Mapping[str, Any]) -> Mapping[Any, Any]:
     ranges = fields["ranges"]
     if not isinstance(ranges, Mapping) or not ranges:
         raise source.wrong("search.ranges", "must be fields of a run with their ranges")
     return ranges
 
 
-def _range(source: YamlFile, path: str, data: Any) -> Range:
+def _range(source: Source, path: str, data: Any) -> Range:
     if not isinstance(data, Mapping) or len(data) != 1 or next(iter(data)) not in KINDS:
         raise source.wrong(
             path, "must be {loguniform: [low, high]}, {uniform: [low, high]} or {choice: [value, value]}"
@@ -123,7 +123,7 @@ def _range(source: YamlFile, path: str, data: Any) -> Range:
     return Range(kind, ends[0], ends[1])  # type: ignore[arg-type]
 
 
-def _positive(source: YamlFile, value: Any, path: str) -> float:
+def _positive(source: Source, value: Any, path: str) -> float:
     number = _number(value)
     if number is None or number <= 0:
         raise source.wrong(path, f"must be a number above 0, not {value!r}")

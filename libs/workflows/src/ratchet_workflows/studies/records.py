@@ -14,7 +14,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.kept_folder import KeptFolder, now
 
 
@@ -51,7 +51,7 @@ class StudyFolder(KeptFolder):
             values = json.loads(text)
             return Record(**{one.name: values[one.name] for one in fields(Record)})
         except (ValueError, TypeError, KeyError) as error:
-            raise CommandError(f"{file} is not a record of a study: {error}. Move it away to begin anew.") from error
+            raise WorkflowError(f"{file} is not a record of a study: {error}. Move it away to begin anew.") from error
 
     def begin(self, plan: str, bases: Mapping[str, str]) -> Record:
         """Forgets what was there of another study."""

@@ -1,4 +1,4 @@
-"""What a study found: of each run, of each variant over its seeds, and of variants against the first. Pure."""
+"""The findings of a study: of each run, of each variant over its seeds, and of variants against the first. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

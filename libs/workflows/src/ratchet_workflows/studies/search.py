@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import Client
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.studies.cells import Cell
 from ratchet_workflows.studies.plan import DEFAULT, Plan, Variant
 from ratchet_workflows.studies.ranges import Range, Search
@@ -21,7 +21,7 @@ try:
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import Trial, TrialState
 except ImportError as error:
-    raise CommandError("A search needs Optuna: pip install optuna, beside this command.") from error
+    raise WorkflowError("A search needs Optuna: pip install optuna, beside this command.") from error
 
 NAME = "ratchet"
 SEED = 0

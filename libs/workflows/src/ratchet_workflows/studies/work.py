@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 
-from ratchet_cli.terminal.following import following
-from ratchet_cli.views.study import StudyView
 from ratchet_client import Client, Unreachable
+from ratchet_workflows.progress import Progress
 from ratchet_workflows.studies.cells import Cell
+from ratchet_workflows.studies.news import StudyNews
 from ratchet_workflows.studies.plan import Plan
 from ratchet_workflows.studies.records import Record
 
@@ -23,14 +23,14 @@ class Work:
         plan: Plan,
         record: Record,
         *,
-        quiet: bool,
+        progress: Progress,
         log: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._plan = plan
         self._record = record
-        self._quiet = quiet
+        self._progress = progress
         self._log = log
         self._sleep = sleep
 
@@ -45,16 +45,16 @@ class Work:
         """All the cells, ended. The next one is asked for when there is room; `looked` is given a cell after each
         look at it, ended or not; `already` of the total have ended in an earlier command. Raises Unreachable when
         nothing answers for PATIENCE_S."""
-        view = StudyView(title, total, already)
+        told = StudyNews(title, total, already)
         open_cells: list[Cell] = []
         answered = time.monotonic()
-        with following(view, quiet=self._quiet, goes_on=GOES_ON, log=self._log) as changed:
+        with self._progress.following(told, GOES_ON, self._log) as changed:
             while True:
                 while len(open_cells) < self._plan.at_once and (cell := next(cells, None)) is not None:
                     open_cells.append(cell)
-                    view.cells.append(cell)
+                    told.cells.append(cell)
                 if not open_cells:
-                    return view.cells
+                    return told.cells
                 try:
                     for cell in open_cells:
                         cell.advance(self._client, self._plan, self._record)

@@ -1,21 +1,21 @@
-"""What the platform says of a plan before anything of it is begun."""
+"""The checks of a plan by the platform, before anything of it is begun."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ratchet_cli.commands import runtimes
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import ApiError, Client
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
+from ratchet_workflows.errors import UsageError
+from ratchet_workflows.notation.fields import Source
 from ratchet_workflows.notation.references import champion
 from ratchet_workflows.notation.unseen import check_unseen
-from ratchet_workflows.notation.yaml_files import YamlFile
 from ratchet_workflows.turns.plan import Plan
 
 
-def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
-    """The champion, which is to be beaten. Raises CommandError that names every field at fault, and ApiError for what
-    is not a field's fault, such as a run that does not fit into memory."""
+def check(client: Client, plan: Plan, source: Source, prepare: Callable[[Iterable[str]], None]) -> VersionRef:
+    """The champion, which is to be beaten. Raises UsageError that names every field at fault, and ApiError for what
+    is not a field's fault, such as a run that does not fit into memory. `prepare` gets the names of
+    the sets at last."""
     now = _champion(client, plan, source)
     ref = refs.version_to_proto(now)
     check_unseen(source, plan.train, plan.evaluate)
@@ -39,14 +39,14 @@ def check(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
         ),
     ]
     if faults:
-        raise CommandError("\n".join(faults), code=2)
+        raise UsageError("\n".join(faults))
     measured = plan.evaluation_of(now)
     sets = [entry.problems for entry in measured.suite] or [measured.problems]
-    runtimes.ensure_for(one.name for one in (*sets, plan.train.problems))
+    prepare(one.name for one in (*sets, plan.train.problems))
     return now
 
 
-def _champion(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
+def _champion(client: Client, plan: Plan, source: Source) -> VersionRef:
     try:
         now = champion(client, plan.model)
     except ApiError as error:
@@ -62,7 +62,7 @@ def _champion(client: Client, plan: Plan, source: YamlFile) -> VersionRef:
     return now
 
 
-def _faults(source: YamlFile, section: str, call: Callable[[], object], refused: tuple[str, ...] = ()) -> list[str]:
+def _faults(source: Source, section: str, call: Callable[[], object], refused: tuple[str, ...] = ()) -> list[str]:
     """Each violation, under the name and the line that the file has for it. `refused`: the codes of what is refused
     whatever its fields."""
     try:

@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from ratchet_cli.commands.schedule import RETRY_S
 from ratchet_client import Client, Unreachable
 from ratchet_workflows.turns.records import Record
+
+RETRY_S = 60.0
+"""Between two looks."""
 
 
 def wait_for_feedback(

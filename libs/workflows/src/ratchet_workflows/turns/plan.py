@@ -1,4 +1,4 @@
-"""What `ratchet improve` is to do, as a YAML file says it: of each stage the message that the API takes.
+"""The plan of a turn, as a YAML file says it: for each stage the message that the API takes.
 
     model: starter
     train: {...}       of a RunSpec
@@ -22,7 +22,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
-from ratchet_workflows.notation.yaml_files import YamlFile
+from ratchet_workflows.notation.fields import Source
 
 M = TypeVar("M", bound=Message)
 
@@ -83,8 +83,8 @@ class Plan:
         return self.gate.rules if self.gate.HasField("rules") else None
 
 
-def read(source: YamlFile) -> Plan:
-    """Raises CommandError for what is not a field, is no value of one, or is missing."""
+def read(source: Source) -> Plan:
+    """Raises UsageError for what is not a field, is no value of one, or is missing."""
     fields = source.fields()
     for name in fields:
         if name not in ("model", *SECTIONS):
@@ -107,14 +107,14 @@ def read(source: YamlFile) -> Plan:
     return plan
 
 
-def _model(source: YamlFile, value: object) -> str:
+def _model(source: Source, value: object) -> str:
     try:
         return check_model_name(value if isinstance(value, str) else "")
     except InvalidArgument as error:
         raise source.wrong("model", error.violations[0].description) from error
 
 
-def _check_gate(plan: Plan, source: YamlFile) -> None:
+def _check_gate(plan: Plan, source: Source) -> None:
     """A gate that names what is not measured could never be decided."""
     sets = [one.problems.name for one in plan.evaluate.suite] or [plan.evaluate.problems.name]
     rules = plan.gate.rules

@@ -1,4 +1,4 @@
-"""What `ratchet improve` has done, in a folder of its own: a file for each turn, a log, and a lock.
+"""The record of turns, in a folder of its own: a file for each turn, a log, and a lock.
 
 The file of a turn has the id of each stage as soon as it is known. What a stage creates is created under a request id
 that is made of the turn's key, so that nothing is lost or made twice by who is killed before he wrote an id down.
@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.kept_folder import KeptFolder, now
 
 
@@ -41,11 +41,11 @@ class Record:
     """The digest of the plan."""
     model: str
     champion: int
-    """What the candidate must beat: the champion when the turn began, or when the gate was made."""
+    """The version to beat: the champion when the turn began, or when the gate was made."""
     base: int
     """The champion when the turn began."""
     due: str = ""
-    """What began it: its period, such as "7d-2947"; empty for a person."""
+    """The reason that it began: its period, such as "7d-2947"; empty for a person."""
     run: str = ""
     candidate: int = 0
     evaluations: Mapping[str, str] = field(default_factory=dict)
@@ -108,4 +108,4 @@ class Turns(KeptFolder):
             values = {name: value for name, value in json.loads(text).items() if name in known}
             return Record(**values | {"state": State(values["state"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CommandError(f"{file} is not a record of a turn: {error}. Move it away to begin anew.") from error
+            raise WorkflowError(f"{file} is not a record of a turn: {error}. Move it away to begin anew.") from error

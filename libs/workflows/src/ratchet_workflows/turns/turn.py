@@ -16,14 +16,14 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet.gateway.v1 import release_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import print_heading, say
-from ratchet_cli.views import evaluations, releases, runs
-from ratchet_cli.views.models import decided, passed
 from ratchet_client import ApiError, Client, Unreachable
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
+from ratchet_workflows.errors import UsageError, WorkflowError
+from ratchet_workflows.following import evaluations, releases, runs
+from ratchet_workflows.following.gates import decided, passed
 from ratchet_workflows.notation.references import champion
+from ratchet_workflows.progress import SILENT, Progress
 from ratchet_workflows.turns.plan import Plan
 from ratchet_workflows.turns.records import Record, State, Turns
 
@@ -31,7 +31,7 @@ PATIENCE_S = 600.0
 """So long nothing may answer, before a turn gives up; the same command then goes on with it."""
 RETRY_S = 5.0
 LONG_S = 300.0
-"""What went on for so long had an answer in between."""
+"""Work that went on for longer had an answer in between."""
 MOST_ATTEMPTS = 20
 """Of an evaluation, a gate or a release that failed."""
 
@@ -57,25 +57,26 @@ class Turn:
         turns: Turns,
         record: Record,
         *,
-        quiet: bool = False,
+        progress: Progress = SILENT,
         releasing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._client = client
         self._plan = plan
         self._turns = turns
         self.record = record
-        self._quiet = quiet
+        self._progress = progress
         self._releasing = releasing
 
     def finish(self) -> Record:
-        """Goes on until the turn has ended. Raises CommandError for a stage that failed, which is on record then, and
+        """Goes on until the turn has ended. Raises WorkflowError for a stage that failed, which is on record then, and
         the client's errors."""
         self._note(state=State.RUNNING, sentence="")
         try:
             return self._go_on()
-        except CommandError as error:
-            if error.code == 1:
-                self._end(State.FAILED, str(error))
+        except UsageError:
+            raise
+        except WorkflowError as error:
+            self._end(State.FAILED, str(error))
             raise
 
     def _go_on(self) -> Record:
@@ -108,12 +109,9 @@ class Turn:
         self._note(evaluations={**self.record.evaluations, str(version): evaluation.id})
         if known and evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED:
             return  # it was shown when it ended
-        evaluation = evaluations.follow(
-            self._client, evaluation.id, str(version), quiet=self._quiet, log=self._turns.log
-        )
+        evaluation = evaluations.follow(self._client, evaluation.id, str(version), self._progress, self._turns.log)
         evaluations.raise_unless_succeeded(evaluation)
-        if not self._quiet:
-            evaluations.show_result(evaluation)
+        self._progress.measured(evaluation)
         for score in evaluation.pass_at_k:
             of = score.estimate
             self._turns.log(f"{version}: pass@{score.k} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})")
@@ -127,10 +125,10 @@ class Turn:
         if run.state in (trainer_pb2.Run.STATE_FAILED, trainer_pb2.Run.STATE_CANCELLED):
             self._say(f"{run.id} goes on at its last checkpoint: {run.failure.message or 'it was cancelled'}")
             self._client.runs.resume(run.id)
-        run = runs.follow(self._client, run.id, quiet=self._quiet, log=self._turns.log)
+        run = runs.follow(self._client, run.id, self._progress, self._turns.log)
         runs.raise_unless_succeeded(run)
         if not run.HasField("version"):
-            raise CommandError(f"Run {run.id} succeeded but registered no version.")
+            raise WorkflowError(f"Run {run.id} succeeded but registered no version.")
         self._note(candidate=run.version.number)
         return refs.version_from_proto(run.version)
 
@@ -161,7 +159,7 @@ class Turn:
         """Another may have become champion since: then that is what the candidate must beat."""
         now = champion(self._client, self._plan.model)
         if now is None or now == candidate:
-            raise CommandError(
+            raise WorkflowError(
                 f"{candidate} cannot be compared: the champion of {self._plan.model} is {now or 'gone'}."
             )
         if now.number != self.record.champion:
@@ -186,7 +184,7 @@ class Turn:
             raise
         self._note(release=release.id)
         with self._releasing():
-            return releases.follow(self._client, release.id, quiet=self._quiet, to_the_end=True, log=self._turns.log)
+            return releases.follow(self._client, release.id, self._progress, self._turns.log, to_the_end=True)
 
     def _made(
         self, get: Callable[[], M | None], create: Callable[[str], M], has_failed: Callable[[M], bool], name: str
@@ -197,12 +195,11 @@ class Turn:
             if found is not None and not has_failed(found):
                 return found
             found = create(f"{self.record.key}-{name}-{attempt}")
-        raise CommandError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin anew: --new.")
+        raise WorkflowError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin anew: --new.")
 
     def _stage(self, title: str, work: Callable[[], T]) -> T:
         """What `work` gives. While nothing answers it is begun again, for PATIENCE_S."""
-        if not self._quiet:
-            print_heading(title)
+        self._progress.stage(title)
         self._turns.log(f"== {title}")
         failing_since: float | None = None
         while True:
@@ -219,8 +216,7 @@ class Turn:
                 time.sleep(RETRY_S)
 
     def _say(self, line: str) -> None:
-        if not self._quiet:
-            say(line)
+        self._progress.say(line)
         self._turns.log(line)
 
     def _note(self, **changes: object) -> None:

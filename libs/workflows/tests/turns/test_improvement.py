@@ -1,18 +1,21 @@
-"""`ratchet improve`: which turn goes on, which begins, and what is refused before anything does."""
+"""Which turn goes on, which begins, and what is refused before anything does."""
 
+import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ratchet_cli.commands import improve as command
-from ratchet_cli.commands.improve import Improvement
-from ratchet_cli.terminal.errors import CommandError
+import ratchet_client
 from ratchet_client import ApiError
+from ratchet_workflows.errors import UsageError, WorkflowError
 from ratchet_workflows.notation.yaml_files import YamlFile
+from ratchet_workflows.progress import SILENT, Silent
 from ratchet_workflows.turns import feedback, report
+from ratchet_workflows.turns.improvement import Improvement, improve
 from ratchet_workflows.turns.plan import read
 from ratchet_workflows.turns.records import State, Turns
 
@@ -46,7 +49,7 @@ def work(folder: Path, turns: Turns) -> Callable[[Platform], Improvement]:
 
     def make(platform: Any) -> Improvement:
         source = YamlFile(folder / "improve.yaml")
-        return Improvement(platform, read(source), source, turns, quiet=True)
+        return Improvement(platform, read(source), source, turns, SILENT, lambda sets: None)
 
     return make
 
@@ -71,7 +74,7 @@ def test_every_fault_is_named_by_its_line_before_anything_begins(work: Any, turn
         "gate": refusal(("min_difference", "must be from -0.1 to 1")),
         "release": refusal(("spec.stages[0].min_samples", "must be 0 or more"), ("spec.watch", "must be 0 s or more")),
     }
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         work(platform).by_hand(new=False)
     file = turns.folder.with_name("improve.yaml")
     assert str(raised.value).splitlines() == [
@@ -82,7 +85,7 @@ def test_every_fault_is_named_by_its_line_before_anything_begins(work: Any, turn
         f"{file}:7: release.stages[0].min_samples must be 0 or more.",
         f"{file}:7: release.watch must be 0 s or more.",
     ]
-    assert (raised.value.code, platform.made, turns.latest()) == (2, {}, None)
+    assert (platform.made, turns.latest()) == ({}, None)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_every_fault_is_named_by_its_line_before_anything_begins(work: Any, turn
 def test_a_model_without_a_champion_is_said(work: Any, champion: int, said: str) -> None:
     platform = Platform()
     platform.champion = champion
-    with pytest.raises(CommandError, match=f"improve.yaml:1: .*{said}"):
+    with pytest.raises(UsageError, match=f"improve.yaml:1: .*{said}"):
         work(platform).by_hand(new=False)
 
 
@@ -107,7 +110,7 @@ def test_a_run_that_does_not_fit_is_no_fault_of_a_field(work: Any, turns: Turns)
 @pytest.mark.usefixtures("no_pages")
 def test_by_hand_a_turn_that_has_not_ended_goes_on_and_else_another_begins(work: Any, turns: Turns) -> None:
     platform = Platform(run=[RUN.STATE_FAILED, RUN.STATE_SUCCEEDED], gate=[GATE.STATE_REFUSED])
-    with pytest.raises(CommandError):
+    with pytest.raises(WorkflowError):
         work(platform).by_hand(new=False)
     assert work(platform).by_hand(new=False).state is State.REFUSED
     assert (platform.count(RUN), turns.latest().number) == (1, 1)
@@ -121,10 +124,10 @@ def test_by_hand_a_turn_that_has_not_ended_goes_on_and_else_another_begins(work:
 @pytest.mark.usefixtures("no_pages")
 def test_a_file_that_has_changed_does_not_go_on_with_another_turn(work: Any, turns: Turns, folder: Path) -> None:
     platform = Platform(run=[RUN.STATE_FAILED, RUN.STATE_SUCCEEDED])
-    with pytest.raises(CommandError):
+    with pytest.raises(WorkflowError):
         work(platform).by_hand(new=False)
     (folder / "improve.yaml").write_text(PLAN.replace("steps: 4", "steps: 5"))
-    with pytest.raises(CommandError, match=r"has changed since turn 1 began, .* begin anew by --new"):
+    with pytest.raises(UsageError, match=r"has changed since turn 1 began, .* begin anew by --new"):
         work(platform).by_hand(new=False)
     assert work(platform).by_hand(new=True).state is State.RELEASED
 
@@ -186,10 +189,60 @@ def test_a_turn_begins_when_enough_answers_have_a_score(
     assert "4 of 10 answers of starter have a score since" in log
 
 
-def test_what_a_command_line_may_not_say(ratchet: Any, folder: Path) -> None:
-    file = str(folder / "improve.yaml")
-    assert "give one of them" in ratchet("improve", "-f", file, "--every", "7d", "--when-feedback", "5").stderr
-    assert "as 30m, 6h, 1d" in ratchet("improve", "-f", file, "--every", "weekly").stderr
-    assert ratchet("improve", "-f", str(folder / "nowhere.yaml")).returncode == 2
-    assert ratchet("improve", "-f", file).returncode == 4, "no platform answers"
-    assert command.improve.__doc__
+FIELDS = {
+    "model": "starter",
+    "train": {"steps": 4, "reward": "tests"},
+    "evaluate": {"problems": "composed/test"},
+    "release": {"stages": [{"percent": 100}]},
+}
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_a_program_improves_a_model_by_a_mapping(tmp_path: Path) -> None:
+    platform: Any = Platform()
+    sets: list[str] = []
+    record = improve(platform, FIELDS, tmp_path / "turns", prepare=sets.extend)
+    assert (record.state, record.candidate, platform.champion) == (State.RELEASED, 2, 2)
+    assert sets == ["composed/test", ""]
+    with pytest.raises(UsageError, match=r"plan: train\.step is not a field; did you mean steps\?"):
+        improve(platform, FIELDS | {"train": {"step": 4}}, tmp_path / "turns")
+    with pytest.raises(UsageError, match="plan: evaluate is missing: name the problems"):
+        improve(platform, {"model": "starter", "train": {}}, tmp_path / "turns")
+
+
+class Told(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, title: str) -> None:
+        self.lines.append(f"== {title}")
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_stages_and_what_happens_are_told(tmp_path: Path) -> None:
+    told, platform = Told(), Platform()
+    improve(platform, FIELDS, tmp_path / "turns", progress=told)  # type: ignore[arg-type]
+    stages = [line for line in told.lines if line.startswith("==")]
+    assert stages == [
+        "== measure starter@1",
+        "== train 4 steps",
+        "== measure starter@2",
+        "== gate",
+        "== release starter@2",
+    ]
+    assert told.lines[-1].startswith("starter@2 is released")
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_the_example_of_the_documentation_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "api.md").read_text()
+    (example,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "improve(" in block)
+    monkeypatch.setattr(ratchet_client, "Client", lambda: nullcontext(Platform()))
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    assert capsys.readouterr().out.startswith("released: starter@2 is released")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ratchet_cli.terminal import following
-from ratchet_cli.terminal.following import Count, Pace
+from ratchet_workflows.following import pace as module
+from ratchet_workflows.following.pace import Count, Pace
 
 
 def test_about_twenty_lines_from_first_to_last() -> None:
@@ -20,7 +20,7 @@ def test_a_line_is_said_once() -> None:
 
 def test_slow_work_says_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
     pace = Pace()
     assert pace.is_due(1, 1000)
     assert not pace.is_due(2, 1000)
@@ -30,7 +30,7 @@ def test_slow_work_says_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_count_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
     count = Count("evaluating starter@2", "problems")
     assert count.news() == []
     now += 138
@@ -51,7 +51,7 @@ def test_a_count_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_count_says_once_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
     count = Count("evaluating starter@2", "samples")
     for _ in range(2):
         count.wait("a worker: busy with eval_1 of humaneval")

@@ -1,4 +1,4 @@
-"""`ratchet study` over a platform in memory: nothing is made twice, and what was cut off goes on."""
+"""A study over a platform in memory: nothing is made twice, and what was cut off goes on."""
 
 import json
 import sys
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from ratchet_cli.commands.study import Study, study
-from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import ApiError
+from ratchet_workflows.errors import UsageError, WorkflowError
 from ratchet_workflows.notation.yaml_files import YamlFile
+from ratchet_workflows.progress import SILENT
 from ratchet_workflows.studies import report, work
 from ratchet_workflows.studies.plan import Plan
 from ratchet_workflows.studies.records import StudyFolder
+from ratchet_workflows.studies.study import Study, study
 
 from .platform import EVALUATION, RUN, Killed, Platform
 
@@ -59,7 +60,7 @@ def make(tmp_path: Path, kept: StudyFolder) -> Make:
         file = tmp_path / "s.yaml"
         file.write_text(text)
         source = YamlFile(file)
-        return Study(platform, Plan(source), source, kept, quiet=True)
+        return Study(platform, Plan(source), source, kept, SILENT, lambda sets: None)
 
     return make
 
@@ -123,7 +124,7 @@ def test_a_platform_that_is_away_for_a_while_is_waited_for(make: Make) -> None:
 def test_a_file_that_has_changed_is_another_study(make: Make) -> None:
     platform = Platform()
     make(platform).finish(new=False)
-    with pytest.raises(CommandError, match="has changed since the study began: undo that, or begin anew by --new"):
+    with pytest.raises(UsageError, match="has changed since the study began: undo that, or begin anew by --new"):
         make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=False)
     make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=True)
     assert len(platform.all(RUN)) == 4 + 6
@@ -137,7 +138,7 @@ def test_what_the_platform_refuses_is_said_by_line_before_anything_begins(make: 
         ApiError(400, "INVALID_ARGUMENT", "no", [steps, rate]),
         ApiError(400, "INVALID_ARGUMENT", "no", [steps]),
     ]
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         make(platform).finish(new=False)
     file = tmp_path / "s.yaml"
     assert str(raised.value).splitlines() == [
@@ -232,11 +233,27 @@ def test_without_optuna_a_search_says_how_to_get_it(tmp_path: Path, monkeypatch:
     monkeypatch.delitem(sys.modules, "ratchet_workflows.studies.search", raising=False)
     monkeypatch.delattr("ratchet_workflows.studies.search", raising=False)
     (tmp_path / "s.yaml").write_text(SEARCH)
-    with pytest.raises(CommandError, match=r"A search needs Optuna: pip install optuna"):
-        study(tmp_path / "s.yaml")
+    with pytest.raises(WorkflowError, match=r"A search needs Optuna: pip install optuna"):
+        study(Platform(), tmp_path / "s.yaml", tmp_path / "s.study")  # type: ignore[arg-type]
     assert not (tmp_path / "s.study").exists()
 
 
 def test_two_commands_do_not_work_in_one_folder(kept: StudyFolder) -> None:
-    with kept.locked(), pytest.raises(CommandError, match="Another `ratchet study` is at work"), kept.locked():
+    with kept.locked(), pytest.raises(WorkflowError, match="Another `ratchet study` is at work"), kept.locked():
         pass
+
+
+@pytest.mark.usefixtures("no_page")
+def test_a_program_studies_by_a_mapping(tmp_path: Path) -> None:
+    platform: Any = Platform()
+    plan = {
+        "train": {"base": "starter", "problems": "composed/train", "steps": 4},
+        "vary": {"hyperparameters.learning_rate": [1e-5, 5e-5]},
+        "evaluate": {"problems": "composed/test"},
+    }
+    found = study(platform, plan, tmp_path / "rates.study")
+    assert [one.variant for one in found.results] == ["learning_rate 1e-05", "learning_rate 5e-05"]
+    assert found.title == "Study rates"
+    platform.refusals = [ApiError(400, "INVALID_ARGUMENT", "no", [{"field": "spec.steps", "description": "is bad."}])]
+    with pytest.raises(UsageError, match=r"plan: train\.steps is bad"):
+        study(platform, plan, tmp_path / "rates.study", new=True)
