@@ -77,10 +77,6 @@ class ServiceSettings(BaseSettings):
     """Of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless alone or small."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
-    default_deadline: timedelta = timedelta(seconds=60)
-    """The deadline of a call that came without one and has one reply."""
-    default_stream_deadline: timedelta = timedelta(hours=1)
-    """The deadline of a call that came without one and whose reply is a stream."""
 
     @property
     def source_roots(self) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 
 from gateway_service import main
 from gateway_service.settings import Settings
+from gateway_service.wiring import Intervals
 from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet.gateway.v1 import key_pb2, release_pb2
@@ -32,6 +33,8 @@ from ratchet_testing import free_port
 pytestmark = pytest.mark.integration
 HI = [{"role": "user", "content": "say hi"}]
 KEY = "rk_test_0123456789abcdef0123456789"
+
+INTERVALS = Intervals(release_tick=timedelta(seconds=0.05))
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,6 @@ def settings(tmp_path, peers) -> Settings:
         trainer_target=f"127.0.0.1:{free_port()}",
         rollout_target=peers,
         registry_target=peers,
-        release_tick=timedelta(seconds=0.05),
         drain=timedelta(seconds=0.1),
         load_wait=timedelta(seconds=5),
     )
@@ -63,7 +65,7 @@ def settings(tmp_path, peers) -> Settings:
 async def started(settings: Settings) -> AsyncIterator[Door]:
     stop = asyncio.Event()
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(main.run(settings, on_ready=ready.set_result, stop=stop))
+    running = asyncio.create_task(main.run(settings, on_ready=ready.set_result, stop=stop, intervals=INTERVALS))
     await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         await running
