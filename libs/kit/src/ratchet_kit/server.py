@@ -99,10 +99,19 @@ async def run(
     *,
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
+    deadlines: Deadlines = Deadlines(),
 ) -> None:
     """The `run` of a service: builds it, then serves as `serve` says."""
     async with provision(settings) as service:
-        await serve(settings, service_name, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
+        await serve(
+            settings,
+            service_name,
+            service.add_to,
+            background=service.background,
+            on_ready=on_ready,
+            stop=stop,
+            deadlines=deadlines,
+        )
 
 
 async def serve(
