@@ -142,7 +142,7 @@ def matrix(
 
 
 class MatrixNews:
-    """The cells, as they are told."""
+    """The news of the cells."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = list(cells)
@@ -258,27 +258,27 @@ def _started(client: Client, cell: Cell, spec: pb.EvaluationSpec, name: str) -> 
 
 def _followed(client: Client, cells: list[Cell], progress: Progress) -> list[Cell]:
     """The cells when all have ended."""
-    told = MatrixNews(cells)
+    news = MatrixNews(cells)
     answered = time.monotonic()
-    with progress.following(told, GOES_ON) as changed:
+    with progress.following(news, GOES_ON) as changed:
         changed()
-        while open_cells := [place for place, cell in enumerate(told.cells) if not cell.has_ended]:
+        while open_cells := [place for place, cell in enumerate(news.cells) if not cell.has_ended]:
             for place in open_cells:
-                cell = told.cells[place]
+                cell = news.cells[place]
                 assert cell.evaluation is not None
                 try:
-                    told.cells[place] = cell.now(client.evaluations.get(cell.evaluation.id))
+                    news.cells[place] = cell.now(client.evaluations.get(cell.evaluation.id))
                     answered = time.monotonic()
                 except ApiError as error:
-                    told.cells[place] = Cell(cell.model, cell.benchmark, cell.temperature, error=str(error))
+                    news.cells[place] = Cell(cell.model, cell.benchmark, cell.temperature, error=str(error))
                 except Unreachable as error:
                     if time.monotonic() - answered > PATIENCE_S:
                         raise Unreachable(f"{error} {GOES_ON}") from error
                     break
             changed()
-            if not all(cell.has_ended for cell in told.cells):
+            if not all(cell.has_ended for cell in news.cells):
                 time.sleep(POLL_S)
-    return told.cells
+    return news.cells
 
 
 def _gains(client: Client, cells: Sequence[Cell], ancestors: Mapping[str, Sequence[str]]) -> list[Gain]:

@@ -300,11 +300,10 @@ async def run(
     *,
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
-    intervals: Intervals = Intervals(),
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
     shares_port = settings.workers > 1
-    async with provision(settings, intervals=intervals) as service:
+    async with provision(settings) as service:
         http = HttpServer(
             service.http,
             settings.host,

@@ -17,7 +17,6 @@ import pytest
 
 from gateway_service import main
 from gateway_service.settings import Settings
-from gateway_service.wiring import Intervals
 from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet.gateway.v1 import key_pb2, release_pb2
@@ -33,8 +32,6 @@ from ratchet_testing import free_port
 pytestmark = pytest.mark.integration
 HI = [{"role": "user", "content": "say hi"}]
 KEY = "rk_test_0123456789abcdef0123456789"
-
-INTERVALS = Intervals(release_tick=timedelta(seconds=0.05))
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def settings(tmp_path, peers) -> Settings:
 async def started(settings: Settings) -> AsyncIterator[Door]:
     stop = asyncio.Event()
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(main.run(settings, on_ready=ready.set_result, stop=stop, intervals=INTERVALS))
+    running = asyncio.create_task(main.run(settings, on_ready=ready.set_result, stop=stop))
     await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         await running

@@ -66,14 +66,14 @@ def following(
 class Drawn:
     """A View of what a workflow tells, with the panel that is drawn of it."""
 
-    told: News
+    work: News
     draw: Callable[[], RenderableType]
 
     def panel(self) -> RenderableType:
         return self.draw()
 
     def news(self) -> list[str]:
-        return self.told.news()
+        return self.work.news()
 
 
 class Count(pace.Count):

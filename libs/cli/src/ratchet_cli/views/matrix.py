@@ -12,12 +12,12 @@ from ratchet_workflows.matrices import Cell, Gain, MatrixNews, rows, score
 COLOURS = {"SUCCEEDED": "green", "RUNNING": "yellow", "FAILED": "red", "CANCELLED": "red"}
 
 
-def panel(told: MatrixNews) -> RenderableType:
-    columns = list(dict.fromkeys(cell.column for cell in told.cells))
+def panel(news: MatrixNews) -> RenderableType:
+    columns = list(dict.fromkeys(cell.column for cell in news.cells))
     table = Table(box=None, pad_edge=False)
     for name in ("", *columns):
         table.add_column(name)
-    for model, row in rows(told.cells).items():
+    for model, row in rows(news.cells).items():
         table.add_row(model, *(_progress(row[column]) if column in row else Text() for column in columns))
     return table
 

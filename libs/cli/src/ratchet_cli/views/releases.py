@@ -7,8 +7,8 @@ from ratchet_client.names import state_name, version_name
 from ratchet_workflows.following.releases import ReleaseNews
 
 
-def panel(told: ReleaseNews) -> RenderableType:
-    release = told.release
+def panel(news: ReleaseNews) -> RenderableType:
+    release = news.release
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     filled = round(release.percent / 5)

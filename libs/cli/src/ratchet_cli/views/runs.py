@@ -13,14 +13,14 @@ from ratchet_workflows.following.runs import RunNews, interval
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
 
 
-def panel(told: RunNews) -> RenderableType:
-    run, steps = told.run, told.steps
+def panel(news: RunNews) -> RenderableType:
+    run, steps = news.run, news.steps
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_row("run", f"{run.id}  {state_name(run)}" + (f"  attempt {run.attempt}" if run.attempt > 1 else ""))
-    if told.activity:
-        table.add_row("now", f"{told.activity}, {duration(time.monotonic() - told.since)}")
-    table.add_row("step", f"{run.step} of {run.spec.steps}{told.time_left()}")
+    if news.activity:
+        table.add_row("now", f"{news.activity}, {duration(time.monotonic() - news.since)}")
+    table.add_row("step", f"{run.step} of {run.spec.steps}{news.time_left()}")
     rewards = [step.metrics["reward_mean"] for step in steps if "reward_mean" in step.metrics]
     if rewards:
         table.add_row("reward", f"{sparkline(rewards)}  {rewards[-1]:.3f}")

@@ -9,11 +9,11 @@ SHOWN = 12
 """Of the runs that have ended, in a terminal: the last."""
 
 
-def panel(told: StudyNews) -> RenderableType:
+def panel(news: StudyNews) -> RenderableType:
     table = Table.grid(padding=(0, 2))
-    cells = list(told.cells)
-    ended = told.already + sum(cell.has_ended for cell in cells)
-    table.add_row(told.title, f"{ended} of {told.total}")
+    cells = list(news.cells)
+    ended = news.already + sum(cell.has_ended for cell in cells)
+    table.add_row(news.title, f"{ended} of {news.total}")
     for cell in cells[-SHOWN:]:
         table.add_row(cell.name, situation(cell))
     return table

@@ -19,14 +19,14 @@ def follow(
 ) -> pb.Release:
     """The release, when it has ended or, unless `to_the_end`, its candidate is the champion, which is watched then.
     Raises the client's errors."""
-    told = ReleaseNews(pb.Release(id=release_id))
+    news = ReleaseNews(pb.Release(id=release_id))
     goes_on = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
-    with progress.following(told, goes_on, log) as changed:
-        for told.release in client.releases.watch(release_id):
+    with progress.following(news, goes_on, log) as changed:
+        for news.release in client.releases.watch(release_id):
             changed()
-            if told.release.state == pb.Release.STATE_WATCHING and not to_the_end:
+            if news.release.state == pb.Release.STATE_WATCHING and not to_the_end:
                 break
-    return told.release
+    return news.release
 
 
 def raise_unless_succeeded(release: pb.Release) -> None:
@@ -37,7 +37,7 @@ def raise_unless_succeeded(release: pb.Release) -> None:
 
 
 class ReleaseNews:
-    """One release, as it is told."""
+    """The news of one release."""
 
     def __init__(self, release: pb.Release) -> None:
         self.release = release

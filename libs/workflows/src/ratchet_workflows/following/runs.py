@@ -18,13 +18,13 @@ def follow(
     client: Client, run_id: str, progress: Progress = SILENT, log: Callable[[str], None] | None = None
 ) -> pb.Run:
     """The run, when it has ended. Raises the client's errors."""
-    told = RunNews(run_id)
+    news = RunNews(run_id)
     goes_on = f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}"
-    with progress.following(told, goes_on, log) as changed:
+    with progress.following(news, goes_on, log) as changed:
         for message in client.runs.watch(run_id):
-            told.update(message)
+            news.update(message)
             changed()
-    return told.run
+    return news.run
 
 
 def raise_unless_succeeded(run: pb.Run) -> None:
@@ -49,7 +49,7 @@ def interval(metrics: Mapping[str, float]) -> str:
 
 
 class RunNews:
-    """One run, as it is told."""
+    """The news of one run."""
 
     def __init__(self, run_id: str) -> None:
         self.run = pb.Run(id=run_id)

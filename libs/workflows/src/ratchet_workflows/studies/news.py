@@ -1,4 +1,4 @@
-"""The runs of a study, as they are told: a line for each."""
+"""The news of a study: a line for each run."""
 
 from collections.abc import Sequence
 

@@ -45,16 +45,16 @@ class Work:
         """All the cells, ended. The next one is asked for when there is room; `looked` is given a cell after each
         look at it, ended or not; `already` of the total have ended in an earlier command. Raises Unreachable when
         nothing answers for PATIENCE_S."""
-        told = StudyNews(title, total, already)
+        news = StudyNews(title, total, already)
         open_cells: list[Cell] = []
         answered = time.monotonic()
-        with self._progress.following(told, GOES_ON, self._log) as changed:
+        with self._progress.following(news, GOES_ON, self._log) as changed:
             while True:
                 while len(open_cells) < self._plan.at_once and (cell := next(cells, None)) is not None:
                     open_cells.append(cell)
-                    told.cells.append(cell)
+                    news.cells.append(cell)
                 if not open_cells:
-                    return told.cells
+                    return news.cells
                 try:
                     for cell in open_cells:
                         cell.advance(self._client, self._plan, self._record)
