@@ -44,6 +44,8 @@ SERVICE = "registry"
 GROUP = "registry-workers"
 COPIES_AT_A_TIME = 2
 SWEEP_INTERVAL = timedelta(minutes=30)
+UPLOAD_EXPIRY = timedelta(hours=6)
+"""The files of a copy that did not end by then are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,10 @@ async def provision(
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:
-            await every(SWEEP_INTERVAL, stop, partial(versions.sweep, settings.upload_expiry), name="sweep")
+            await every(SWEEP_INTERVAL, stop, partial(versions.sweep, UPLOAD_EXPIRY), name="sweep")
 
         async def sweep_datasets(stop: asyncio.Event) -> None:
-            await every(SWEEP_INTERVAL, stop, partial(datasets.sweep, settings.upload_expiry), name="sweep data sets")
+            await every(SWEEP_INTERVAL, stop, partial(datasets.sweep, UPLOAD_EXPIRY), name="sweep data sets")
 
         yield Service(
             models=Models(stores.models, clock),

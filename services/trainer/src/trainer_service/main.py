@@ -61,6 +61,8 @@ from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
 
 SERVICE = "trainer"
+TRACKING_INTERVAL = timedelta(seconds=5)
+"""Between two looks at what trackers have not had."""
 QUEUE = "trainer.runs"
 RAY_LOG = "ray.log"
 
@@ -114,13 +116,14 @@ async def provision(
     deadlines: Deadlines | None = None,
     timing: Timing | None = None,
     sharing: Sharing | None = None,
+    tracking_interval: timedelta = TRACKING_INTERVAL,
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with AsyncExitStack() as stack:
         if ports is None:
             ports = await stack.enter_async_context(real_ports(settings))
-        yield _compose(settings, ports, deadlines, timing, sharing)
+        yield _compose(settings, ports, deadlines, timing, sharing, tracking_interval)
 
 
 def _compose(
@@ -129,6 +132,7 @@ def _compose(
     deadlines: Deadlines | None,
     timing: Timing | None,
     sharing: Sharing | None,
+    tracking_interval: timedelta,
 ) -> Service:
     updates = RunUpdates()
     scheduler = Scheduler(
@@ -191,7 +195,7 @@ def _compose(
             worker.run,
             scheduler.run,
             partial(_count, ports, settings.reconcile_interval),
-            *_tracking(ports, settings.tracking_interval),
+            *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),

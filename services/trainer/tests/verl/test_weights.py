@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the trainer environment")
 pytest.importorskip("verl", reason="needs the trainer environment")
 
 from trainer_service.domain.spec.spec import Hyperparameters  # noqa: E402
-from trainer_service.job.policy.policy import Weights, WeightSync  # noqa: E402
+from trainer_service.job.policy.transport import Weights, WeightSync  # noqa: E402
 from trainer_service.verl.rank import weights as sending  # noqa: E402
 
 pytestmark = pytest.mark.verl

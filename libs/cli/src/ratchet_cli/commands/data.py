@@ -22,12 +22,12 @@ from ratchet_cli.terminal.output import (
     print_json,
     print_table,
     say,
-    state_name,
     stderr,
 )
 from ratchet_client import Client
 from ratchet_client.datasets import download, upload
 from ratchet_client.errors import Unreachable
+from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
 

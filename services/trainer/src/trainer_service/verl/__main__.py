@@ -27,7 +27,8 @@ from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins.process import PluginProcess
-from trainer_service.job.policy.policy import RunPolicy, rollouts, size_of_weights
+from trainer_service.job.policy.policy import RunPolicy, rollouts
+from trainer_service.job.policy.transport import size_of_weights
 from trainer_service.job.reward.rewarding import Overlong, Rewarding
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Checkpoints
