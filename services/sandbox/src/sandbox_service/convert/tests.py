@@ -99,10 +99,8 @@ def _check_test(
         if not name.isidentifier() or keyword.iskeyword(name):
             reading.faults.add(f"{path}.names", f"must be names other than keywords, not {clip(name)!r}")
         elif hasattr(builtins, name) and name not in _WRITTEN_ANEW:
-            why = (
-                "a builtin by which tests judge: to use the program's, import it in the code (from solution import ...)"
-            )
-            reading.faults.add(f"{path}.names", f"must not hold {clip(name)!r}, {why}")
+            remedy = "tests judge by it. To use the program's, import it in the code, from solution"
+            reading.faults.add(f"{path}.names", f"must not hold {clip(name)!r}, a builtin: {remedy}")
     names = tuple(message.names)
     fallback = TestCode(False, names)
     code = reading.take(

@@ -1,4 +1,4 @@
-"""What program and tests borrow of each other and of the library: callbacks, functions by name, objects of the library."""
+"""Things that program and tests borrow of each other and of the library: callbacks, functions by name, objects of the library."""
 
 from sandbox_service.honest import check
 

@@ -1,4 +1,4 @@
-"""What only the shared kind can judge: the strict kind refuses it, and says so."""
+"""Tests that only the shared kind can judge: the strict kind refuses them, and says so."""
 
 from functools import partial
 

@@ -127,7 +127,7 @@ def of_property(function: Any) -> Any:
 
 
 def is_method(kind: Any, name: str) -> bool:
-    """Whether a class of the program defines a function of that name."""
+    """A class of the program defines a function of that name."""
     return any(isinstance(vars(base).get(name), Method) for base in type.__dict__["__mro__"].__get__(kind))
 
 

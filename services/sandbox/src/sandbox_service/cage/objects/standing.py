@@ -93,14 +93,14 @@ def set_slot(proxy: AnyProxy, slot: str, value: object) -> None:
 
 
 def put_in(proxy: AnyProxy) -> dict[str, Any]:
-    """What the tests put in place of its methods, by name: to be called there, and looked at here (a Mock)."""
+    """The tests' own in place of its methods, by name: called there, looked at here (a Mock)."""
     if slot_of(proxy, "_put") is None:
         set_slot(proxy, "_put", {})
     return slot_of(proxy, "_put")  # type: ignore[no-any-return]
 
 
 def tells_by(it: object, method: str) -> bool:
-    """Whether that method of an object that the program gave is as good as an attribute."""
+    """A method of an object that the program gave is as good as an attribute, by its name."""
     given = isinstance(it, AnyProxy) and rank_of(it) is not grades.MADE
     return given and method not in _OF_VALUES and not method.startswith(_YES_OR_NO)
 

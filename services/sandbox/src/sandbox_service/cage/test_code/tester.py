@@ -172,7 +172,7 @@ def _lend(program: proxies.Program, given: dict[str, Any], source: str) -> None:
 
 
 def _without_import(given: dict[str, Any], tests: str, entry: object) -> dict[str, Any]:
-    """What the tests have of the program without an import. Where they import some of it, the name of a builtin is
+    """Leaves out names that the tests do not mean. Where they import some of it, the name of a builtin is
     Python's own: `import solution as ops`, `ops.filter`, `filter`."""
     of_builtins = {name for name, item in given.items() if hasattr(builtins, name) and item is not entry}
     if not of_builtins or not any(line.lstrip().startswith(_IMPORTS) for line in tests.splitlines()):
