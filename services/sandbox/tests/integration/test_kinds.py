@@ -32,6 +32,24 @@ async def test_judged_strictly(sandbox: Sandbox, case: pb.Program) -> None:
     assert (execution.verdict, execution.forgeable) == (Verdict.PASSED, False), execution.detail
 
 
+@pytest.mark.parametrize(
+    ("test", "by_values"),
+    [
+        (problem_pb2.Test(call=problem_pb2.CallTest(args="[1]", expected="2")), True),
+        (problem_pb2.Test(check=problem_pb2.CheckTest(code="assert f(1) == 2")), True),
+        (problem_pb2.Test(check=problem_pb2.CheckTest(code="assert f(*[1]) == 2")), False),
+        (problem_pb2.Test(call=problem_pb2.CallTest(args="[1]", expected="2"), held_out=True), False),
+    ],
+)
+async def test_values_that_the_service_compares_are_told(
+    sandbox: Sandbox, test: problem_pb2.Test, by_values: bool
+) -> None:
+    program = pb.Program(id="p", source="f = lambda x: x + 1", entry_point="f", tests=[test])
+    (read,) = programs_from_proto([program], Bounds(Settings().max_limits, Settings().max_source_bytes), 0)
+    (result,) = (await sandbox.execute(read)).results
+    assert (result.passed, result.by_values) == (True, by_values)
+
+
 @pytest.mark.parametrize("case", only_shared.CASES, ids=lambda case: case.id)
 async def test_judged_only_in_its_own_process(sandbox: Sandbox, case: pb.Program) -> None:
     strict = await _graded(sandbox, case, problem_pb2.CheckTest.GRADING_STRICT)
