@@ -47,7 +47,7 @@ def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_
     for arguments, code, said in (
         (["set.jsonl"], 1, "no column is the prompt: map one of words, tests, such as prompt=words"),
         (["set.jsonl", "--map", "prompt"], 2, "--map prompt: write FIELD=COLUMN"),
-        (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: a problem needs at least one test"),
+        (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: is missing"),
         (["set.jsonl", "--name", "humaneval"], 2, "humaneval is the name of a public benchmark"),
         (["nothing.jsonl"], 2, "There is no file or folder"),
         (["empty"], 2, "holds no file that ends in .jsonl"),
