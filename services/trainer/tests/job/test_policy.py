@@ -15,7 +15,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_policies import PolicySpec, Sampling, tensor_changes
 from ratchet_policies.fleet import Fleet
 from ratchet_testing.services import serving
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy.policy import CHUNK_BYTES, RunPolicy, Weights, rollouts
 
 NAME = "run-run_1"

@@ -7,7 +7,7 @@ import pytest
 
 from ratchet_kit.faults import Faults
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.verl_settings import EXAMPLES, RL, check, check_used
 
 

@@ -1,4 +1,4 @@
-"""Verl is told what overrides.txt says, for each algorithm and each hyperparameter that is chosen. What comes beside it,
+"""Verl is told what overrides.txt says, for each algorithm and each hyperparameter that is chosen. What is added,
 a new algorithm or hyperparameter, needs no line. Delete the file, and the test writes it anew."""
 
 from collections import defaultdict
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.run.config import JobConfig
 from trainer_service.verl.config import dpo_overrides, reward_model_overrides, rl_overrides, sft_overrides
 

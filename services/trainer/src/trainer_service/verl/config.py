@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet_rewards import Combination
+from trainer_service.domain.spec.hyperparameters import Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.plugins import PluginKind, named
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, PromptForm
+from trainer_service.domain.spec.spec import PromptForm
 from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record

@@ -15,7 +15,7 @@ starter policy.
 
 from dataclasses import dataclass, fields, replace
 
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule
+from trainer_service.domain.spec.hyperparameters import Hyperparameters, LearningRateSchedule
 
 _PASSES = ("micro_batch_size", "micro_batch_tokens", "gradient_checkpointing")
 

@@ -7,9 +7,10 @@ from ratchet_kit.faults import Faults
 from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec import plugins
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.hyperparameters import Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, RunSpec
+from trainer_service.domain.spec.spec import RunSpec
 
 _BOUNDS: dict[str, dict[str, float]] = {
     "learning_rate": {"above": 0, "at_most": 1},
