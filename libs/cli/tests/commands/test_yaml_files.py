@@ -6,6 +6,7 @@ import pytest
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_cli.commands.runs import ALGORITHMS
 from ratchet_cli.commands.yaml_files import YamlFile, reward_spec, run_spec
 from ratchet_cli.terminal.errors import CommandError
 
@@ -89,11 +90,7 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         ("steps: true", "steps must be a whole number, not True"),
         ("steps: 99999999999", "steps cannot hold 99999999999"),
         ("seed:", "seed has no value"),
-        (
-            "algorithm: gpro",
-            "algorithm must be one of sft, grpo, ppo, rloo, dapo, reinforce_plus_plus, remax, dr_grpo, gspo, cispo, "
-            "dpo, dapo_steps, reward_model; not 'gpro'",
-        ),
+        ("algorithm: gpro", f"algorithm must be one of {', '.join(ALGORITHMS)}; not 'gpro'"),
         ("loggers: console", "loggers must be a list"),
         ("hyperparameters: 5", "hyperparameters must be fields with values"),
         ("hyperparameters: {temperature: warm}", "hyperparameters.temperature must be a number, not 'warm'"),
