@@ -88,6 +88,8 @@ class Kind:
     """So many requests of both fail: in each release from another stage on, some minutes after its start."""
     late: float = 0.0
     """As `timeouts`, from six minutes after the candidate got all traffic."""
+    quicker: float = 1.0
+    """How many times as long both take, from a minute after the candidate got 5 %."""
     kept: int = SPEC.baseline_percent
     heavy: float = 0.0
     """So many users ask 1,000 times as often as all others, who ask equally often."""
@@ -108,6 +110,7 @@ KINDS = (
     Kind("equal: harder by 0.20 at 50 %", "97 % promoted", harder=(3, 0.2)),
     Kind("equal: easier by 0.20 at 50 %", "97 % promoted", harder=(3, -0.2)),
     Kind("equal: waves of 0.20", "97 % promoted", waves=0.2),
+    Kind("equal: quicker by 60 % at 5 %", "97 % promoted", quicker=0.4),
     Kind("equal: 4 % of all time out", "0 back", timeouts=0.04),
     Kind("equal: the same, no share kept", "0 back", late=0.04, kept=0),
     Kind("equal: 1 user of 100 asks 1,000 x", "5 % back", heavy=0.01, fail_wholly=0.02),
@@ -151,16 +154,19 @@ class SimulatedLog(MemoryCompletionLog):
         fails += self._kind.late * (release.stage > WHOLE or (release.stage == WHOLE and in_stage > 360))
         harder = self._kind.harder[1] * (release.stage >= self._kind.harder[0])
         harder += self._kind.waves * math.sin(2 * math.pi * since / 1200)
+        quicker = self._kind.quicker if release.stage > 1 or (release.stage == 1 and in_stage > 60) else 1.0
         if release.percent < 100:
             self._baseline_until = now
         for arm in (0, 1):
-            self._answer(release, arm, users[is_candidate == bool(arm)], fails, harder)
+            self._answer(release, arm, users[is_candidate == bool(arm)], fails, harder, quicker)
 
-    def _answer(self, release: Release, arm: int, users: NDArray[np.int64], fails: float, harder: float) -> None:
+    def _answer(
+        self, release: Release, arm: int, users: NDArray[np.int64], fails: float, harder: float, quicker: float
+    ) -> None:
         kind, chance, stage = self._kind, self._chance, release.stage
         breaks = kind.breaks_at[1] * (stage >= kind.breaks_at[0])
         failed = self._fails[users] | (chance.random(len(users)) < 0.01 + fails + arm * (kind.errors + breaks))
-        latency = np.exp(self._speed[users] + chance.normal(0, 0.4, len(users))) * kind.slower**arm
+        latency = np.exp(self._speed[users] + chance.normal(0, 0.4, len(users))) * kind.slower**arm * quicker
         left = ~failed & ((latency > PATIENCE) | (chance.random(len(users)) < arm * kind.hangs))
         latency = np.where(left, PATIENCE, latency)
         answered = ~failed & ~left

@@ -142,6 +142,21 @@ async def test_slow_begins_where_a_busy_baseline_had_its_p95(world: World) -> No
     assert (release.state, release.baseline_p95) == (State.PROMOTING, timedelta(seconds=0.2))
 
 
+async def test_slow_begins_earlier_once_the_baseline_got_quicker_within_a_stage(world: World) -> None:
+    seconds = {"starter@1": 1.0, "starter@2": 1.0}
+    world.engine.before_answer = lambda name: world.clock.advance(timedelta(seconds=seconds[name]))
+    await traffic(world)
+    release = await progressing(world, (Stage(40, timedelta(hours=1), 30), *HALF_THEN_ALL))
+    assert release.baseline_p95 == timedelta(seconds=1)
+    seconds |= {"starter@1": 0.1, "starter@2": 0.4}
+    for _ in range(25):
+        await traffic(world)
+        await world.tick()
+    release = await ended(world, release)
+    assert release.state is State.ROLLED_BACK
+    assert "longer than 0.15 s, 1.5 times the baseline's p95" in release.events[-1].reason
+
+
 async def test_rolls_back_when_the_candidate_answers_worse(world: World) -> None:
     release = await progressing(world)
     await traffic(world)

@@ -175,7 +175,7 @@ class ReleaseController:
         now = self._clock.now()
         match decide(release, await self._traffic.read(release), now):
             case Hold():
-                return release if release.baseline_p95 else await self._timed(release)
+                return await self._timed(release)
             case RollBack(reason):
                 return release.roll_back(now, reason)
             case Expire(reason):
@@ -191,7 +191,7 @@ class ReleaseController:
         if release.percent > 50 and release.baseline_p95:
             return release
         p95 = await self._traffic.baseline_p95(release)
-        return release if p95 is None else replace(release, baseline_p95=p95)
+        return release if p95 is None or p95 == release.baseline_p95 else replace(release, baseline_p95=p95)
 
     async def _promote(self, release: Release) -> Release:
         """Sets the alias where it is as the release believes; a controller that died after that finds it set."""

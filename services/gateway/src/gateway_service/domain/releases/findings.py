@@ -140,10 +140,11 @@ def _latency(release: Release, traffic: Traffic) -> Finding:
     """The candidate's p95 latency against `max_latency_ratio` times the baseline's, in the present stage.
 
     A p95 exceeds a limit when more than 5 % of answers take longer (the quantile test of Conover, Practical
-    Nonparametric Statistics, 3rd ed., section 3.2). The limits are fixed before the stage: the p95 that the baseline
-    had then, and the ratio times that. The candidate is too slow when more of its answers exceed its limit than 5 %,
-    which a baseline that answers little and is less busy for that may not reach, and than of the baseline's exceed
-    theirs at the same time, so that an hour in which all are slow is no difference. Both have to be shown.
+    Nonparametric Statistics, 3rd ed., section 3.2). The limits of an answer are known before it: the p95 that the
+    baseline had a minute before, while it answered at least half of the requests, and the ratio times that. The
+    candidate is too slow when more of its answers exceed its limit than 5 %, which a baseline that answers little and
+    is less busy for that may not reach, and than of the baseline's exceed theirs at the same time, so that an hour in
+    which all are slow is no difference. Both have to be shown.
     """
     ratio, level = release.spec.bounds.max_latency_ratio, _level(release, len(release.spec.stages) + 1)
     slow, slow_before = traffic.candidate.slowness, traffic.baseline.slowness

@@ -168,8 +168,8 @@ class Release:
     retire_time: datetime | None = None
     """When the version that lost was unloaded."""
     baseline_p95: timedelta | None = None
-    """Latency of the baseline, as it was before the present stage, with at least half of the traffic if it had so much:
-    what takes longer is slow (of the candidate, `max_latency_ratio` times as long). None until enough is known."""
+    """Latency of the baseline, as it was lately with at least half of the traffic, if it had so much: what takes longer
+    is slow (of the candidate, `max_latency_ratio` times as long). None until enough is known."""
     actor: str = ""
     """The id of the API key that created it."""
     revision: int = 0
