@@ -16,6 +16,17 @@ from gateway_service import convert
 print(MessageToJson(convert.catalogue_to_proto(), preserving_proto_field_name=True))
 """
 
+BUILD = """
+import asyncio
+from gateway_service.servicer import PlatformServicer
+from ratchet.gateway.v1 import platform_pb2
+from ratchet_client.platform import Platform
+from ratchet_protos.http import rules
+method = platform_pb2.DESCRIPTOR.services_by_name["PlatformService"].methods_by_name["GetBuild"]
+print(rules(method)[0].path, "build" in vars(Platform))
+print(asyncio.run(PlatformServicer(None).GetBuild(platform_pb2.GetBuildRequest())).version)
+"""
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
@@ -72,3 +83,8 @@ def test_a_benchmark(tree: Tree, tmp_path: Path) -> None:
     tree.run(*fetch, RATCHET_DATA=data)
     load = "import ratchet_benchmarks; print(len(ratchet_benchmarks.load('conversions').problems))"
     assert tree.run(sys.executable, "-c", load, RATCHET_DATA=data).strip() == "2"
+
+
+def test_an_rpc(tree: Tree) -> None:
+    follow(tree, section("service-shape.md", "Add an RPC"))
+    assert tree.run(sys.executable, "-c", BUILD).split() == ["/api/v1/build", "True", "0.1.0"]

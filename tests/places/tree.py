@@ -37,7 +37,7 @@ class Section:
                 [item.partition("\n")[0] + "\n", ""]
             )
             said = FENCED.sub("", item)
-            path = re.search(r"`((?:libs|proto|services)/[^`]+)`", said)
+            path = re.search(r"`((?:libs|proto|services|tests)/[^`]+)`", said)
             assert path is not None, f"a step that names no file: {item[:80]}"
             yield Step(path[1], said, tuple(textwrap.dedent(block[2]) for block in FENCED.finditer(item)))
 
@@ -82,15 +82,23 @@ class Tree:
                 self.run("scripts/protos.sh", "generate")
 
     def _with(self, text: str, block: str, step: Step) -> str:
-        """An import before the others, a line at the end of what the step names, a field before a class' methods."""
+        """An import before the others; a message at the end; a line of a plain list in order; a method at the end of
+        the class that the step names, a field before its methods; any other line at the end of what the step names."""
+        if step.path.endswith(".txt"):
+            return "".join(sorted([*text.splitlines(keepends=True), block]))
         names = "|".join(map(re.escape, re.findall(r"`(\w+)`", step.text)))
+        indent = "  " if step.path.endswith(".proto") else "    "
         if block.startswith("from "):
-            found, indent = re.search(r"^(?=from )", text, re.MULTILINE), ""
+            place, indent = r"(?=from )", ""
+        elif block.startswith("message "):
+            place, indent = r"\Z", ""
+        elif re.match("@|def |async def ", block):
+            place, block = rf"class (?:{names})\b.*:\n(?:(?:    .*)?\n)*?(?=\n\n|\Z)", f"\n{block}"
         elif step.path.endswith(".proto"):
-            found, indent = re.search(rf"^(?:message|enum) (?:{names}) {{\n(?:.*\n)*?(?=}})", text, re.MULTILINE), "  "
+            place = rf"(?:message|enum|service) (?:{names}) {{\n(?:.*\n)*?(?=}})"
         else:
-            ends = rf"(?:{names})\b.*[({{]\n(?:.*\n)*?(?=[)}}])|class (?:{names}):\n(?:.*\n)*?(?=\n    def )"
-            found, indent = re.search(f"^(?:{ends})", text, re.MULTILINE), "    "
+            place = rf"(?:(?:{names})\b.*[({{]\n(?:.*\n)*?(?=[)}}])|class (?:{names}):\n(?:.*\n)*?(?=\n    def ))"
+        found = re.search(f"^{place}", text, re.MULTILINE)
         assert found is not None, f"{step.path} has nothing that the step names: {step.text}"
         return text[: found.end()] + textwrap.indent(block, indent) + text[found.end() :]
 
