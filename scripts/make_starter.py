@@ -14,9 +14,10 @@ from pathlib import Path
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.views.platform import bring_up, connect
-from ratchet_cli.views.runs import follow, raise_unless_succeeded
+from ratchet_cli.views.progress import Terminal
 from ratchet_local import control
 from ratchet_local.home import Home
+from ratchet_workflows.following.runs import follow, raise_unless_succeeded
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = ROOT / "models" / "starter"
@@ -31,7 +32,7 @@ def main() -> None:
         subprocess.run([TRAINER_PYTHON, ROOT / "scripts" / "starter_init.py", folder / "init"], check=True)
         state = bring_up(home, port_base=0, timeout_s=300)
         with connect(home, state) as client:
-            run = follow(client, client.runs.create(spec(folder / "init")).id)
+            run = follow(client, client.runs.create(spec(folder / "init")).id, Terminal())
             raise_unless_succeeded(run)
             version = client.models.version(run.version.model, run.version.number)
         install(folder / "init", Path(version.artifact_uri.removeprefix("file://")))

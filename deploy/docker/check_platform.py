@@ -1,19 +1,25 @@
-"""A completion, an evaluation, a refused run and a short one, sent to the platform of RATCHET_URL and RATCHET_API_KEY.
+"""A completion, an evaluation and a run on a data set of this machine's files, and a refused run, sent to the platform
+of RATCHET_URL and RATCHET_API_KEY.
 
 `check_platform.py FOLDER`: FOLDER holds the model's weights, where registry-service sees it.
 """
 
 import json
 import sys
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
-from ratchet.registry.v1 import registry_pb2
+from ratchet.registry.v1 import dataset_pb2, registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client
+from ratchet_client.datasets import upload
+from ratchet_problems import jsonl, load
 
 PROBLEMS, SAMPLES = 6, 2
+DATASET = "compose-test"
 # Of a call: loading a policy starts an engine, which takes time on a small machine.
 TIMEOUT = timedelta(minutes=4)
 
@@ -29,6 +35,7 @@ def main(folder: str) -> None:
             sys.exit(f"a completion without text or version: {answer}")
         print(f"completion by {answer.version}: {json.dumps(answer.text[:100])}")
 
+        print(f"added {add(client)}")
         evaluation = evaluate(client, version.ref)
         estimate, verdicts = evaluation.pass_at_k[0].estimate, dict(evaluation.verdicts)
         print(f"{evaluation.id}: pass@1 {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}), {verdicts}")
@@ -48,11 +55,24 @@ def register(client: Client, folder: str) -> registry_pb2.Version:
     return version
 
 
+def add(client: Client) -> str:
+    """The data set that is measured and trained on, made of files that no service sees."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {split: Path(folder, f"{split}.jsonl") for split in ("train", "test")}
+        for split, file in files.items():
+            jsonl.write(load(f"composed/{split}", limit=32), file)
+        made = upload(client.datasets, DATASET, files)
+    *_, made = client.datasets.watch(made.name, made.number)
+    if made.state != dataset_pb2.Dataset.STATE_READY:
+        sys.exit(f"the data set is not ready: {made}")
+    return f"{made.name}@{made.number}"
+
+
 def evaluate(client: Client, version: model_pb2.VersionRef) -> eval_pb2.Evaluation:
     """The evaluation at its end."""
     spec = eval_pb2.EvaluationSpec(
         model=model_pb2.ModelRef(version=version),
-        problems=problem_pb2.ProblemSetRef(name="composed/test", limit=PROBLEMS),
+        problems=problem_pb2.ProblemSetRef(name=f"{DATASET}/test", limit=PROBLEMS),
         samples_per_problem=SAMPLES,
         k=[1],
         max_tokens=128,
@@ -81,7 +101,7 @@ def train(client: Client, base: model_pb2.VersionRef) -> registry_pb2.Version:
     spec = trainer_pb2.RunSpec(
         base=model_pb2.ModelRef(version=base),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
-        problems=problem_pb2.ProblemSetRef(name="composed/train"),
+        problems=problem_pb2.ProblemSetRef(name=f"{DATASET}/train"),
         validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=4),
         steps=1,
         hyperparameters=trainer_pb2.Hyperparameters(

@@ -180,6 +180,7 @@ async def main(wanted: argparse.Namespace) -> int:
         job = JobConfig(
             run_id="fit", attempt=1, spec=spec, base_path=base.uri, base_uri=base.uri, work_dir=folder / "run",
             trainer_target=target, rollout_target=targets["rollout"], sandbox_target=targets["sandbox"],
+            registry_target="",
         )  # fmt: skip
         python = str(ROOT / ".venvs/trainer/bin/python")
         started = time.monotonic()

@@ -1,7 +1,7 @@
 """What new weights cost on their way to the engine, whole and as changes: `python -m tests.bench.weights_travel`.
 
 A random Llama of a billion parameters in bfloat16 (`--small`: of 30 million), served by a real rollout service with
-vLLM; the trainer's side is `trainer_service.job.policy.policy`. One step of Adam at lr 1e-6 moves each float32 weight
+vLLM; the trainer's side is `trainer_service.job.policy`. One step of Adam at lr 1e-6 moves each float32 weight
 by about that much (arXiv:1412.6980, section 2.1); bfloat16 takes what it can tell apart. First all weights are sent,
 then what the step changed, then all again. The service computes the id of what it has each time, and the last two must
 answer alike, bit for bit. Beside it somebody asks for one token after another: the longest answer is the pause from
@@ -33,7 +33,9 @@ from ratchet_kit.policy_id import Tensor, read_safetensors
 from ratchet_policies import PolicySpec
 from ratchet_policies.fleet import Fleet
 from ratchet_protos.access import with_token
-from trainer_service.job.policy.policy import RunPolicy, Weights
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.policy.stream_transport import StreamTransport
+from trainer_service.job.policy.transport import Weights
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venvs/rollout/bin/python"
@@ -166,7 +168,7 @@ async def main(small: bool) -> int:
         )
         spec = PolicySpec("p", str(model), dtype="bfloat16", max_model_len=256)
         async with RecordingFleet.of(target) as fleet:
-            policy = RunPolicy(fleet, spec, TEN_MINUTES, load_timeout=TEN_MINUTES)
+            policy = RunPolicy(fleet, StreamTransport(fleet), spec, TEN_MINUTES, load_timeout=TEN_MINUTES)
             await policy.ensure_loaded()
             user, rows, answers = User(target), {}, []
             for name, weights, base in (

@@ -51,7 +51,7 @@ def _fields(model: type[ServiceSettings], prefix: str, inherited: Iterable[str] 
     for name, field in model.model_fields.items():
         if is_dataclass(field.annotation):
             yield from (f"setting {prefix}{name.upper()}__{one.name.upper()}" for one in fields(field.annotation))
-        elif name not in inherited:
+        elif name not in inherited and name not in SHARED:
             yield f"setting {prefix}{name.upper()}"
 
 

@@ -92,11 +92,12 @@ async def _world(folder: Path, redis_url: str, mlflow: str) -> AsyncIterator[Wor
             runs_folder=folder / "runs",
             sources=str(STARTER.parent),
             mlflow_tracking_uri=mlflow,
-            tracking_interval=SOON,
         )
         jobs = MemoryJobs()
         async with trainer_main.real_ports(settings) as ports:
-            async with trainer_main.provision(settings, ports=replace(ports, jobs=jobs)) as service:
+            async with trainer_main.provision(
+                settings, ports=replace(ports, jobs=jobs), tracking_interval=SOON
+            ) as service:
                 async with serving(service.add_to, *service.background):
                     yield World(service, jobs, folder / "runs", mlflow)
 

@@ -10,7 +10,7 @@ from ratchet.common.v1 import failure_pb2, problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
-from ratchet_environments.preflight import Preflight, in_kinds, preflight_all
+from ratchet_environments.preflight import KINDS, Preflight, in_kinds, preflight_all
 from ratchet_environments.sandbox import Sandbox
 from ratchet_environments.task import Limits, Task
 from ratchet_kit.times import duration_to_proto
@@ -68,6 +68,19 @@ async def test_what_must_shares_the_process_and_says_why() -> None:
     why = "RUNTIME_ERROR a method of an object of the program"
     assert one.shared == {1: why}
     assert not one.fault
+
+
+async def test_how_each_is_judged_is_told() -> None:
+    class Values(Node):
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            items = await super().execute_batch(programs)
+            for item, program in zip(items, programs, strict=True):
+                item.execution.results.extend(pb.TestResult(by_values=one.HasField("call")) for one in program.tests)
+            return items
+
+    call = CallTest("[1]", "2")
+    judged = await found(problem(call), problem(call, APART), problem(BESIDE), problem(NEVER), node=Values())
+    assert [one.kind for one in judged] == list(KINDS)
 
 
 async def test_what_says_that_it_shares_does() -> None:

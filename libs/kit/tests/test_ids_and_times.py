@@ -76,3 +76,8 @@ def test_a_naive_time_has_no_timestamp():
 
 def test_the_system_clock_is_aware():
     assert times.SystemClock().now().tzinfo == UTC
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])
+def test_durations_in_words(seconds, text):
+    assert times.duration(seconds) == text

@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 
 from ratchet_kit import errors, interceptors, logs, service_auth
 from ratchet_kit.client import channel
+from ratchet_kit.server import Deadlines
 from ratchet_protos.access import TOKEN_HEADER
 from ratchet_testing import serving
 from ratchet_testing.echo import SERVICE, adding, method
@@ -72,9 +73,11 @@ async def test_a_call_without_a_deadline_gets_one(kind):
         await asyncio.sleep(60)
 
     short = timedelta(seconds=0.1)
-    settings = quick(default_deadline=short, default_stream_deadline=short)
     add = adding(**{kind: streaming if kind.endswith("stream") else single})
-    async with serving(add, settings=settings) as target, grpc.aio.insecure_channel(target) as bare:
+    async with (
+        serving(add, settings=quick(), deadlines=Deadlines(short, short)) as target,
+        grpc.aio.insecure_channel(target) as bare,
+    ):
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call(bare, kind, metadata=[(TOKEN_HEADER, service_auth.token())])
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -120,8 +123,11 @@ async def test_the_clients_deadline_goes_before_the_servers():
         await asyncio.sleep(0.3)
         return b"done"
 
-    settings = quick(default_deadline=timedelta(seconds=0.05))
-    async with serving(adding(unary_unary=slow), settings=settings) as target, channel(target) as door:
+    quickly = Deadlines(reply=timedelta(seconds=0.05))
+    async with (
+        serving(adding(unary_unary=slow), settings=quick(), deadlines=quickly) as target,
+        channel(target) as door,
+    ):
         assert await call(door, "unary_unary", timeout=5) == [b"done"]
 
 
@@ -281,7 +287,8 @@ async def test_calls_are_counted_by_method_and_code():
 
 
 async def test_who_sends_no_request_is_answered():
-    async with serving(echo("unary_unary"), settings=quick(default_deadline=timedelta(seconds=0.3))) as target:
+    quickly = Deadlines(reply=timedelta(seconds=0.3))
+    async with serving(echo("unary_unary"), settings=quick(), deadlines=quickly) as target:
         async with grpc.aio.insecure_channel(target) as stranger, channel(target) as door:
             opened = stranger.stream_unary(f"/{SERVICE}/unary_unary")()
             assert await asyncio.wait_for(opened.code(), 5) is grpc.StatusCode.UNAUTHENTICATED

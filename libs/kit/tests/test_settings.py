@@ -45,15 +45,17 @@ def test_a_bare_number_is_of_seconds_also_where_none_is_a_choice(env):
     assert Patient().patience == timedelta(seconds=2.5)
 
 
-def test_shared_variables_and_the_own_ones_before_them(env):
+def test_what_services_share_has_one_name(env):
     env.setenv("REDIS_URL", "redis://shared:1/0")
     env.setenv("DATABASE_URL", "postgresql://shared/ratchet")
     env.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")
-    env.setenv("RATCHET_DEMO_DATABASE_URL", "postgresql://own/demo")
     settings = Settings()
     assert settings.redis_url == "redis://shared:1/0"
-    assert settings.database_url == "postgresql://own/demo"
+    assert settings.database_url == "postgresql://shared/ratchet"
     assert settings.otlp_endpoint == "http://collector:4317"
+    env.setenv("RATCHET_DEMO_DATABASE_URL", "postgresql://own/demo")
+    with pytest.raises(ValueError, match="RATCHET_DEMO_DATABASE_URL is not a setting: set DATABASE_URL"):
+        Settings()
 
 
 def test_an_empty_variable_is_as_good_as_none(env):

@@ -106,3 +106,18 @@ def test_a_store_that_does_not_answer_is_unavailable(s3_url: str, monkeypatch: p
     with pytest.raises(Unavailable):
         Folder(s3_url).sizes()
     fsspec.filesystem("s3").clear_instance_cache()
+
+
+def test_single_files_are_written_whole_and_listed_by_name(uri: str, tmp_path: Path) -> None:
+    folder = Folder(uri)
+    assert folder.names() == []
+    folder.write("parts/0", b"first")
+    folder.write("parts/0", b"again")
+    (tmp_path / "large").write_bytes(b"content")
+    folder.put("contents/a", tmp_path / "large")
+    assert folder.names() == ["contents", "parts"]
+    assert (folder.child("parts").names(), folder.read("parts/0"), folder.read("contents/a", 1, 3)) == (
+        ["0"],
+        b"again",
+        b"on",
+    )

@@ -75,6 +75,12 @@ class MemoryProblems:
         self.ready = True
         self.notices: Sequence[str] = ()
 
+    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+        return ref
+
+    async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
+        """None of them is the registry's."""
+
     async def check(self, ref: ProblemSetRef) -> Sequence[str]:
         if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")

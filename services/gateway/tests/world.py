@@ -15,7 +15,7 @@ from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, Unproven
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.settings import Settings
-from gateway_service.wiring import Peers, Stores
+from gateway_service.wiring import Intervals, Peers, Stores
 from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
 from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
@@ -34,16 +34,17 @@ PEER_SERVICES = (
     "ratchet.eval.v1.EvalService",
     "ratchet.eval.v1.PreferenceService",
     "ratchet.registry.v1.RegistryService",
+    "ratchet.registry.v1.DatasetService",
     "ratchet.sandbox.v1.BatchService",
 )
 QUICK_STAGES = tuple(Stage(percent, timedelta(seconds=60), 30) for percent in (1, 5, 25, 50, 100))
 SETTINGS = Settings(
     admin_key=ADMIN_KEY,
     load_wait=timedelta(seconds=0.2),
-    load_poll=timedelta(seconds=0.001),
-    watch_poll=timedelta(seconds=0.001),
     webhook_urls="https://hooks.example.com/ratchet, http://127.0.0.1:9000",
 )
+
+INTERVALS = Intervals(loading=timedelta(seconds=0.001), watching=timedelta(seconds=0.001))
 
 
 async def ready() -> None:
@@ -99,7 +100,7 @@ class World:
         stores = Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready)
         peers = Peers(self.engine, self.nodes, self.registry, self.grader, {}, self.stubs, self.endpoints, self.feed)
         async with main.provision(
-            self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
+            self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7), intervals=INTERVALS
         ) as gateway:
             yield gateway
 

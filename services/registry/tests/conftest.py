@@ -178,7 +178,7 @@ async def _final(get: Callable[[], Awaitable[T]]) -> T:
 
 @pytest.fixture
 async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry]:
-    stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue())
+    stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue(), MemoryQueue())
     evaluations, events, root = MemoryEvaluations(), MemoryEvents(), tmp_path / "artifacts"
     async with provision(
         Settings(port=0, artifact_url=str(root), sources="/"),

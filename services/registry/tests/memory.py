@@ -6,7 +6,8 @@ from datetime import datetime
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
-from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.names import CHAMPION, DatasetRef, VersionRef
+from registry_service.domain.dataset import Dataset
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.ports import Stores
@@ -41,7 +42,23 @@ class _Tables:
 
 def memory_stores() -> Stores:
     tables = _Tables()
-    return Stores(MemoryModelStore(tables), MemoryVersionStore(tables), MemoryGateStore(tables), MemoryRewardStore())
+    return Stores(
+        MemoryModelStore(tables),
+        MemoryVersionStore(tables),
+        MemoryGateStore(tables),
+        MemoryRewardStore(),
+        _NoDatasets(),
+    )
+
+
+class _NoDatasets:
+    """Data sets are tested on SQLite."""
+
+    async def waiting(self, now: datetime) -> Sequence[Dataset]:
+        return ()
+
+    async def uploading_before(self, time: datetime) -> Sequence[DatasetRef]:
+        return ()
 
 
 class MemoryModelStore:

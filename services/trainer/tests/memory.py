@@ -261,6 +261,9 @@ class MemoryProblems:
         self.trials: dict[str, Trial] = {}
         self.notices: tuple[str, ...] = ()
 
+    async def use(self, ref: ProblemSetRef, id: RunId) -> None:
+        """None of them is the registry's."""
+
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name not in self.digests:
             raise NotFound(f"there is no problem set {ref.name!r}")

@@ -60,6 +60,11 @@ class Benchmark:
     """The sandbox's Python environment; empty: the imports choose it."""
 
     @property
+    def dataset(self) -> str:
+        """The data set of the registry that holds its rows; names of data sets have no "+"."""
+        return self.name.replace("+", "-plus")
+
+    @property
     def version(self) -> str:
         return self.editions[0].version
 

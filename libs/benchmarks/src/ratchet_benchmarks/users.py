@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ratchet_benchmarks import rows
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import InvalidProblem, Problem, jsonl
+from ratchet_problems import InvalidProblem, Problem, jsonl, tables
 
 _ENDS = (".jsonl", ".json", ".parquet")
 
@@ -34,6 +34,8 @@ def read(path: Path) -> tuple[Problem, ...]:
 def _read(path: Path) -> tuple[Problem, ...]:
     if path.suffix == ".jsonl":
         return jsonl.read(path)
+    if path.suffix == ".parquet":
+        return tables.read(path, path.name)
     try:
         table = rows.parse(path.read_bytes(), path.name)
     except OSError as error:

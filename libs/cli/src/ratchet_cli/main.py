@@ -36,13 +36,15 @@ from ratchet_cli.commands import (
     trends,
     webhooks,
 )
+from ratchet_cli.commands.improve import improve
+from ratchet_cli.commands.study import study
 from ratchet_cli.demo.command import demo
-from ratchet_cli.improve.command import improve
-from ratchet_cli.study.command import study
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable
 from ratchet_local.errors import PlatformError
+from ratchet_reports.errors import ReportError
+from ratchet_workflows.errors import UsageError, WorkflowError
 
 TRACE = "RATCHET_TRACE"
 """The environment variable that shows an unexpected error with its trace."""
@@ -107,7 +109,9 @@ def main() -> None:
         app()
     except CommandError as error:
         _leave(str(error), error.code)
-    except PlatformError as error:
+    except UsageError as error:
+        _leave(str(error), 2)
+    except (PlatformError, ReportError, WorkflowError) as error:
         _leave(str(error), 1)
     except ApiError as error:
         _leave(str(error), 3)

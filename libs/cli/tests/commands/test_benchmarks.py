@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,10 @@ def test_what_must_share_its_process_is_listed_and_written_so(ratchet: Any, targ
     assert result.returncode == 0, result.stderr
     assert "FAILED 3 is not 2" in result.stdout
     assert "2 of 2 references pass, 1 of them in the shared kind" in result.stdout
+    found = ratchet("benchmarks", "verify", str(tmp_path / "set.json"), "--target", target, "--kinds")
+    assert re.search(r"by the tests' own process +1 +50.0%\nshared +1 +50.0%\nrefused +0 ", found.stdout)
+    found = ratchet("benchmarks", "verify", str(tmp_path / "set.json"), "--target", target, "--kinds", "--json")
+    assert json.loads(found.stdout)["kinds"] == {"p0": "strict, by the tests' own process", "p1": "shared"}
     assert [test.shared for one in jsonl.read(out) for test in one.tests if isinstance(test, CheckTest)] == [
         False,
         True,

@@ -30,8 +30,9 @@ def test_a_file_of_known_data_only(data: Any, tmp_path: Path) -> None:
     taken = data("fetch", "humaneval", "--from", file, "--unchecked")
     assert taken.returncode == 0
     assert taken.stdout.startswith("humaneval is here: version ")
+    version = taken.stdout.split("version ")[1].partition(",")[0]
     (listed,) = json.loads(data("list", "--json").stdout)
-    assert (listed["name"], listed["licence"]) == ("humaneval", "MIT")
+    assert (listed["name"], listed["licence"]) == (f"humaneval@{version}", "MIT")
 
 
 def test_nothing_here_says_how_to_begin(data: Any) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ratchet_cli.commands import matrix
 from ratchet_testing.gateway import Reply, ScriptedGateway
+from ratchet_workflows import matrices
 
 REFUSED = {"error": {"code": "INVALID_ARGUMENT", "message": "there is no set 'nothing'"}}
 
@@ -14,7 +14,7 @@ REFUSED = {"error": {"code": "INVALID_ARGUMENT", "message": "there is no set 'no
 @pytest.fixture(autouse=True)
 def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_URL", gateway.url)
-    monkeypatch.setattr(matrix, "POLL_S", 0.01)
+    monkeypatch.setattr(matrices, "POLL_S", 0.01)
 
 
 def evaluation(id: str, state: str, **fields: Any) -> dict[str, Any]:

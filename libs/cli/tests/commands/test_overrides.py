@@ -7,7 +7,7 @@ import pytest
 from ratchet.common.v1 import priority_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.commands.overrides import override
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import UsageError
 
 
 def made(*texts: str) -> pb.RunSpec:
@@ -81,7 +81,7 @@ def test_a_list_takes_the_place_of_the_files() -> None:
     ],
 )
 def test_what_is_wrong_is_said(texts: list[str], said: str) -> None:
-    with pytest.raises(CommandError) as raised:
+    with pytest.raises(UsageError) as raised:
         made(*texts)
     assert str(raised.value).startswith("--set ")
     assert said in str(raised.value)

@@ -8,9 +8,9 @@ import pytest
 
 import ratchet_benchmarks
 from ratchet_cli.commands.importing import has_plus_tests
-from ratchet_cli.commands.suites import sets_of
 from ratchet_problems import jsonl, pairs
 from ratchet_testing.gateway import ScriptedGateway
+from ratchet_workflows.notation.suites import sets_of
 
 SAMPLES = [
     {"problem_id": "p/0", "completion": "a", "verdict": "VERDICT_PASSED", "benchmark": "humaneval", "tokens": 7},

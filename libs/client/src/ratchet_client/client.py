@@ -6,6 +6,7 @@ from typing import Self
 from ratchet_client import address
 from ratchet_client.batches import Batches
 from ratchet_client.chat import Chat
+from ratchet_client.datasets import Datasets
 from ratchet_client.evaluations import Evaluations
 from ratchet_client.experiments import Experiments
 from ratchet_client.keys import Keys
@@ -33,6 +34,7 @@ class _Resources(Chat[S]):
         self.preferences = Preferences(transport)
         self.models = Models(transport)
         self.rewards = Rewards(transport)
+        self.datasets = Datasets(transport)
         self.releases = Releases(transport)
         self.experiments = Experiments(transport)
         self.keys = Keys(transport)

@@ -20,6 +20,7 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
 DECLARED = "its test says so"
+KINDS = ("strict, by values", "strict, by the tests' own process", "shared", "refused")
 _AT_A_TIME = 32
 _ANY_PROGRAM = "def {name}(*args, **kwargs):\n    return object()\n"
 """One that gives what nobody expects."""
@@ -38,6 +39,13 @@ class Preflight:
     """Why it can't be used: its reference does not pass, or it has none."""
     cpu_time: timedelta = timedelta()
     """Of its reference, with all tests; 0 where that is not known."""
+    by_values: bool = False
+    """The sandbox compared all values and outputs of its reference itself: no test code ran."""
+
+    @property
+    def kind(self) -> str:
+        """How its tests were judged, in one of KINDS."""
+        return KINDS[3 if self.fault else 2 if self.shared else 0 if self.by_values else 1]
 
 
 def in_kinds(problem: Problem, shared: Collection[int]) -> Problem:
@@ -58,7 +66,7 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
     if not together.wrong:
         nothing = tests_too and await _judge_nothing(environment, task)
         fault = "its tests pass whatever the program gives" if nothing else ""
-        return Preflight(problem, shared, fault, cpu_time=together.cpu_time)
+        return Preflight(problem, shared, fault, together.cpu_time, together.by_values)
     for place, test in enumerate(problem.tests):
         one = await _tried(environment, task, test) if len(problem.tests) > 1 else together
         wrong = one.wrong
@@ -128,6 +136,7 @@ class _Outcome(NamedTuple):
     cpu_time: timedelta = timedelta()
     of_tests: bool = False
     """It is wrong whatever the program is."""
+    by_values: bool = False
 
 
 async def _tried(environment: Environment, task: Task, *tests: TestCase) -> _Outcome:
@@ -149,4 +158,4 @@ async def _judged(environment: Environment, task: Task, answer: str) -> _Outcome
         said = "; ".join(one.description for one in error.violations) or error.message.partition(": ")[2]
         return _Outcome(said or error.message, of_tests=True)
     wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
-    return _Outcome(wrong, grade.cpu_time or timedelta())
+    return _Outcome(wrong, grade.cpu_time or timedelta(), by_values=grade.by_values)

@@ -5,6 +5,7 @@
     starter:candidate   an alias
     ./folder, s3://...  a folder or an fsspec URL: it starts with "." or "~", or holds "/"
     brevity, brevity@2  a reward of one's own: its newest version, or that one
+    mine, mine@1/train  a data set: its newest version, whole, or a split of that one
 
 The registry stores these names; whoever takes one from a caller reads it here, so that all accept the same.
 """
@@ -24,6 +25,7 @@ _REST = r"[a-z0-9._-]{0,62}"
 _MODEL = re.compile(rf"[a-z0-9]{_REST}")
 _ALIAS = re.compile(rf"[a-z]{_REST}")
 _REWARD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_SPLIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
 
@@ -47,6 +49,21 @@ def check_reward_name(text: str, field: str = "name") -> str:
     """`text` when it may name a reward of one's own, which is part of the names of metrics and of Python files."""
     if not _REWARD.fullmatch(text):
         rule = "must name a reward, which must start with a letter and hold at most 40 of a-z, 0-9, '_'"
+        raise _invalid(field, rule, text)
+    return text
+
+
+def check_dataset_name(text: str, field: str = "name") -> str:
+    """`text` when it may name a data set."""
+    if not _MODEL.fullmatch(text):
+        raise _invalid(field, f"must name a data set, which must start with a letter or a digit {_RULE}", text)
+    return text
+
+
+def check_split_name(text: str, field: str = "split") -> str:
+    """`text` when it may name a split of a data set."""
+    if not _SPLIT.fullmatch(text):
+        rule = "must name a split, which must start with a letter or a digit and hold at most 40 of a-z, 0-9, '_', '-'"
         raise _invalid(field, rule, text)
     return text
 
@@ -166,6 +183,30 @@ class RewardRef:
 
     def __str__(self) -> str:
         return self.name if self.number is None else f"{self.name}@{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRef:
+    """A data set in the registry, written "mine@1/train"; "mine" is its newest version, whole."""
+
+    name: str
+    number: int | None = None
+    split: str = ""
+
+    @classmethod
+    def parse(cls, text: str, field: str = "dataset") -> "DatasetRef":
+        version, slash, split = text.partition("/")
+        name, separator, number = version.partition("@")
+        if separator and not _NUMBER.fullmatch(number):
+            rule = "must be <data set>@<number>, such as mine@2: a whole number from 1 on, without leading zeros"
+            raise _invalid(field, rule, text)
+        if slash:
+            check_split_name(split, field)
+        return cls(check_dataset_name(name, field), int(number) if separator else None, split)
+
+    def __str__(self) -> str:
+        number = "" if self.number is None else f"@{self.number}"
+        return f"{self.name}{number}{'/' if self.split else ''}{self.split}"
 
 
 def policy_name(run_id: str, attempt: int) -> str:

@@ -6,6 +6,8 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import grpc
@@ -52,6 +54,16 @@ _OPTIONS = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """The deadlines of calls that came without one."""
+
+    reply: timedelta = timedelta(seconds=60)
+    """With one reply."""
+    stream: timedelta = timedelta(hours=1)
+    """Whose reply is a stream."""
+
+
 def launch(
     service_name: str,
     settings: S,
@@ -87,10 +99,19 @@ async def run(
     *,
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
+    deadlines: Deadlines = Deadlines(),
 ) -> None:
     """The `run` of a service: builds it, then serves as `serve` says."""
     async with provision(settings) as service:
-        await serve(settings, service_name, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
+        await serve(
+            settings,
+            service_name,
+            service.add_to,
+            background=service.background,
+            on_ready=on_ready,
+            stop=stop,
+            deadlines=deadlines,
+        )
 
 
 async def serve(
@@ -103,6 +124,7 @@ async def serve(
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
     shares_port: bool = False,
+    deadlines: Deadlines = Deadlines(),
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
 
@@ -122,14 +144,14 @@ async def serve(
     stop_metrics = metrics.start(settings.metrics_port, settings.host)
     try:
         if stop is not None:
-            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port, deadlines)
             return
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         try:
-            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop, shares_port, deadlines)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -147,6 +169,7 @@ async def _serve(
     on_ready: Callable[[int], None] | None,
     stop: asyncio.Event,
     shares_port: bool,
+    deadlines: Deadlines,
 ) -> None:
     grace = settings.grace.total_seconds()
     is_public = wrappers is not None
@@ -155,8 +178,8 @@ async def _serve(
     credentials = service_auth.server_credentials(is_public)
     interceptor = interceptors.CallInterceptor(
         [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],
-        settings.default_deadline,
-        settings.default_stream_deadline,
+        deadlines.reply,
+        deadlines.stream,
         held.Held(settings.max_held_bytes),
     )
     options = [

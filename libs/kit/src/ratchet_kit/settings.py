@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from ratchet_kit import files
 from ratchet_kit.ids import new_id
 
-# What all services share may be set under one plain name; a service's own variable (with its prefix) goes first.
+# Settings that have one plain name, and none with a service's prefix.
 SHARED = {
     "redis_url": "REDIS_URL",
     "database_url": "DATABASE_URL",
@@ -77,10 +77,6 @@ class ServiceSettings(BaseSettings):
     """Of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless alone or small."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
-    default_deadline: timedelta = timedelta(seconds=60)
-    """The deadline of a call that came without one and has one reply."""
-    default_stream_deadline: timedelta = timedelta(hours=1)
-    """The deadline of a call that came without one and whose reply is a stream."""
 
     @property
     def source_roots(self) -> list[str]:
@@ -124,7 +120,26 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _SharedEnvironment(settings_cls)
+        return init_settings, _OwnEnvironment(settings_cls, env_settings), _SharedEnvironment(settings_cls)
+
+
+class _OwnEnvironment(PydanticBaseSettingsSource):
+    """The variables with the service's prefix. Raises ValueError for one of SHARED, which would be passed over."""
+
+    def __init__(self, settings_cls: type[BaseSettings], variables: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._variables = variables
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return self._variables.get_field_value(field, field_name)
+
+    def __call__(self) -> dict[str, Any]:
+        values = self._variables()
+        for name in SHARED:
+            if name in values:
+                prefix = self.settings_cls.model_config["env_prefix"]
+                raise ValueError(f"{prefix}{name.upper()} is not a setting: set {SHARED[name]}")
+        return values
 
 
 class _SharedEnvironment(PydanticBaseSettingsSource):

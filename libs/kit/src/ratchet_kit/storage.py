@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -111,6 +112,12 @@ class Folder:
         if self._require is not None:
             self._require(path, self.uri)
 
+    def names(self) -> list[str]:
+        """The names of the files and folders in it; none where it does not exist."""
+        with errors(self.uri):
+            found = self._fs.ls(self._path, detail=False) if self._fs.exists(self._path) else []
+            return sorted(str(path).rstrip("/").rpartition("/")[2] for path in found)
+
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """The content of a small file, or a part of any. Raises NotFound."""
         with errors(self.uri):
@@ -118,6 +125,31 @@ class Folder:
                 self._look(Path(os.path.realpath(self.local / name)))
             content: bytes = self._fs.cat_file(f"{self._path}/{name}", start=start, end=end)
             return content
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes a small file, all of it or nothing."""
+        with errors(self.uri):
+            if self.local is None:
+                self._fs.pipe_file(f"{self._path}/{name}", data)
+                return
+            file = self.local / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new-", delete=False) as new:
+                new.write(data)
+            os.replace(new.name, file)
+
+    def put(self, name: str, source: Path) -> None:
+        """Copies a file of this machine into it, all of it or nothing."""
+        with errors(self.uri):
+            if self.local is None:
+                self._fs.put_file(str(source), f"{self._path}/{name}")
+                return
+            require_space(self.local, source.stat().st_size)
+            file = self.local / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            new = file.with_name(f".new-{os.getpid()}-{file.name}")
+            shutil.copyfile(source, new)
+            os.replace(new, file)
 
     def download(self, target: Path) -> None:
         """Copies its files into `target`, which may exist.

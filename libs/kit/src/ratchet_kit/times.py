@@ -33,6 +33,16 @@ def time_left(done: float, total: float, elapsed: timedelta) -> timedelta | None
     return elapsed / done * max(0, total - done)
 
 
+def duration(seconds: float) -> str:
+    """ "8 s", "3 min 20 s", "2 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def duration_to_proto(value: timedelta) -> Duration:
     """Exact: a timedelta counts microseconds, a Duration nanoseconds."""
     duration = Duration()

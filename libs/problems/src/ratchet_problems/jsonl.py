@@ -16,7 +16,7 @@ compared as text), any test "held_out": true (it counts, and is never shown).
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +50,23 @@ def read(path: str | Path) -> tuple[Problem, ...]:
     return problems(records, path, "line")
 
 
-def numbered_lines(path: Path) -> list[tuple[int, str]]:
-    """Those that are not blank, from 1. Raises InvalidProblem for a file that cannot be read."""
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Those that are not blank, from 1, one after another. Raises InvalidProblem for a file that cannot be read."""
+    number, before = 0, 0
     try:
-        data = path.read_bytes()
-        lines = data.decode("utf-8-sig").split("\n")  # no others: a text may hold U+2028
+        with path.open("rb") as file:
+            for number, data in enumerate(file, start=1):  # no other ends of lines: a text may hold U+2028
+                try:
+                    line = data.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    is_packed = number == 1 and data[:2] == _GZIP
+                    reason = "is compressed: unpack it" if is_packed else f"not UTF-8 at byte {before + error.start}"
+                    raise InvalidProblem(path.name, "file", reason) from error
+                before += len(data)
+                if line.strip():
+                    yield number, line.removesuffix("\n")
     except OSError as error:
         raise InvalidProblem(path.name, "file", error.strerror or "cannot be read") from error
-    except UnicodeDecodeError as error:
-        reason = "is compressed: unpack it" if data[:2] == _GZIP else f"not UTF-8 at byte {error.start}"
-        raise InvalidProblem(path.name, "file", reason) from error
-    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tuple[Problem, ...]:
@@ -71,7 +77,7 @@ def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tu
     found: dict[str, Problem] = {}
     for number, record in records:
         where = f"{path.name} {unit} {number}"
-        problem = _problem(record, where, default_id=f"{path.stem}/{number}")
+        problem = read_record(record, where, default_id=f"{path.stem}/{number}")
         if problem.id in found:
             raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier line")
         found[problem.id] = problem
@@ -88,7 +94,7 @@ def write(problems: Iterable[Problem], path: str | Path) -> None:
 
 def parse(line: str, where: str, *, default_id: str) -> Problem:
     """One line. Raises InvalidProblem with `where` and the field that is wrong."""
-    return _problem(record(line, where), where, default_id=default_id)
+    return read_record(record(line, where), where, default_id=default_id)
 
 
 def record(line: str, where: str) -> object:
@@ -99,7 +105,8 @@ def record(line: str, where: str) -> object:
         raise InvalidProblem(where, "line", str(error)) from error
 
 
-def _problem(record: object, where: str, *, default_id: str) -> Problem:
+def read_record(record: object, where: str, *, default_id: str) -> Problem:
+    """The problem of one record. Raises as `parse`."""
     if not isinstance(record, dict):
         raise InvalidProblem(where, "line", f"must be a JSON object, not {_kind(record)}")
     if unknown := sorted(record.keys() - _FIELDS):

@@ -218,7 +218,12 @@ class Problem:
 
 def data_digest(problems: Iterable[Problem]) -> str:
     """`sha256:<hex>` of a set of problems, whatever their order: what a run's lineage records as its data."""
-    lines = "".join(f"{digest}\n" for digest in sorted(problem.digest for problem in problems))
+    return digest_of(problem.digest for problem in problems)
+
+
+def digest_of(digests: Iterable[str]) -> str:
+    """`data_digest` of the problems with these digests."""
+    lines = "".join(f"{digest}\n" for digest in sorted(digests))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 

@@ -23,6 +23,8 @@ class Grade:
     """Whether tests ran in the program's process, which could say what it likes there."""
     cpu_time: timedelta | None = None
     """Of the program with all its tests, where it was measured."""
+    by_values: bool = False
+    """The sandbox compared all values and outputs itself: no test code ran."""
 
     @property
     def passed(self) -> bool:

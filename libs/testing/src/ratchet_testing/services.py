@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ratchet_kit import logs
 from ratchet_kit.interceptors import Wrapper
-from ratchet_kit.server import AddServicers, Background, serve
+from ratchet_kit.server import AddServicers, Background, Deadlines, serve
 from ratchet_kit.settings import ServiceSettings
 
 
@@ -18,6 +18,7 @@ async def serving(
     settings: ServiceSettings | None = None,
     name: str = "test",
     wrappers: Sequence[Wrapper] | None = None,
+    deadlines: Deadlines = Deadlines(),
 ) -> AsyncIterator[str]:
     """Runs `ratchet_kit.server.serve` beside the test and gives its address, such as `127.0.0.1:40123`.
 
@@ -28,7 +29,16 @@ async def serving(
     stop = asyncio.Event()
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
-        serve(settings, name, add, background=background, wrappers=wrappers, on_ready=ready.set_result, stop=stop)
+        serve(
+            settings,
+            name,
+            add,
+            background=background,
+            wrappers=wrappers,
+            on_ready=ready.set_result,
+            stop=stop,
+            deadlines=deadlines,
+        )
     )
     running.add_done_callback(lambda _: ready.done() or ready.cancel())
     try:

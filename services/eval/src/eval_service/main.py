@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import grpc
@@ -42,10 +43,14 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.datasets import Datasets
 
 STREAM = "eval.evaluations"
 SERVICE = "eval"
 GROUP = "eval-workers"
+JUDGED_TOGETHER = 256
+"""Samples of an evaluation; where as many wait for their judgement, drawing waits."""
+LOAD_TIMEOUT, GENERATE_TIMEOUT = timedelta(minutes=15), timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +102,16 @@ async def provision(
         if store is None or pairs is None:
             database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
             store, pairs = store or SqlEvaluationStore(database), pairs or SqlPairStore(database)
-        if models is None:
-            models = GrpcModelSource(await channel(settings.registry_target), places)
+        registry = await channel(settings.registry_target)
+        models = models or GrpcModelSource(registry, places)
         if host is None:
-            fleet = Fleet.of(settings.rollout_target, generate_timeout=settings.generate_timeout)
-            host = EnginePolicyHost(await stack.enter_async_context(fleet), settings.load_timeout)
+            fleet = Fleet.of(settings.rollout_target, generate_timeout=GENERATE_TIMEOUT)
+            host = EnginePolicyHost(await stack.enter_async_context(fleet), LOAD_TIMEOUT)
         sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
         executor = await stack.enter_async_context(Executor(sandbox))
         code = CodeEnvironment(executor, forgeable=True)
         environments = environments or (lambda spec: environment_of(spec, code))
-        problems = problems or LibraryProblems(places, executor)
+        problems = problems or LibraryProblems(places, executor, Datasets(registry))
 
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
@@ -115,9 +120,9 @@ async def provision(
         deadlines = Deadlines(settings.fault_patience, settings.room_patience)
         measurer = Measurer(
             Loader(problems, store, partial(Patience, deadlines, meter, clock, sleep)),
-            Examiner(environments(None), settings.judging),
+            Examiner(environments(None), JUDGED_TOGETHER),
             Drawer(host, clock, settings.concurrency),
-            Judge(environments, meter, settings.judging),
+            Judge(environments, meter, JUDGED_TOGETHER),
         )
         events = RedisEvents(redis)
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)

@@ -26,8 +26,6 @@ class Settings(ServiceSettings):
     """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""
     concurrency: int = Field(default=48, ge=1)
     """Samples of an evaluation that are drawn together."""
-    judging: int = Field(default=256, ge=1)
-    """Samples of an evaluation that are judged together; where as many wait for their judgement, drawing waits."""
     lease: timedelta = timedelta(seconds=30)
     """How long an evaluation stays with a worker that has died."""
     reconcile_interval: timedelta = timedelta(seconds=10)
@@ -41,5 +39,3 @@ class Settings(ServiceSettings):
     it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
     keep_unvoted_pairs: timedelta = timedelta(days=30)
     """How long a pair that was drawn for a vote waits for it; 0: for good. One with a vote stays."""
-    load_timeout: timedelta = timedelta(minutes=15)
-    generate_timeout: timedelta = timedelta(minutes=5)

@@ -1,7 +1,10 @@
 """Sets of problems from names and files, and models in folders."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -12,10 +15,25 @@ from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
-from ratchet_kit.errors import InvalidArgument
-from ratchet_kit.names import Location
+from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.names import DatasetRef, Location
+from ratchet_problems import load, tables
+from ratchet_problems.dataset_files import cached
 
 LINE = '{"prompt": "Double it.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}\n'
+
+
+class NoDatasets:
+    """A registry that holds none."""
+
+    async def fetch(self, ref: DatasetRef) -> DatasetRef:
+        raise NotFound(f"there is no data set {ref.name!r}; there are no data sets yet")
+
+    async def rows(self, name: str, version: str = "") -> None:
+        return None
+
+
+NONE: Any = NoDatasets()
 
 
 class NoSandbox:
@@ -27,7 +45,7 @@ async def test_a_file_below_a_place_is_read_and_no_other(tmp_path: Path) -> None
     (tmp_path / "own").mkdir()
     for folder in (tmp_path, tmp_path / "own"):
         (folder / "set.jsonl").write_text(LINE)
-    problems = LibraryProblems(Places([str(tmp_path / "own")]), Executor(NoSandbox()))
+    problems = LibraryProblems(Places([str(tmp_path / "own")]), Executor(NoSandbox()), NONE)
     assert len((await problems.load(ProblemSetRef(f"{tmp_path}/own/set.jsonl"))).problems) == 1
     for name in (f"{tmp_path}/set.jsonl", f"{tmp_path}/own/../set.jsonl", "http://169.254.169.254/set.jsonl"):
         with pytest.raises(InvalidArgument, match=r"RATCHET_SOURCES|must be a file") as refused:
@@ -37,7 +55,7 @@ async def test_a_file_below_a_place_is_read_and_no_other(tmp_path: Path) -> None
 
 async def test_what_a_caller_should_know_of_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "set.jsonl").write_text('{"prompt": "Halve it.", "tests": [{"stdin": "1", "expected_stdout": "0.5"}]}')
-    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()))
+    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()), NONE)
     (notice,) = await problems.check(ProblemSetRef(f"{tmp_path}/set.jsonl"))
     assert "only the same digits pass: set/1. " in notice
     assert await problems.check(ProblemSetRef("basics")) == ()
@@ -53,7 +71,7 @@ async def test_a_models_folder_is_below_a_place(tmp_path: Path) -> None:
 
 
 async def test_own_sets_have_no_version_and_are_put_as_lines() -> None:
-    source = LibraryProblems(Places([]), Executor(NoSandbox()))
+    source = LibraryProblems(Places([]), Executor(NoSandbox()), NONE)
     await source.check(ProblemSetRef("basics"))
     loaded = await source.load(ProblemSetRef("basics", 3))
     problem = loaded.problems[0]
@@ -65,8 +83,57 @@ async def test_own_sets_have_no_version_and_are_put_as_lines() -> None:
 
 
 async def test_an_unknown_set_is_the_callers_fault() -> None:
-    source = LibraryProblems(Places([]), Executor(NoSandbox()))
-    for attempt in (source.check, source.load):
-        with pytest.raises(InvalidArgument, match="no benchmark 'no-such-set'") as refused:
+    source = LibraryProblems(Places([]), Executor(NoSandbox()), NONE)
+    for attempt in (source.pin, source.load):
+        with pytest.raises(InvalidArgument, match="no data set 'no-such-set'") as refused:
             await attempt(ProblemSetRef("no-such-set"))
         assert [violation.field for violation in refused.value.violations] == ["spec.problems.name"]
+
+
+async def test_a_data_set_is_pinned_and_read_from_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_HOME", str(tmp_path))
+
+    class Datasets(NoDatasets):
+        async def fetch(self, ref: DatasetRef) -> DatasetRef:
+            pinned = DatasetRef(ref.name, 3, ref.split or "test")
+            cached(pinned).parent.mkdir(parents=True, exist_ok=True)
+            tables.write(load("composed/test", limit=4), cached(pinned))
+            return pinned
+
+        async def use(self, ref: DatasetRef, user: str) -> None:
+            used.append((str(ref), user))
+
+    used: list[tuple[str, str]] = []
+    source = LibraryProblems(Places([]), Executor(NoSandbox()), Datasets())  # type: ignore[arg-type]
+    ref = await source.pin(ProblemSetRef("mine", 2))
+    assert ref == ProblemSetRef("mine@3/test", 2)
+    assert await source.check(ref) == ()
+    assert [one.id for one in (await source.load(ref)).problems] == [one.id for one in load("composed/test", limit=2)]
+    await source.use(ref, "eval_1")
+    await source.use(ProblemSetRef("basics"), "eval_1")
+    assert used == [("mine@3/test", "eval_1")]
+
+
+async def test_a_benchmark_comes_from_the_platform_where_it_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    row = {"task_id": "T/0", "prompt": "def f():\n", "entry_point": "f", "canonical_solution": "    return 1\n"}
+    lines = json.dumps(row | {"test": "def check(candidate):\n    assert candidate() == 1\n"}).encode() + b"\n"
+    digest = hashlib.sha256(lines).hexdigest()[:12]
+
+    class Datasets(NoDatasets):
+        there = digest, lines
+
+        async def rows(self, name: str, version: str = "") -> tuple[str, bytes] | None:
+            return self.there if (name, version) in (("humaneval", ""), ("mbpp-plus", "v0.2.0")) else None
+
+    source = LibraryProblems(Places([]), Executor(NoSandbox()), Datasets())  # type: ignore[arg-type]
+    for name in ("mbpp", "humaneval@2021-07"):
+        with pytest.raises(InvalidArgument, match="are not here: run `ratchet data fetch"):
+            await source.check(ProblemSetRef(name))
+    await source.check(ProblemSetRef("humaneval"))
+    assert [one.id for one in (await source.load(ProblemSetRef("humaneval"))).problems] == ["T/0"]
+    Datasets.there = "v0.2.0", lines
+    with pytest.raises(InvalidArgument, match=r"the rows of mbpp\+@v0.2.0 are not those of that edition"):
+        await source.check(ProblemSetRef("mbpp+@v0.2.0"))

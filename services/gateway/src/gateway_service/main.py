@@ -63,9 +63,9 @@ from gateway_service.servicer import (
     WebhookServicer,
 )
 from gateway_service.settings import Settings
-from gateway_service.wiring import CompletionRoom, Ground, KeyRoom, Peers, ReleaseRoom, Stores
+from gateway_service.wiring import CompletionRoom, Ground, Intervals, KeyRoom, Peers, ReleaseRoom, Stores
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
-from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet.registry.v1 import dataset_pb2_grpc, registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
@@ -88,6 +88,7 @@ PEER_TIMEOUT = timedelta(minutes=10)
 """For one call of another service through REST; a delete may have many files to remove. Callers may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
 """A run is watched for days."""
+GENERATE_TIMEOUT = timedelta(minutes=5)
 ROUTING_TIMEOUT = timedelta(seconds=10)
 """For what a completion needs from the registry: better an early error than a late one."""
 
@@ -127,6 +128,7 @@ async def provision(
     peers: Peers | None = None,
     clock: Clock | None = None,
     chance: random.Random | None = None,
+    intervals: Intervals = Intervals(),
 ) -> AsyncIterator[Service]:
     """Builds the service and releases it. What is not handed in is made as the settings say.
 
@@ -137,7 +139,7 @@ async def provision(
             stores = await stack.enter_async_context(_sql_stores(settings))
         if peers is None:
             peers = await stack.enter_async_context(_grpc_peers(settings))
-        ground = Ground(settings, stores, peers, clock or SystemClock(), chance or random.Random())
+        ground = Ground(settings, stores, peers, clock or SystemClock(), chance or random.Random(), intervals)
         service = _wire(ground)
         stack.push_async_callback(service.recorder.flush)
         stack.push_async_callback(service.serving.close)
@@ -170,7 +172,7 @@ def _wire(ground: Ground) -> Service:
     http = _wire_rest(ground, keys, releases, completions, servicers)
     return Service(
         models=serving.models,
-        refresher=Refresher(keys.known, releases.known, ground.settings.refresh),
+        refresher=Refresher(keys.known, releases.known, ground.intervals.refresh),
         serving=serving.serving,
         recorder=traffic.recorder,
         tidy=partial(tidy, wiring.kept(ground), ground.clock),
@@ -255,8 +257,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         fleet = await stack.enter_async_context(
             Fleet.of(
                 settings.rollout_target,
-                generate_timeout=settings.generate_timeout,
-                unload_timeout=settings.generate_timeout,
+                generate_timeout=GENERATE_TIMEOUT,
+                unload_timeout=GENERATE_TIMEOUT,
                 hedging=settings.hedging,
             )
         )
@@ -275,6 +277,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
                 "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
+                "ratchet.registry.v1.DatasetService": dataset_pb2_grpc.DatasetServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
             sender=sender,

@@ -50,34 +50,20 @@ class Settings(ServiceSettings):
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""
     tls_key_file: Path | None = None
 
-    refresh: timedelta = timedelta(seconds=0.25)
-    """Between two looks at what others have changed: keys, releases, aliases. An old one answers for no longer."""
     problems_folder: Path | None = None
     """Where users' own problem sets (*.jsonl) lie, for feedback by tests; named sets are always known."""
     load_wait: timedelta = timedelta(seconds=60)
     """How long a request waits for its version to be loaded; then 503 with Retry-After."""
-    load_poll: timedelta = timedelta(seconds=0.25)
-    """Between two looks at a version that is being loaded."""
     replicas: int = Field(default=2, ge=1)
     """Engines of a version that is in use, each on a rollout node of its own; fewer where fewer nodes have room."""
-    generate_timeout: timedelta = timedelta(minutes=5)
-    """For one generation."""
     hedge_after: timedelta | None = Field(default=None, gt=timedelta(0))
     """After so long without a first byte (of what is not streamed: without the answer) a second engine of the version
     is asked, too, and the slower one is cancelled. None: never."""
-    hedge_share: float = Field(default=0.05, gt=0, le=1)
-    """Of all generations, those that a second engine is asked for at most."""
     cache_answers: int = Field(default=0, ge=0)
     """How many answers are kept, and given again to a key that asks the same of the same weights, at temperature 0 or
     with the same seed. 0: none."""
-    release_tick: timedelta = timedelta(seconds=1)
-    """Between two looks at the releases, which may each move one step then."""
-    experiment_refresh: timedelta = timedelta(seconds=1)
-    """How long a gateway may act on experiments as they were: what another gateway changes is seen after it."""
     replay_concurrency: int = Field(default=4, ge=1)
     """Answers that this gateway makes at the same time for offline experiments."""
-    watch_poll: timedelta = timedelta(seconds=1)
-    """Between two looks at a release that is watched."""
     prepare_timeout: timedelta = timedelta(minutes=10)
     """How long a release's candidate may take to load."""
     drain: timedelta = timedelta(seconds=30)
@@ -105,7 +91,7 @@ class Settings(ServiceSettings):
 
     @property
     def hedging(self) -> Hedging | None:
-        return Hedging(self.hedge_after, self.hedge_share) if self.hedge_after else None
+        return Hedging(self.hedge_after) if self.hedge_after else None
 
     @model_validator(mode="after")
     def _has_ports(self) -> Self:

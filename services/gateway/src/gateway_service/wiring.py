@@ -3,6 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from gateway_service.adapters import redaction
 from gateway_service.domain.completions.answer_cache import AnswerCache
@@ -71,6 +72,22 @@ class Peers:
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """Between two looks at what changes elsewhere."""
+
+    refresh: timedelta = timedelta(seconds=0.25)
+    """At keys, releases, aliases. An old one answers for no longer."""
+    experiments: timedelta = timedelta(seconds=1)
+    """A gateway acts for no longer on experiments as they were."""
+    loading: timedelta = timedelta(seconds=0.25)
+    """At a version that is being loaded."""
+    release_tick: timedelta = timedelta(seconds=1)
+    """At the releases, which may each move one step then."""
+    watching: timedelta = timedelta(seconds=1)
+    """At a release that a caller watches."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ground:
     """The ground of every room."""
 
@@ -79,6 +96,7 @@ class Ground:
     peers: Peers
     clock: Clock
     chance: random.Random
+    intervals: Intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +122,7 @@ class ServingRoom:
 
 def wire_serving(ground: Ground) -> ServingRoom:
     settings, peers, clock = ground.settings, ground.peers, ground.clock
-    options = ServingOptions(settings.load_wait, settings.load_poll, replicas=settings.replicas)
+    options = ServingOptions(settings.load_wait, ground.intervals.loading, replicas=settings.replicas)
     return ServingRoom(KnownModels(peers.registry, clock), Serving(peers.policies, peers.registry, clock, options))
 
 
@@ -133,7 +151,7 @@ class ExperimentRoom:
 
 def wire_experiments(ground: Ground, serving: Serving, recorder: Recorder) -> ExperimentRoom:
     stores, registry, settings = ground.stores, ground.peers.registry, ground.settings
-    known = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
+    known = KnownExperiments(stores.experiments, serving, ground.intervals.experiments)
     needs = Needs(stores.experiments, stores.completions, recorder, registry, known, stores.exchanges)
     experiments = Experiments(needs, ground.clock)
     replaying = ReplayNeeds(
@@ -153,8 +171,8 @@ class ReleaseRoom:
 def wire_releases(ground: Ground, models: KnownModels, serving: Serving) -> ReleaseRoom:
     stores, registry, settings, clock = ground.stores, ground.peers.registry, ground.settings, ground.clock
     known = KnownReleases(stores.releases, models)
-    releases = Releases(known, stores.completions, registry, clock, settings.watch_poll)
-    options = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
+    releases = Releases(known, stores.completions, registry, clock, ground.intervals.watching)
+    options = ControlOptions(ground.intervals.release_tick, settings.prepare_timeout, settings.drain)
     controller = ReleaseController(known, stores.completions, serving, registry, clock, options, stores.experiments)
     return ReleaseRoom(known, releases, controller)
 

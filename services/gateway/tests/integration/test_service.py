@@ -53,7 +53,6 @@ def settings(tmp_path, peers) -> Settings:
         trainer_target=f"127.0.0.1:{free_port()}",
         rollout_target=peers,
         registry_target=peers,
-        release_tick=timedelta(seconds=0.05),
         drain=timedelta(seconds=0.1),
         load_wait=timedelta(seconds=5),
     )

@@ -1,12 +1,25 @@
 """Protobuf to the domain and back. Pure."""
 
+from ratchet.registry.v1 import dataset_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
-from ratchet_kit.names import AliasRef, RewardRef, VersionRef, check_model_name, check_reward_name, check_version_number
+from ratchet_kit.names import (
+    AliasRef,
+    DatasetRef,
+    RewardRef,
+    VersionRef,
+    check_dataset_name,
+    check_model_name,
+    check_reward_name,
+    check_split_name,
+    check_version_number,
+)
 from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
+from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
@@ -170,6 +183,61 @@ def reward_to_proto(reward: Reward) -> pb.Reward:
         actor=reward.actor,
         runs=reward.runs,
         last_run_id=reward.last_run_id,
+    )
+
+
+def dataset_spec_from_proto(request: dataset_pb2.CreateDatasetRequest) -> DatasetSpec:
+    """Raises InvalidArgument for a split that is named twice."""
+    card = request.card
+    uploads = {split.name: Upload(split.size_bytes, split.sha256) for split in request.splits}
+    if len(uploads) < len(request.splits):
+        raise InvalidArgument("splits must have different names")
+    return DatasetSpec(request.name, Card(card.description, card.source, card.licence, card.edition), uploads)
+
+
+def dataset_ref_from_proto(name: str, number: int | None, split: str | None = None) -> DatasetRef:
+    """`number`: None for the newest. `split`: None where none is asked for. Raises InvalidArgument."""
+    faults = Faults()
+    faults.read("name", check_dataset_name, name)
+    if number is not None:
+        faults.read("number", check_version_number, number)
+    if split is not None:
+        faults.read("split", check_split_name, split)
+    faults.raise_if_any()
+    return DatasetRef(name, number, split or "")
+
+
+def dataset_to_proto(dataset: Dataset) -> dataset_pb2.Dataset:
+    card = dataset.card
+    return dataset_pb2.Dataset(
+        name=dataset.name,
+        number=dataset.number,
+        state=dataset_pb2.Dataset.State.Value(f"STATE_{dataset.state.name}"),
+        failure=failure_to_proto(dataset.failure),
+        splits=[_split_to_proto(name, split) for name, split in dataset.splits.items()],
+        card=dataset_pb2.DatasetCard(
+            description=card.description, source=card.source, licence=card.licence, edition=card.edition
+        ),
+        create_time=timestamp_to_proto(dataset.create_time),
+        end_time=timestamp_to_proto(dataset.end_time) if dataset.end_time else None,
+        actor=dataset.actor,
+        uses=dataset.uses,
+        last_user=dataset.last_user,
+    )
+
+
+def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
+    content = split.content
+    return dataset_pb2.DatasetSplit(
+        name=name,
+        size_bytes=split.upload.size_bytes,
+        sha256=split.upload.sha256,
+        received_bytes=split.received,
+        content_bytes=content.size_bytes if content else 0,
+        content_sha256=content.sha256 if content else "",
+        rows=content.rows if content else 0,
+        digest=content.digest if content else "",
+        notices=content.notices if content else (),
     )
 
 

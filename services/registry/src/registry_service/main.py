@@ -10,7 +10,7 @@ from functools import partial
 import grpc
 from redis.asyncio import Redis
 
-from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
+from ratchet.registry.v1 import dataset_pb2, dataset_pb2_grpc, registry_pb2, registry_pb2_grpc
 from ratchet_kit import client, server, streams
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.queues import StreamQueue
@@ -19,35 +19,43 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from registry_service.adapters.artifacts import FsspecArtifactStore
+from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.evaluations import GrpcEvaluationSource
 from registry_service.adapters.events import RedisEvents
+from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
+from registry_service.domain.datasets import Datasets
+from registry_service.domain.examinations import Examinations
 from registry_service.domain.gate_worker import GateWorker
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
-from registry_service.domain.ports import ArtifactStore, EvaluationSource, Events, Stores
+from registry_service.domain.ports import ArtifactStore, DatasetFiles, EvaluationSource, Events, Stores
 from registry_service.domain.rewards import Rewards
 from registry_service.domain.versions import Versions
-from registry_service.servicer import RegistryServicer
+from registry_service.servicer import DatasetServicer, RegistryServicer
 from registry_service.settings import Settings
 
 SERVICE = "registry"
 GROUP = "registry-workers"
 COPIES_AT_A_TIME = 2
 SWEEP_INTERVAL = timedelta(minutes=30)
+UPLOAD_EXPIRY = timedelta(hours=6)
+"""The files of a copy that did not end by then are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Where ids wait for a worker: `registry.versions` to be copied, `registry.gates` to be decided."""
+    """Where ids wait for a worker: `registry.versions` to be copied, `registry.gates` to be decided,
+    `registry.datasets` to be examined."""
 
     versions: WorkQueue
     gates: WorkQueue
+    datasets: WorkQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +67,16 @@ class Service:
     aliases: Aliases
     gates: Gates
     rewards: Rewards
+    datasets: Datasets
     background: Sequence[server.Background]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
-        """Adds the servicer and returns its full name."""
+        """Adds the servicers and returns their full names."""
         servicer = RegistryServicer(self.models, self.versions, self.aliases, self.gates, self.rewards)
         registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, grpc_server)
-        return [registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name]
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(DatasetServicer(self.datasets), grpc_server)
+        files = {"RegistryService": registry_pb2, "DatasetService": dataset_pb2}
+        return [file.DESCRIPTOR.services_by_name[name].full_name for name, file in files.items()]
 
 
 @asynccontextmanager
@@ -75,6 +86,7 @@ async def provision(
     stores: Stores | None = None,
     queues: Queues | None = None,
     artifacts: ArtifactStore | None = None,
+    dataset_files: DatasetFiles | None = None,
     evaluations: EvaluationSource | None = None,
     events: Events | None = None,
     clock: Clock | None = None,
@@ -93,14 +105,20 @@ async def provision(
         artifacts = artifacts or FsspecArtifactStore(
             f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots, settings.max_model_bytes)
         )
+        dataset_files = dataset_files or FsspecDatasetFiles(f"{settings.artifact_url.rstrip('/')}/datasets")
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, name, clock, settings.lease)
+        examinations = Examinations(stores.datasets, dataset_files, name, clock, settings.lease)
+        datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:
-            await every(SWEEP_INTERVAL, stop, partial(versions.sweep, settings.upload_expiry), name="sweep")
+            await every(SWEEP_INTERVAL, stop, partial(versions.sweep, UPLOAD_EXPIRY), name="sweep")
+
+        async def sweep_datasets(stop: asyncio.Event) -> None:
+            await every(SWEEP_INTERVAL, stop, partial(datasets.sweep, UPLOAD_EXPIRY), name="sweep data sets")
 
         yield Service(
             models=Models(stores.models, clock),
@@ -108,10 +126,13 @@ async def provision(
             aliases=Aliases(stores, artifacts, clock),
             gates=Gates(stores, queues.gates, clock),
             rewards=Rewards(stores.rewards, clock),
+            datasets=datasets,
             background=[
                 Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
                 Worker(queues.gates, gate_worker, clock, timing=timing).run,
+                Worker(queues.datasets, examinations, clock, timing=timing).run,
                 sweep,
+                sweep_datasets,
             ],
         )
 
@@ -120,14 +141,18 @@ async def provision(
 async def _stores(settings: Settings) -> AsyncIterator[Stores]:
     async with Database.opened(settings.database_url, "registry_service") as database:
         yield Stores(
-            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+            SqlModelStore(database),
+            SqlVersionStore(database),
+            SqlGateStore(database),
+            SqlRewardStore(database),
+            SqlDatasetStore(database),
         )
 
 
 def _queues(redis: Redis, settings: Settings, name: str) -> Queues:
     queues = [
         StreamQueue(streams.Stream(redis, stream, GROUP, name, lease=settings.lease))
-        for stream in ("registry.versions", "registry.gates")
+        for stream in ("registry.versions", "registry.gates", "registry.datasets")
     ]
     return Queues(*queues)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator
 
+from ratchet.registry.v1 import dataset_pb2, dataset_pb2_grpc, registry_pb2_grpc
 from ratchet.registry.v1 import registry_pb2 as pb
-from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_kit.interceptors import actor
 from ratchet_kit.names import AliasRef
 from ratchet_kit.server import Context
 from registry_service import convert
 from registry_service.domain.aliases import Aliases
+from registry_service.domain.datasets import Datasets
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.rewards import Rewards
@@ -133,3 +134,63 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         ref = convert.reward_ref_from_proto(request.name, request.number)
         await self._rewards.delete(ref, force=request.force)
         return pb.DeleteRewardResponse()
+
+
+class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
+    """ratchet.registry.v1.DatasetService over the use cases."""
+
+    def __init__(self, datasets: Datasets) -> None:
+        self._datasets = datasets
+
+    async def CreateDataset(
+        self, request: dataset_pb2.CreateDatasetRequest, context: Context
+    ) -> dataset_pb2.CreateDatasetResponse:
+        spec = convert.dataset_spec_from_proto(request)
+        dataset = await self._datasets.create(spec, request.request_id, actor())
+        return dataset_pb2.CreateDatasetResponse(dataset=convert.dataset_to_proto(dataset))
+
+    async def WriteDataset(
+        self, request: dataset_pb2.WriteDatasetRequest, context: Context
+    ) -> dataset_pb2.WriteDatasetResponse:
+        ref = convert.dataset_ref_from_proto(request.name, request.number, request.split)
+        received = await self._datasets.write(ref, request.data, request.offset)
+        return dataset_pb2.WriteDatasetResponse(received_bytes=received)
+
+    async def GetDataset(
+        self, request: dataset_pb2.GetDatasetRequest, context: Context
+    ) -> dataset_pb2.GetDatasetResponse:
+        number = request.number if request.HasField("number") else None
+        dataset = await self._datasets.get(convert.dataset_ref_from_proto(request.name, number))
+        return dataset_pb2.GetDatasetResponse(dataset=convert.dataset_to_proto(dataset))
+
+    async def ListDatasets(
+        self, request: dataset_pb2.ListDatasetsRequest, context: Context
+    ) -> dataset_pb2.ListDatasetsResponse:
+        page = await self._datasets.page(request.name, request.page_size, request.page_token)
+        datasets = page.map(convert.dataset_to_proto)
+        return dataset_pb2.ListDatasetsResponse(datasets=datasets.items, next_page_token=datasets.next_page_token)
+
+    async def WatchDataset(
+        self, request: dataset_pb2.WatchDatasetRequest, context: Context
+    ) -> AsyncIterator[dataset_pb2.WatchDatasetResponse]:
+        async for dataset in self._datasets.watch(convert.dataset_ref_from_proto(request.name, request.number)):
+            yield dataset_pb2.WatchDatasetResponse(dataset=convert.dataset_to_proto(dataset))
+
+    async def ReadDataset(
+        self, request: dataset_pb2.ReadDatasetRequest, context: Context
+    ) -> dataset_pb2.ReadDatasetResponse:
+        ref = convert.dataset_ref_from_proto(request.name, request.number, request.split)
+        return dataset_pb2.ReadDatasetResponse(data=await self._datasets.read(ref, request.offset))
+
+    async def UseDataset(
+        self, request: dataset_pb2.UseDatasetRequest, context: Context
+    ) -> dataset_pb2.UseDatasetResponse:
+        await self._datasets.use(convert.dataset_ref_from_proto(request.name, request.number), request.user)
+        return dataset_pb2.UseDatasetResponse()
+
+    async def DeleteDataset(
+        self, request: dataset_pb2.DeleteDatasetRequest, context: Context
+    ) -> dataset_pb2.DeleteDatasetResponse:
+        ref = convert.dataset_ref_from_proto(request.name, request.number)
+        await self._datasets.delete(ref, force=request.force)
+        return dataset_pb2.DeleteDatasetResponse()

@@ -25,5 +25,3 @@ class Settings(ServiceSettings):
     """How long a version or a gate stays with a worker that died."""
     reconcile_interval: timedelta = timedelta(seconds=10)
     """How often what the queue has lost is put back on it."""
-    upload_expiry: timedelta = timedelta(hours=6)
-    """The files of a copy that did not end by then are removed."""

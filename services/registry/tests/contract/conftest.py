@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ratchet_kit.sql import Database
+from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
@@ -28,5 +29,9 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     async with Database.opened(url, "registry_service") as database:
         yield Stores(
-            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+            SqlModelStore(database),
+            SqlVersionStore(database),
+            SqlGateStore(database),
+            SqlRewardStore(database),
+            SqlDatasetStore(database),
         )

@@ -77,7 +77,7 @@ def copying(registry: Registry, artifacts: Interrupted, port: int = 1):
     return provision(
         Settings(port=port, artifact_url=str(registry.root)),
         stores=registry.stores,
-        queues=Queues(registry.queues.versions, registry.queues.gates),
+        queues=Queues(registry.queues.versions, registry.queues.gates, registry.queues.datasets),
         evaluations=registry.evaluations,
         events=registry.events,
         artifacts=artifacts,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import grpc
@@ -108,7 +108,8 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
         yield VllmFactory(defaults, fork_server, logs_folder)
 
 
-run = partial(server.run, SERVICE, provision)
+# Long enough for a long completion, and for an update that waits for it.
+run = partial(server.run, SERVICE, provision, deadlines=server.Deadlines(reply=timedelta(minutes=10)))
 
 
 def main() -> None:

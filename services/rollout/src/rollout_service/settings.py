@@ -38,8 +38,6 @@ class Settings(ServiceSettings):
     """host:port at which callers and other nodes reach this node. Empty: only those who have its address find it."""
     peers: str = ""
     """Addresses of other nodes, separated by commas; one suffices. The others learn of this node by its `address`."""
-    default_deadline: timedelta = timedelta(minutes=10)
-    """Deadline of a call without one. Long enough for a long completion, and for an update that waits for it."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     gpus: str = ""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cache, partial
 
 import grpc
@@ -191,7 +192,8 @@ def _batch_work(
     return [worker.run, partial(tidy, [Kept("batches", settings.keep_batches, store.forget)], clock)]
 
 
-run = partial(server.run, SERVICE, provision)
+# A batch may be 256 programs that all run to their limit.
+run = partial(server.run, SERVICE, provision, deadlines=server.Deadlines(reply=timedelta(minutes=10)))
 
 
 def main() -> None:

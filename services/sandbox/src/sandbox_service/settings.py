@@ -21,8 +21,6 @@ class Settings(ServiceSettings):
     """Where SandboxFusion's clients are served (docs/sandboxfusion.md); unset is off, 0 takes a free port."""
     datasets_dir: Path | None = None
     """Where rows of data sets lie for /submit, `<dataset>.jsonl`; a request may also bring its row along."""
-    default_deadline: timedelta = timedelta(minutes=10)
-    """A batch may be 256 programs that all run to their limit."""
     lanes: int = Field(default_factory=lambda: len(os.sched_getaffinity(0)), ge=1, le=1024)
     """Programs that run at the same time; by default the cores of this process."""
     queue_limit: int = Field(default=4096, ge=1)

@@ -89,6 +89,8 @@ def test_what_is_the_programs_is_declared_or_imported_from_it() -> None:
     assert test_code.read(code, "f", ("poly",), shared=False).names == ("poly", "g", "h")
     assert test_code.read("assert Solution().f(1) == Tree(2)", "Solution.f", ("Tree",), shared=False).names == ("Tree",)
     assert test_code.read("from solution import *\nassert f(1)", "f", (), shared=False).names == ()
+    code = "import solution as ops, math as solution\nassert ops.filter(f, [1]) == [solution.pi, other.x]"
+    assert test_code.read(code, "f", (), shared=False).names == ("filter",)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.datasets import Datasets
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -60,6 +61,8 @@ from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
 
 SERVICE = "trainer"
+TRACKING_INTERVAL = timedelta(seconds=5)
+"""Between two looks at what trackers have not had."""
 QUEUE = "trainer.runs"
 RAY_LOG = "ray.log"
 
@@ -113,13 +116,14 @@ async def provision(
     deadlines: Deadlines | None = None,
     timing: Timing | None = None,
     sharing: Sharing | None = None,
+    tracking_interval: timedelta = TRACKING_INTERVAL,
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with AsyncExitStack() as stack:
         if ports is None:
             ports = await stack.enter_async_context(real_ports(settings))
-        yield _compose(settings, ports, deadlines, timing, sharing)
+        yield _compose(settings, ports, deadlines, timing, sharing, tracking_interval)
 
 
 def _compose(
@@ -128,6 +132,7 @@ def _compose(
     deadlines: Deadlines | None,
     timing: Timing | None,
     sharing: Sharing | None,
+    tracking_interval: timedelta,
 ) -> Service:
     updates = RunUpdates()
     scheduler = Scheduler(
@@ -175,7 +180,6 @@ def _compose(
             folders=ports.folders,
             files=ports.files,
             policies=ports.policies,
-            rewards=ports.rewards,
             references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
             limits=_limits(settings),
             events=ports.events,
@@ -191,7 +195,7 @@ def _compose(
             worker.run,
             scheduler.run,
             partial(_count, ports, settings.reconcile_interval),
-            *_tracking(ports, settings.tracking_interval),
+            *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),
@@ -270,7 +274,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
-            problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox)),
+            problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox), Datasets(registry_channel)),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
@@ -338,6 +342,7 @@ def _job_options(settings: Settings) -> JobOptions:
         trainer_target=settings.target,
         rollout_target=settings.rollout_target,
         sandbox_target=settings.sandbox_target,
+        registry_target=settings.registry_target,
         dtype=settings.job_dtype,
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,

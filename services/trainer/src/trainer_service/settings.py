@@ -74,8 +74,6 @@ class Settings(ServiceSettings):
     wandb_entity: str = ""
     wandb_mode: str = ""
     """WANDB_MODE: "offline" and "disabled" are as without a key."""
-    tracking_interval: timedelta = timedelta(seconds=5)
-    """Between two looks at what trackers have not had."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None

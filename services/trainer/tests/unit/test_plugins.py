@@ -226,7 +226,7 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
 ) -> None:
     row = {"prompt": "Add.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
     make_plugin("mine", f"def mine(split): return {{'train': [{row}]}}[split]", dataset="mine")
-    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), trials=None)  # type: ignore[arg-type]
+    sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), trials=None, datasets=None)  # type: ignore[arg-type]
     ports = trainer.ports
     references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins)
     said = Faults()

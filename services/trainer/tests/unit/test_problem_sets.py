@@ -9,6 +9,7 @@ import pytest
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.names import DatasetRef
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec.spec import ProblemSetRef
@@ -18,6 +19,16 @@ from ..memory import MemoryPlugins
 
 NONE = MemoryPlugins()
 UNTRIED: Any = None
+
+
+class NoDatasets:
+    """A registry that holds none."""
+
+    async def fetch(self, ref: DatasetRef) -> DatasetRef:
+        raise NotFound(f"there is no data set {ref.name!r}; there are no data sets yet")
+
+
+NO_DATASETS: Any = NoDatasets()
 """No reference is run here."""
 PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
 
@@ -27,13 +38,15 @@ async def test_a_file_of_problems_is_named_by_its_absolute_path(
 ) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     monkeypatch.chdir(tmp_path)
-    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED).look_up(ProblemSetRef("mine.jsonl"))
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS).look_up(
+        ProblemSetRef("mine.jsonl")
+    )
     assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
     assert found.ref.digest.startswith("sha256:")
 
 
 async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
-    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS)
     for name in ("nothing", str(tmp_path / "none.jsonl")):
         with pytest.raises(NotFound):
             await sets.look_up(ProblemSetRef(name))
@@ -47,7 +60,7 @@ async def test_decimals_without_a_tolerance_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text(
         json.dumps({"id": "d", "prompt": "Divide.", "tests": [{"stdin": "1 3", "expected_stdout": "0.333"}]})
     )
-    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS)
     (notice,) = (await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))).notices
     assert notice.startswith("tests expect decimals on standard output, and only the same digits pass: d. ")
 
@@ -56,7 +69,7 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
     wrong = PROBLEM | {"id": "p/2", "tests": [{"check": "assert 1 +"}]}
     elsewhere = PROBLEM | {"id": "p/3", "references": ["def g(x): return x + 1"]}
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(one) for one in (PROBLEM, wrong, elsewhere)))
-    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED).look_up(
+    found = await LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS).look_up(
         ProblemSetRef(str(tmp_path / "mine.jsonl"))
     )
     parse, defines = found.faults
@@ -65,7 +78,7 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
 
 
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
-    sets = LibraryProblemSets(Places([]), NONE, UNTRIED)
+    sets = LibraryProblemSets(Places([]), NONE, UNTRIED, NO_DATASETS)
     whole = await sets.look_up(ProblemSetRef("basics"))
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
     assert whole.ref.digest != part.ref.digest
@@ -78,7 +91,7 @@ async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     (tmp_path / "own" / "link.jsonl").symlink_to(tmp_path / "mine.jsonl")
-    sets = LibraryProblemSets(Places([str(tmp_path / "own")]), NONE, UNTRIED)
+    sets = LibraryProblemSets(Places([str(tmp_path / "own")]), NONE, UNTRIED, NO_DATASETS)
     for name in ("mine.jsonl", "none.jsonl", "own/link.jsonl", "own/../mine.jsonl"):
         with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
             await sets.look_up(ProblemSetRef(f"{tmp_path}/{name}"))
@@ -90,7 +103,7 @@ async def test_a_file_of_pairs_has_the_fingerprints_of_its_problems(tmp_path: Pa
     pairs = [{"problem": "Add.", "chosen": "a", "rejected": str(number)} for number in range(3)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(one) for one in pairs))
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM))
-    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED)
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS)
     found = await sets.pairs(ProblemSetRef(str(tmp_path / "pairs.jsonl"), limit=2))
     problems = await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
     assert (found.size, found.form, found.fingerprints) == (2, "", problems.fingerprints)
@@ -127,7 +140,7 @@ def problem(number):
 @pytest.fixture
 def given(make_plugin: Callable[..., None]) -> LibraryProblemSets:
     make_plugin("mine", GIVEN, dataset="mine")
-    return LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), UNTRIED)
+    return LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), UNTRIED, NO_DATASETS)
 
 
 async def test_a_plugin_gives_problems_as_a_file_does(given: LibraryProblemSets) -> None:
@@ -170,5 +183,7 @@ async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[...
     with pytest.raises(
         InvalidArgument, match=r"the operator has not allowed it: .* with RATCHET_TRAINER_PLUGINS=mine allows it"
     ):
-        await LibraryProblemSets(Places([]), InstalledPlugins([]), UNTRIED).look_up(ProblemSetRef("plugin:mine"))
+        await LibraryProblemSets(Places([]), InstalledPlugins([]), UNTRIED, NO_DATASETS).look_up(
+            ProblemSetRef("plugin:mine")
+        )
     assert not (tmp_path / "ran").exists()

@@ -79,6 +79,7 @@ async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
         trainer_target="trainer:1",
         rollout_target="rollout:2",
         sandbox_target="sandbox:3",
+        registry_target="registry:4",
         dtype="float32",
         max_fault_share=0.05,
         patience=timedelta(minutes=5),

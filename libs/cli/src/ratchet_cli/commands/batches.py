@@ -16,9 +16,10 @@ from ratchet_cli.commands.options import PRIORITIES, CallerOption, Id, Limit, Ta
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
-from ratchet_cli.terminal.output import JsonFlag, ago, print_list, print_table, say, state_name, stderr
+from ratchet_cli.terminal.output import JsonFlag, ago, print_list, print_table, say, stderr
 from ratchet_client import SandboxBatches
 from ratchet_client.calls import to_json
+from ratchet_client.names import state_name
 
 PLATFORM_ERROR = "PLATFORM_ERROR"
 NO_VERDICT = "NO_VERDICT"

@@ -1,6 +1,7 @@
 """`ratchet benchmarks`: what can be measured, and whether it can be trusted on this machine."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_environments import Task
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
-from ratchet_environments.preflight import Preflight, preflight_all
+from ratchet_environments.preflight import KINDS, Preflight, preflight_all
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
@@ -58,6 +59,7 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="File of JSON lines for the problems that can be used here, with their kinds.")
     ] = None,
+    kinds: Annotated[bool, typer.Option("--kinds", help="Count how the tests were judged.")] = False,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -92,10 +94,13 @@ def verify(
                 "unsound": unsound,
                 "shared": shared,
                 "notices": noticed,
+                **({"kinds": {one.problem.id: one.kind for one in found}} if kinds else {}),
             }
         )
     else:
         _show(loaded, found, unsound, shared)
+        if kinds:
+            print_table(["how the tests were judged", "problems", "share"], _shares(found))
         for notice in noticed:
             say(f"{notice}.")
     if unsound:
@@ -117,6 +122,11 @@ def _show(
         f"{loaded.name}{version}: {len(found) - len(unsound)} of {len(found)} references pass"
         + (f", {len(shared)} of them in the shared kind, whose results can be forged." if shared else ".")
     )
+
+
+def _shares(found: Sequence[Preflight]) -> list[list[Any]]:
+    counts = Counter(one.kind for one in found)
+    return [[kind, counts[kind], f"{counts[kind] / max(len(found), 1):.1%}"] for kind in KINDS]
 
 
 def _reasons(one: Preflight) -> list[str]:

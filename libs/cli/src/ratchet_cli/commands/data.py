@@ -1,20 +1,174 @@
-"""`ratchet data`: the data of public benchmarks, brought here once."""
+"""`ratchet data`: data sets of the platform, and the data of public benchmarks."""
 
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import ratchet_benchmarks
+from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
+from ratchet_benchmarks.fetching import Fetched
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import Count, following
-from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
-from ratchet_kit.errors import RatchetError
+from ratchet_cli.terminal.following import Count, Waiting, following
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    ago,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+    stderr,
+)
+from ratchet_client import Client
+from ratchet_client.datasets import download, upload
+from ratchet_client.errors import Unreachable
+from ratchet_client.names import state_name
+from ratchet_kit.errors import InvalidArgument, RatchetError
+from ratchet_kit.names import DatasetRef
 
 KIB = 1024
+SPLITS = ("train", "validation", "valid", "dev", "test", "eval")
+"""Names of files that are taken for the name of a split; one file of another name is "train"."""
+_SHARD = re.compile(r"-\d+(-of-\d+)?$")
+DATASET = "name@number; name alone is its newest version."
 
-app = typer.Typer(help="Data of public benchmarks.", no_args_is_help=True)
+app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
+
+
+@app.command()
+def add(
+    paths: Annotated[list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet), or a folder of them.")],
+    name: Annotated[str, typer.Option(help="Name; default: the file's or folder's.")] = "",
+    mapped: Annotated[
+        list[str], typer.Option("--map", help="FIELD=COLUMN, such as prompt=question. Repeatable.", show_default=False)
+    ] = [],  # noqa: B006  typer's form
+    licence: Annotated[str, typer.Option(help="SPDX identifier, such as MIT.")] = "",
+    description: Annotated[str, typer.Option(help="Description, for people.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Add files as the next version of a data set, and wait until it is examined. Columns are mapped to the fields of a
+    problem by their names, or by --map."""
+    name = name or re.sub(r"[^a-z0-9._-]+", "-", paths[0].resolve().stem.lower()).strip("-.")
+    card = pb.DatasetCard(description=description, licence=licence, source=", ".join(path.name for path in paths)[:200])
+    with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept, Client() as client:
+        splits = _converted(_files(paths), _mapping(mapped), Path(kept), quiet=as_json)
+        made = _uploaded(client, name, splits, card, quiet=as_json)
+    if as_json:
+        print_json(made)
+    elif made.state == pb.Dataset.STATE_READY:
+        say(f"{_id(made)}: {_rows(made)}. Use it as {_id(made)}/{made.splits[0].name}.")
+        for split in made.splits:
+            for notice in split.notices:
+                say(f"{split.name}: {notice}")
+    if made.state == pb.Dataset.STATE_FAILED:
+        raise CommandError(f"{_id(made)} cannot be used: {made.failure.message}.")
+
+
+@app.command("list")
+def list_data(as_json: JsonFlag = False) -> None:
+    """List the platform's data sets, and the data of benchmarks on this machine."""
+    try:
+        with Client() as client:
+            there = list(client.datasets.list())
+    except Unreachable as error:
+        there = []
+        stderr.print(f"Only this machine: {error}", markup=False, soft_wrap=True)
+    rows = [
+        {
+            "name": _id(one),
+            "rows": _rows(one),
+            "licence": one.card.licence or "-",
+            "where": "platform" if one.state == pb.Dataset.STATE_READY else f"platform, {state_name(one).lower()}",
+            "kib": sum(split.content_bytes for split in one.splits) // KIB,
+        }
+        for one in there
+    ] + [
+        {
+            "name": f"{benchmark.name}@{edition.version}",
+            "rows": "-",
+            "licence": benchmark.licence,
+            "where": str(at),
+            "kib": sum(path.stat().st_size for path in at.iterdir()) // KIB,
+        }
+        for benchmark in BENCHMARKS.values()
+        for edition in folder.editions(benchmark)
+        for at in [folder.of(benchmark, edition.version)]
+    ]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(list(rows[0]), [list(row.values()) for row in rows], breakable=("rows", "where"), right=("kib",))
+    else:
+        say("There are no data sets yet: ratchet data add FILE adds yours, ratchet data fetch NAME a public benchmark.")
+
+
+@app.command()
+def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFlag = False) -> None:
+    """Show a version of a data set."""
+    ref = _ref(dataset)
+    with Client() as client:
+        found = client.datasets.get(ref.name, ref.number)
+    if as_json:
+        print_json(found)
+        return
+    card, used = found.card, f"{found.uses} times, {found.last_user} the last" if found.uses else "never"
+    print_fields(
+        [
+            ("data set", _id(found)),
+            ("state", state_name(found) + (f": {found.failure.message}" if found.failure.message else "")),
+            ("description", card.description or "-"),
+            ("source", card.source or "-"),
+            ("licence", card.licence or "-"),
+            ("created", f"{ago(found.create_time)}{f' by {found.actor}' if found.actor else ''}"),
+            ("used", used),
+        ]
+    )
+    say("")
+    columns = ("split", "rows", "bytes", "digest", "notices")
+    rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in found.splits]
+    print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
+
+
+@app.command("download")
+def download_data(
+    dataset: Annotated[str, typer.Argument(help=DATASET)],
+    to: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
+) -> None:
+    """Download the files of a data set: parquet, one for each split."""
+    ref = _ref(dataset)
+    with Client() as client:
+        found = client.datasets.get(ref.name, ref.number)
+        for split in found.splits:
+            if ref.split not in ("", split.name):
+                continue
+            file = to / f"{found.name}-{found.number}-{split.name}.{'jsonl' if found.card.edition else 'parquet'}"
+            count = Count(f"downloading {split.name}", "KiB")
+            try:
+                to.mkdir(parents=True, exist_ok=True)
+                with following(count) as changed:
+                    download(client.datasets, found, split, file, _progress(count, changed))
+            except OSError as error:
+                raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
+            say(str(file))
+
+
+@app.command("delete")
+def delete_data(
+    dataset: Annotated[str, typer.Argument(help="name@number.")],
+    force: Annotated[bool, typer.Option("--force", help="Delete it even if runs or evaluations used it.")] = False,
+) -> None:
+    """Delete a version of a data set."""
+    ref = _ref(dataset)
+    if ref.number is None:
+        raise CommandError(f"{dataset} is not a version of a data set: write {dataset}@1.", code=2)
+    with Client() as client:
+        client.datasets.delete(ref.name, ref.number, force=force)
+    say(f"{ref} is deleted.")
 
 
 @app.command()
@@ -26,62 +180,149 @@ def fetch(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Download a benchmark's data, check their digest and keep them in RATCHET_DATA (~/.cache/ratchet/benchmarks)."""
+    """Download a benchmark's data, check their digest, keep them in RATCHET_DATA (~/.cache/ratchet/benchmarks), and
+    bring them to the platform."""
     if unchecked and file is None:
         raise CommandError("--unchecked goes with --from: what comes over the network is always checked.", 2)
     try:
-        benchmark = ratchet_benchmarks.get(name)
-        if file is not None:
-            found = fetching.take(benchmark, file.expanduser(), unchecked=unchecked)
-        else:
-            count = Count(f"fetching {benchmark.name}", "KiB")
-            with following(count, quiet=as_json) as changed:
-
-                def progress(done: int, total: int) -> None:
-                    count.update(done // KIB, total // KIB)
-                    changed()
-
-                version = name.partition("/")[0].partition("@")[2]
-                found = fetching.fetch(benchmark, version, progress)
+        found = _fetched(name, file, unchecked=unchecked, quiet=as_json)
     except RatchetError as error:
         raise CommandError(f"{error.message}.") from error
+    benchmark, version = found.benchmark, found.edition.version
+    card = pb.DatasetCard(source=found.origin[:200], licence=benchmark.licence, edition=version)
+    brought, reason = None, ""
+    try:
+        with Client() as client:
+            brought = _uploaded(client, benchmark.dataset, {"rows": found.folder / "rows.jsonl"}, card, quiet=as_json)
+    except Unreachable as error:
+        reason = str(error)
     if as_json:
         print_json(
             {
                 "name": benchmark.name,
-                "version": found.edition.version,
+                "version": version,
                 "digest": found.edition.digest,
                 "licence": benchmark.licence,
                 "rows": found.rows,
                 "folder": str(found.folder),
                 "origin": found.origin,
+                "platform": _id(brought) if brought else "",
             }
         )
         return
     first = folder.editions(benchmark)[0] == found.edition
-    called = benchmark.name if first else f"{benchmark.name}@{found.edition.version}"
-    say(f"{called} is here: version {found.edition.version}, {found.rows} rows, {benchmark.licence}.")
-
-
-@app.command("list")
-def list_data(as_json: JsonFlag = False) -> None:
-    """List the data on this machine, with their folders."""
-    rows = [
-        {
-            "name": benchmark.name,
-            "version": edition.version,
-            "licence": benchmark.licence,
-            "kib": sum(path.stat().st_size for path in at.iterdir()) // KIB,
-            "digest": edition.digest[:12],
-            "folder": str(at),
-        }
-        for benchmark in BENCHMARKS.values()
-        for edition in folder.editions(benchmark)
-        for at in [folder.of(benchmark, edition.version)]
-    ]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(list(rows[0]), [list(row.values()) for row in rows], breakable=("folder",), right=("kib",))
+    called = benchmark.name if first else f"{benchmark.name}@{version}"
+    say(f"{called} is here: version {version}, {found.rows} rows, {benchmark.licence}.")
+    if brought:
+        say(f"The platform has it: ratchet evaluate --model NAME --benchmark {called}")
     else:
-        say(f"Nothing is in {folder.root()}: ratchet data fetch NAME brings a benchmark of `ratchet benchmarks list`.")
+        say(f"No platform has it yet ({reason}): fetch it again once one runs elsewhere.")
+
+
+def _fetched(name: str, file: Path | None, *, unchecked: bool, quiet: bool) -> Fetched:
+    """Raises what `fetching` raises."""
+    benchmark = ratchet_benchmarks.get(name)
+    if file is not None:
+        return fetching.take(benchmark, file.expanduser(), unchecked=unchecked)
+    count = Count(f"fetching {benchmark.name}", "KiB")
+    with following(count, quiet=quiet) as changed:
+        version = name.partition("/")[0].partition("@")[2]
+        return fetching.fetch(benchmark, version, _progress(count, changed))
+
+
+def _files(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:
+    """The files of each split. Raises CommandError."""
+    from ratchet_problems.mapping import SUFFIXES  # only for this command
+
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise CommandError(f"There is no file or folder {path}.", code=2)
+    if not found:
+        raise CommandError(f"{paths[0]} holds no file that ends in {', '.join(SUFFIXES)}.", code=2)
+    splits: dict[str, list[Path]] = {}
+    for path in found:
+        stem = _SHARD.sub("", path.stem).lower()
+        named = next((split for split in SPLITS if stem == split or stem.endswith((f"-{split}", f"_{split}"))), "")
+        alone = "train" if len(found) == 1 else re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_")
+        splits.setdefault(named or alone, []).append(path)
+    return splits
+
+
+def _mapping(given: Sequence[str]) -> Mapping[str, str]:
+    pairs = [text.partition("=") for text in given]
+    if wrong := next((text for text, (_, sign, column) in zip(given, pairs, strict=True) if not (sign and column)), ""):
+        raise CommandError(f"--map {wrong}: write FIELD=COLUMN, such as prompt=question.", code=2)
+    return {field: column for field, _, column in pairs}
+
+
+def _converted(
+    files: Mapping[str, Sequence[Path]], wanted: Mapping[str, str], kept: Path, *, quiet: bool
+) -> Mapping[str, Path]:
+    """A table of each split, in our form. Raises CommandError for what cannot be read."""
+    from ratchet_problems import mapping, tables  # pyarrow takes a while
+
+    made: dict[str, Path] = {}
+    try:
+        for split, paths in files.items():
+            columns = mapping.columns(_names(chain.from_iterable(map(mapping.rows, paths))), wanted)
+            if not quiet:
+                stderr.print(f"{split}: {columns}", markup=False, soft_wrap=True)
+            made[split] = kept / f"{split}.parquet"
+            problems = chain.from_iterable(mapping.problems(path, columns) for path in paths)
+            if not tables.write(problems, made[split]).rows:
+                raise InvalidArgument(f"{', '.join(path.name for path in paths)} holds no rows")
+    except RatchetError as error:
+        raise CommandError(f"{error.message}.") from error
+    return made
+
+
+def _names(rows: Iterable[tuple[str, Mapping[str, object]]]) -> Iterable[str]:
+    """The columns of the first rows."""
+    for place, (_, row) in enumerate(rows):
+        if place == 100:
+            return
+        yield from row
+
+
+def _uploaded(
+    client: Client, name: str, splits: Mapping[str, Path], card: pb.DatasetCard, *, quiet: bool
+) -> pb.Dataset:
+    """READY or FAILED."""
+    count = Count(f"uploading {name}", "KiB")
+    goes_on = f"The upload of {name} was broken off: the same command goes on with it."
+    with following(count, quiet=quiet, goes_on=goes_on) as changed:
+        made = upload(client.datasets, name, splits, card, _progress(count, changed))
+    with following(
+        Waiting(f"examining {_id(made)}"), quiet=quiet, goes_on=f"{_id(made)} is examined further."
+    ) as changed:
+        changed()
+        return list(client.datasets.watch(made.name, made.number))[-1]
+
+
+def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:
+    def progress(done: int, total: int) -> None:
+        count.update(done // KIB, total // KIB)
+        changed()
+
+    return progress
+
+
+def _ref(text: str) -> DatasetRef:
+    """Raises CommandError for what is no name of a data set."""
+    try:
+        return DatasetRef.parse(text)
+    except InvalidArgument as error:
+        raise CommandError(f"{error.message}.", code=2) from error
+
+
+def _id(dataset: pb.Dataset) -> str:
+    return f"{dataset.name}@{dataset.number}"
+
+
+def _rows(dataset: pb.Dataset) -> str:
+    return ", ".join(f"{split.name} {split.rows:,}" for split in dataset.splits)

@@ -6,14 +6,18 @@ from typing import Annotated
 import typer
 
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.commands import importing, options, runtimes, schedule, suites
+from ratchet_cli.commands import importing, options, runtimes, schedule
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
-from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stderr
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.names import model_name
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
+from ratchet_client.names import model_name, state_name
+from ratchet_reports.gather import set_names
+from ratchet_workflows.following import evaluations as following
+from ratchet_workflows.notation import suites
+from ratchet_workflows.notation.references import model_ref
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]
@@ -90,10 +94,10 @@ def evaluate(
             if detach:
                 print_json(evaluation) if as_json else say(evaluation.id)
                 return
-            evaluation = view.follow(client, evaluation.id, model or samples, quiet=as_json)
+            evaluation = following.follow(client, evaluation.id, model or samples, Terminal(quiet=as_json))
             if as_json:
                 print_json(evaluation)
-            view.raise_unless_succeeded(evaluation)
+            following.raise_unless_succeeded(evaluation)
             if not as_json:
                 view.show_result(evaluation)
                 if imported and imported.is_judged:
@@ -123,7 +127,7 @@ def list_evaluations(
             {
                 "id": lambda it: it.id,
                 "model": lambda it: model_name(it.spec.model) if it.spec.HasField("model") else "(samples)",
-                "problems": view.names,
+                "problems": set_names,
                 "state": state_name,
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
                 "created": lambda it: ago(it.create_time),

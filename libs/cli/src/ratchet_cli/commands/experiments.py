@@ -10,7 +10,6 @@ import typer
 from ratchet.common.v1 import generation_pb2
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_cli.commands.options import Id, Limit, numbers_of_user, one_of
-from ratchet_cli.commands.references import version_of
 from ratchet_cli.commands.replay_file import replay_prompts
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import (
@@ -21,11 +20,11 @@ from ratchet_cli.terminal.output import (
     print_list,
     print_table,
     say,
-    state_name,
 )
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import state_name, version_name
 from ratchet_kit import refs
+from ratchet_workflows.notation.references import version_of
 
 MEASURES = {
     name.removeprefix("MEASURE_").lower().replace("_", "-"): value

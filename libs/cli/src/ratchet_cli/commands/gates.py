@@ -11,14 +11,15 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, Temperature
 from ratchet_cli.commands.options import numbers_of_user, one_of
-from ratchet_cli.commands.references import champion, version_of
-from ratchet_cli.commands.suites import names_of, sets_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
-from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.models import decided, passed
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_kit import refs
+from ratchet_workflows.following import evaluations as following
+from ratchet_workflows.following.gates import decided, passed
+from ratchet_workflows.notation.references import champion, version_of
+from ratchet_workflows.notation.suites import names_of, sets_of
 
 
 def gate(
@@ -97,8 +98,8 @@ def _decide(
     ids = []
     for version in (baseline, candidate):
         spec.model.CopyFrom(refs.model_to_proto(version))
-        evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=quiet)
-        view.raise_unless_succeeded(evaluation)
+        evaluation = following.follow(client, client.evaluations.create(spec).id, str(version), Terminal(quiet=quiet))
+        following.raise_unless_succeeded(evaluation)
         ids.append(evaluation.id)
     pending = client.models.create_gate(
         refs.version_to_proto(candidate), ids[1], ids[0], min_difference=min_difference, rules=rules

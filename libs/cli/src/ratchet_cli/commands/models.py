@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 
 from ratchet_cli.commands.options import DetachFlag, Limit, Name
-from ratchet_cli.commands.references import parse, version_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, print_table, say, state_name
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, print_table, say
 from ratchet_cli.views.models import follow_version
-from ratchet_cli.views.names import model_name, version_name
 from ratchet_client import Client
+from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.names import BareModel, VersionRef
+from ratchet_workflows.notation.references import parse, version_of
 
 app = typer.Typer(help="Models, versions and aliases.", no_args_is_help=True)
 

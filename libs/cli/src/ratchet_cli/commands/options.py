@@ -8,6 +8,8 @@ import typer
 
 from ratchet.common.v1 import environment_pb2, priority_pb2
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import UsageError
+from ratchet_workflows.notation import fields
 
 T = TypeVar("T")
 
@@ -36,11 +38,11 @@ EnvironmentOption = Annotated[
 
 
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
-    """Of NAME or NAME=TURNS; None for an empty text. Raises CommandError."""
-    name, equals, turns = text.partition("=")
-    if equals and not turns.isdigit():
-        raise CommandError(f"--environment {text}: '{turns}' is not a number of answers.", code=2)
-    return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
+    """`fields.environment`, of an option. Raises CommandError."""
+    try:
+        return fields.environment(text)
+    except UsageError as error:
+        raise CommandError(f"--environment {error}", code=2) from error
 
 
 def one_of(text: str, choices: Mapping[str, T], option: str) -> T:

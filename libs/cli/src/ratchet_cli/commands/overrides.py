@@ -12,8 +12,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.fields import Fields
-from ratchet_cli.terminal.errors import CommandError
+from ratchet_workflows.errors import UsageError
+from ratchet_workflows.notation.fields import Fields
 
 SHORT: Mapping[str, type[Message]] = {
     "hyperparameters": trainer_pb2.Hyperparameters,
@@ -23,19 +23,19 @@ SHORT: Mapping[str, type[Message]] = {
 
 
 class Override(Fields):
-    """One of them. Raises CommandError for what is no KEY=VALUE."""
+    """One of them. Raises UsageError for what is no KEY=VALUE."""
 
     def __init__(self, text: str) -> None:
         self._text, self.folder = text, Path()
         self.key, equals, self._value = text.partition("=")
         if not equals:
-            raise CommandError(f"{self.place('')}: say its value, as in {self.place('')}=VALUE.", code=2)
+            raise UsageError(f"{self.place('')}: say its value, as in {self.place('')}=VALUE.")
 
     def place(self, path: str) -> str:
         return f"--set {self._text}"
 
     def apply(self, spec: trainer_pb2.RunSpec) -> None:
-        """Raises CommandError for an unknown field, and for a value that it cannot hold."""
+        """Raises UsageError for an unknown field, and for a value that it cannot hold."""
         names = list(self._names())
         message: Any = spec
         for name in names[:-1]:
@@ -48,7 +48,7 @@ class Override(Fields):
         self.fill(spec, value, "")
 
     def _names(self) -> Iterator[str]:
-        """Those of the fields that lead to it. Raises CommandError."""
+        """Those of the fields that lead to it. Raises UsageError."""
         spec: Descriptor = trainer_pb2.RunSpec.DESCRIPTOR
         there: Descriptor | None = spec
         names = self.key.split(".")
@@ -60,10 +60,10 @@ class Override(Fields):
             yield name
             there = None if fields[name].is_repeated else fields[name].message_type
 
-    def _no_field(self, known: Any) -> CommandError:
+    def _no_field(self, known: Any) -> UsageError:
         near = difflib.get_close_matches(self.key.rpartition(".")[2], known, 1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-        return CommandError(f"{self.place('')}: '{self.key}' is not a field of a run. {hint}", code=2)
+        return UsageError(f"{self.place('')}: '{self.key}' is not a field of a run. {hint}")
 
     def _read(self, field: FieldDescriptor) -> Any:
         """Texts and names as they stand; of all else YAML's value."""
@@ -74,7 +74,7 @@ class Override(Fields):
         try:
             return yaml.safe_load(f"[{self._value}]" if field.is_repeated and not flow else self._value)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise CommandError(f"{self.place('')}: this is not a YAML value.", code=2) from error
+            raise UsageError(f"{self.place('')}: this is not a YAML value.") from error
 
 
 def _all(spec: Descriptor) -> list[str]:
@@ -82,11 +82,11 @@ def _all(spec: Descriptor) -> list[str]:
 
 
 def override(spec: trainer_pb2.RunSpec, texts: Sequence[str]) -> None:
-    """Sets the fields that `texts` name. Raises CommandError, also for one that is there twice."""
+    """Sets the fields that `texts` name. Raises UsageError, also for one that is there twice."""
     said = set[str]()
     for text in texts:
         one = Override(text)
         if one.key in said:
-            raise CommandError(f"--set {text}: {one.key} has a value already: say it once.", code=2)
+            raise UsageError(f"--set {text}: {one.key} has a value already: say it once.")
         said.add(one.key)
         one.apply(spec)

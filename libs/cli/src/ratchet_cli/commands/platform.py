@@ -10,10 +10,10 @@ from rich.text import Text
 
 from ratchet_cli.commands.options import PortBase
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import duration
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
 from ratchet_cli.views.platform import bring_up, coloured
 from ratchet_kit.files import tail
+from ratchet_kit.times import duration
 from ratchet_local import control
 from ratchet_local.home import Home
 from ratchet_local.ports import DEFAULT_PORT_BASE

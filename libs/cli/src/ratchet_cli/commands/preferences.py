@@ -8,8 +8,8 @@ import typer
 from ratchet.eval.v1 import preference_pb2 as pb
 from ratchet_cli.commands import options
 from ratchet_cli.terminal.output import JsonFlag, ago, print_heading, print_json, print_list, print_table, say
-from ratchet_cli.views.names import model_name
 from ratchet_client import ApiError, Client
+from ratchet_client.names import model_name
 
 CHOICES = {"l": pb.CHOICE_LEFT, "r": pb.CHOICE_RIGHT, "t": pb.CHOICE_TIE}
 

@@ -25,7 +25,7 @@ def quality(
     as_json: JsonFlag = False,
 ) -> None:
     """Score an evaluation's programs: style, complexity, safety, length, and CPU time against the reference."""
-    from ratchet_cli.reports import quality as work  # bandit, radon: only for this command
+    from ratchet_reports import quality as work  # bandit, radon: only for this command
 
     for name in component:
         if name not in work.NAMES:

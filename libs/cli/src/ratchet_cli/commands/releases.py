@@ -8,15 +8,17 @@ import typer
 
 from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
-from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stdout
 from ratchet_cli.views import releases as view
-from ratchet_cli.views.models import passed
-from ratchet_cli.views.names import version_name
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
+from ratchet_client.names import state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
+from ratchet_workflows.following import releases as following
+from ratchet_workflows.following.gates import passed
+from ratchet_workflows.notation.references import champion, version_of
 
 STRATEGIES = ("gradual", "immediate")
 UNPROVEN = {
@@ -74,10 +76,10 @@ def deploy(
         if detach:
             print_json(release) if as_json else say(release.id)
             return
-        release = view.follow(client, release.id, quiet=as_json)
+        release = following.follow(client, release.id, Terminal(quiet=as_json))
     if as_json:
         print_json(release)
-    view.raise_unless_succeeded(release)
+    following.raise_unless_succeeded(release)
 
 
 def staged(percents: Sequence[int], seconds: float, samples: int) -> list[release_pb2.ReleaseStage]:
@@ -128,7 +130,7 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(release)
         return
-    stdout.print(view.ReleaseView(release).panel())
+    stdout.print(view.panel(following.ReleaseNews(release)))
     if release.waits_for:
         say(f"now: {release.waits_for}")
     for event in release.events:
@@ -139,7 +141,7 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
 def watch_release(id: Id) -> None:
     """Follow a release until it ends, or until its candidate is the champion and only watched."""
     with Client() as client:
-        view.raise_unless_succeeded(view.follow(client, id))
+        following.raise_unless_succeeded(following.follow(client, id, Terminal()))
 
 
 Reason = Annotated[str, typer.Option(help="Reason, for the history.")]

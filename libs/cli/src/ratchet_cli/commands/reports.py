@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from ratchet_cli.reports.document import QualityRow, Report
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import say
 from ratchet_client import Client
+from ratchet_reports.document import QualityRow, Report
+from ratchet_reports.errors import ReportError
 
 
 def report(
@@ -31,7 +32,7 @@ def report(
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation report",
 ) -> None:
     """Write evaluations as one HTML page: pass@k with bands, paired differences, failures, a map of problems, times."""
-    from ratchet_cli.reports import gather, page  # matplotlib: only for this command
+    from ratchet_reports import gather, page  # matplotlib: only for this command
 
     named = {baseline: ""} if baseline else {}
     for one in evaluations:
@@ -66,7 +67,7 @@ def _counting(title: str) -> Iterator[Callable[[int, int], None]]:
 
 def _with_quality(client: Client, made: Report) -> Report:
     """What cannot be scored here is noted."""
-    from ratchet_cli.reports import quality as work  # bandit, radon: only with --quality
+    from ratchet_reports import quality as work  # bandit, radon: only with --quality
 
     rows, notes = list[QualityRow](), list(made.notes)
     for it in made.evaluations:
@@ -74,6 +75,6 @@ def _with_quality(client: Client, made: Report) -> Report:
             with _counting(f"scoring {it.label}") as progress:
                 wanted = work.Wanted(work.READ)
                 rows += work.rows(it.id, work.measure(client, client.evaluations.get(it.id), wanted, progress))
-        except CommandError as error:
+        except ReportError as error:
             notes.append(f"{it.label} has no quality: {error}")
     return replace(made, quality=rows, notes=notes)

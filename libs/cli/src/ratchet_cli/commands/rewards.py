@@ -12,13 +12,13 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import plugins
 from ratchet_cli.commands.options import Limit, TargetOption
 from ratchet_cli.commands.sandbox import local_target
-from ratchet_cli.commands.yaml_files import reward_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, print_table, say
 from ratchet_client import Client
 from ratchet_client.rewards import COMBINATIONS, reward
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import RewardRef
+from ratchet_workflows.notation.yaml_files import reward_spec
 
 app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_args_is_help=True)
 new = typer.Typer(help="New files from templates.", no_args_is_help=True)
@@ -203,7 +203,7 @@ def try_reward(
     as_json: JsonFlag = False,
 ) -> None:
     """Score samples as a run would: their tests are run, each component is measured, and all are combined."""
-    from ratchet_cli.reports import rewards as work  # the sandbox's client, the readers: only for this command
+    from ratchet_reports import rewards as work  # the sandbox's client, the readers: only for this command
 
     spec = parsed(reward, combine)
     try:

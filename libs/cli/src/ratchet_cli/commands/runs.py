@@ -10,17 +10,18 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.overrides import override
-from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, parsed
-from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
-from ratchet_cli.views import record
-from ratchet_cli.views import runs as view
-from ratchet_cli.views.names import environment_name, model_name, version_name
+from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, stderr
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
+from ratchet_client.names import environment_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
+from ratchet_reports import run_files, run_words
+from ratchet_workflows.following import runs as following
+from ratchet_workflows.notation.references import parse
+from ratchet_workflows.notation.yaml_files import run_spec
 
 ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
@@ -37,10 +38,11 @@ def train(
     ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
     problems: Annotated[
-        str, typer.Option(help="Named set or JSONL file to train on; default: composed/train, or the pairs.")
+        str, typer.Option(help="Data set, named set or JSONL file to train on; default: composed/train, or the pairs.")
     ] = "",
     validation: Annotated[
-        str, typer.Option(help="Problem set that chooses the best checkpoint; default: composed/validation.")
+        str,
+        typer.Option(help="Set that chooses the best checkpoint; default: the problems' validation split."),
     ] = "",
     reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the algorithm's default.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
@@ -86,8 +88,8 @@ def _complete(context: typer.Context, spec: trainer_pb2.RunSpec, algorithm: str,
         spec.algorithm = one_of(algorithm, ALGORITHMS, "--algorithm")
     if not spec.problems.name and not spec.HasField("pairs"):
         spec.problems.name = "composed/train"
-    if not spec.validation_problems.name and (validation or spec.algorithm != trainer_pb2.ALGORITHM_REWARD_MODEL):
-        spec.validation_problems.name = validation or "composed/validation"
+    if validation and not spec.validation_problems.name:
+        spec.validation_problems.name = validation
 
 
 def _require_no_others(context: typer.Context) -> None:
@@ -105,7 +107,9 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
         if detach:
             print_json(run) if as_json else say(run.id)
             return
-        run = view.follow(client, run.id, quiet=as_json)
+        if not as_json and run.spec.validation_problems.name:
+            stderr.print(f"Checkpoints are compared on {run.spec.validation_problems.name}.", markup=False)
+        run = following.follow(client, run.id, Terminal(quiet=as_json))
     if as_json:
         print_json(run)
     elif version := version_name(run.version):
@@ -113,7 +117,7 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
             say(f"Registered as {version}. Reward by it: {{name: preference, model: {version}}} in a run's reward")
         else:
             say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
-    view.raise_unless_succeeded(run)
+    following.raise_unless_succeeded(run)
 
 
 @app.command("list")
@@ -130,8 +134,8 @@ def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
                 "algorithm": lambda run: algorithms.get(run.spec.algorithm, "?"),
                 "state": state_name,
                 "step": lambda run: f"{run.step}/{run.spec.steps}",
-                "priority": view.priority,
-                "result": lambda run: version_name(run.version) or run.failure.message or view.waits(run) or "-",
+                "priority": run_words.priority,
+                "result": lambda run: version_name(run.version) or run.failure.message or run_words.waits(run) or "-",
                 "created": lambda run: ago(run.create_time),
             },
             breakable=("result",),
@@ -149,27 +153,27 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
     fields: list[tuple[str, object]] = [
         ("id", run.id),
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
-        ("now", view.activity(run) or "-"),
+        ("now", run_words.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("base", model_name(run.spec.base)),
-        ("algorithm", view.algorithm(run.spec)),
-        ("prompts", view.form(run.spec.prompt_form)),
+        ("algorithm", run_words.algorithm(run.spec)),
+        ("prompts", run_words.form(run.spec.prompt_form)),
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
-        ("reward", view.reward(run.spec.reward) or "-"),
-        ("tokens", view.tokens(run)),
+        ("reward", run_words.reward(run.spec.reward) or "-"),
+        ("tokens", run_words.tokens(run)),
         ("attempt", f"{run.attempt}" + (f", pre-empted {run.preemptions} times" if run.preemptions else "")),
-        ("priority", view.priority(run)),
-        ("memory", view.memory(run)),
+        ("priority", run_words.priority(run)),
+        ("memory", run_words.memory(run)),
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
-    fields.extend(("plug-in", view.plugin(one)) for one in run.spec.plugins)
+    fields.extend(("plug-in", run_words.plugin(one)) for one in run.spec.plugins)
     if run.spec.HasField("curriculum"):
         fields.append(("curriculum", f"{run.spec.curriculum.exploration:.0%} of draws are even"))
         fields.extend(
-            (f"stage {place}", view.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
+            (f"stage {place}", run_words.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
         )
-    fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
+    fields.extend((f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 
@@ -178,7 +182,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
 def show_config(id: Id, attempt: Annotated[int, typer.Option(help="Attempt; default: the last.", min=0)] = 0) -> None:
     """Print the config that verl got, as YAML."""
     with Client() as client:
-        say(record.config(client, id, attempt))
+        say(run_files.config(client, id, attempt))
 
 
 @app.command("files")
@@ -197,14 +201,14 @@ def download_files(
 ) -> None:
     """Download a run's files into a folder. Traces open in ui.perfetto.dev or chrome://tracing."""
     with Client() as client:
-        for path in record.download(client, id, names, out):
+        for path in run_files.download(client, id, names, out):
             say(str(path))
 
 
 @app.command("report")
 def report_run(id: Id, out: Annotated[Path, typer.Option(help="File of the page, HTML.")] = Path("run.html")) -> None:
     """Write a run as one HTML page: curves, time and memory of steps, notices, spec, verl's config, samples."""
-    from ratchet_cli.reports import training  # matplotlib: only for this command
+    from ratchet_reports import training  # matplotlib: only for this command
 
     with Client() as client:
         made = training.gather(client, id)
@@ -219,7 +223,7 @@ def report_run(id: Id, out: Annotated[Path, typer.Option(help="File of the page,
 def watch_run(id: Id) -> None:
     """Follow a run until it ends."""
     with Client() as client:
-        view.raise_unless_succeeded(view.follow(client, id))
+        following.raise_unless_succeeded(following.follow(client, id, Terminal()))
 
 
 @app.command("cancel")

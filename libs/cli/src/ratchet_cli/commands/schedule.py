@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable
+from ratchet_workflows.errors import WorkflowError
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400}
 RETRY_S = 60.0
@@ -39,7 +40,7 @@ def repeat(
             _say(error)
             sleep(RETRY_S)
             continue
-        except (ApiError, CommandError) as error:
+        except (ApiError, CommandError, WorkflowError) as error:
             if is_first:
                 raise
             _say(error)

@@ -11,8 +11,8 @@ from ratchet.gateway.v1 import traffic_pb2 as pb
 from ratchet_cli.commands.options import Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_list, say
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client, json_lines, traffic
+from ratchet_client.names import version_name
 
 Rows = Iterator[Mapping[str, Any]]
 

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from ratchet_cli.commands.options import Id, Limit
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stderr
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_client import Client
+from ratchet_client.names import state_name
 
 EventOption = Annotated[list[str], typer.Option(help="Type such as run.succeeded; repeat for more. Default: all.")]
 

@@ -17,17 +17,18 @@ from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.releases import staged
 from ratchet_cli.demo.traffic import Traffic
-from ratchet_cli.improve.plan import Plan
-from ratchet_cli.improve.records import State, Turns
-from ratchet_cli.improve.report import TurnReport, gather, write
-from ratchet_cli.improve.turn import Turn
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import print_heading, say, stdout
 from ratchet_cli.views.platform import bring_up, connect
+from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_local import control, starter
 from ratchet_local.home import Home
 from ratchet_problems import load
+from ratchet_workflows.turns.plan import Plan
+from ratchet_workflows.turns.records import State, Turns
+from ratchet_workflows.turns.report import TurnReport, gather, write
+from ratchet_workflows.turns.turn import Turn
 
 MODEL = starter.MODEL
 TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed/test"
@@ -83,7 +84,7 @@ def _turn(client: Client, turns: Turns, plan: Plan, seed: int) -> TurnReport:
     traffic = Traffic(client, MODEL, HELD_OUT, load(HELD_OUT), MAX_TOKENS, seed)
     with turns.locked():
         record = turns.begin(plan.digest, MODEL, base.number)
-        record = Turn(client, plan, turns, record, releasing=lambda: traffic).finish()
+        record = Turn(client, plan, turns, record, progress=Terminal(), releasing=lambda: traffic).finish()
     if record.state is State.RELEASED:
         say(f"{record.sentence} {traffic.answered} requests were answered meanwhile.")
     return gather(client, record)

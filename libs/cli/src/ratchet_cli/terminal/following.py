@@ -1,10 +1,9 @@
 """How something that takes a while is shown: a live panel in a terminal, a line now and then elsewhere. On stderr."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Protocol
 
 from rich.console import RenderableType
@@ -16,11 +15,9 @@ from rich.text import Text
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client.errors import RatchetClientError
-from ratchet_kit.times import time_left
-
-SECONDS_BETWEEN_LINES = 30.0
-LINES = 20
-"""About so many lines are printed from the beginning to the end of what has a known length."""
+from ratchet_kit.times import duration
+from ratchet_workflows.following import pace
+from ratchet_workflows.progress import News
 
 
 class View(Protocol):
@@ -65,79 +62,35 @@ def following(
         raise
 
 
-class Pace:
-    """Says when a line is due: the first, the last, about LINES of them between, more often where it goes slowly."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A View of what a workflow tells, with the panel that is drawn of it."""
 
-    def __init__(self) -> None:
-        self._time = -math.inf
-        self._done = 0
-
-    def is_due(self, done: int, total: int) -> bool:
-        """When it is, the line counts as printed."""
-        now = time.monotonic()
-        stride = max(1, total // LINES)
-        waited = now - self._time >= SECONDS_BETWEEN_LINES
-        due = done > self._done and (waited or done == total or done // stride > self._done // stride)
-        if due:
-            self._time, self._done = now, done
-        return due
-
-
-class Count:
-    """A View of work that is counted: `noun` are done, of a total that may not be known at first."""
-
-    def __init__(self, title: str, noun: str) -> None:
-        self._title = title
-        self._noun = noun
-        self._waits_for = ""
-        self._is_said = True
-        self._done = self._total = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._start, self._pace = time.monotonic(), Pace()
-        self._first: tuple[float, int] | None = None
-        """When the first were done, and how many."""
-
-    def wait(self, reason: str) -> None:
-        """Nothing is counted until the next update."""
-        if reason != self._waits_for:
-            self._waits_for, self._is_said = reason, False
-
-    def update(self, done: int, total: int, noun: str = "") -> None:
-        """`noun`: what is counted from now on, where that is something else than before."""
-        if self._waits_for or (noun and noun != self._noun):
-            self._waits_for, self._noun = "", noun or self._noun
-            self._begin()
-        if done and self._first is None:
-            self._first = time.monotonic(), done
-        self._done, self._total = done, total
+    work: News
+    draw: Callable[[], RenderableType]
 
     def panel(self) -> RenderableType:
-        if self._waits_for:
-            return Text(f"{self._title}: waits for {self._waits_for}")
-        done, total = self._done, self._total
-        bar = ProgressBar(total=total or None, completed=done, width=20, pulse=not total)
-        row = Table.grid(padding=(0, 1))
-        row.add_row(self._title, bar, f"{done} of {total or '?'} {self._noun}{self._time_left(done, total)}")
-        return row
+        return self.draw()
 
     def news(self) -> list[str]:
-        if self._waits_for:
-            is_said, self._is_said = self._is_said, True
-            return [] if is_said else [f"{self._title}: waits for {self._waits_for}"]
-        done, total = self._done, self._total
-        if not self._pace.is_due(done, total):
-            return []
-        return [f"{self._title}: {done} of {total} {self._noun}{self._time_left(done, total)}"]
+        return self.work.news()
 
-    def _time_left(self, done: int, total: int) -> str:
-        now = time.monotonic()
-        left = None
-        if self._first and done < total:  # what comes before the first one says nothing of the pace
-            time_of_first, before = self._first
-            left = time_left(done - before, total - before, timedelta(seconds=now - time_of_first))
-        return f", {duration(now - self._start)}" if left is None else f", about {duration(left.total_seconds())} left"
+
+class Count(pace.Count):
+    """A View of work that is counted."""
+
+    def panel(self) -> RenderableType:
+        return count_panel(self)
+
+
+def count_panel(count: pace.Count) -> RenderableType:
+    if count.waits_for:
+        return Text(f"{count.title}: waits for {count.waits_for}")
+    done, total = count.done, count.total
+    bar = ProgressBar(total=total or None, completed=done, width=20, pulse=not total)
+    row = Table.grid(padding=(0, 1))
+    row.add_row(count.title, bar, f"{done} of {total or '?'} {count.noun}{count.time_left(done, total)}")
+    return row
 
 
 class Waiting:
@@ -152,13 +105,3 @@ class Waiting:
 
     def news(self) -> list[str]:
         return [self._sentence]
-
-
-def duration(seconds: float) -> str:
-    """ "8 s", "3 min 20 s", "2 h 5 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

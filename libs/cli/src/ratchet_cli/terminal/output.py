@@ -115,11 +115,6 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
         stdout.print(Text.assemble((name.ljust(width + GAP), "bold"), value))
 
 
-def state_name(message: Any) -> str:
-    """ "SUCCEEDED" of a message with a State enum."""
-    return str(type(message).State.Name(message.state)).removeprefix("STATE_")
-
-
 def ago(time: Timestamp) -> str:
     if not time.seconds:
         return "-"

@@ -1,51 +1,13 @@
-"""How an evaluation is followed, and its result."""
+"""How the result of an evaluation is shown."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import Count, following
-from ratchet_cli.terminal.output import print_table, say, state_name
-from ratchet_client import Client
+from ratchet_cli.terminal.output import print_table, say
+from ratchet_client.names import state_name
 
-REFERENCES = "references, which are tried before the samples"
 SHOWN = 20
 """Problems that are named, of those that were left out for one reason."""
-
-
-def follow(
-    client: Client,
-    evaluation_id: str,
-    model: str,
-    *,
-    quiet: bool = False,
-    log: Callable[[str], None] | None = None,
-) -> pb.Evaluation:
-    """Shows an evaluation until it has ended, and returns it as it ended. Interrupted, it says that it goes on."""
-    evaluation = pb.Evaluation(id=evaluation_id)
-    count = Count(f"evaluating {model}", "samples")
-    goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
-    with following(count, quiet=quiet, goes_on=goes_on, log=log) as changed:
-        for evaluation in client.evaluations.watch(evaluation_id):
-            if evaluation.waits_for:
-                count.wait(evaluation.waits_for)
-            elif evaluation.references_done < evaluation.references_total:
-                count.update(evaluation.references_done, evaluation.references_total, REFERENCES)
-            else:
-                count.update(evaluation.samples_done, evaluation.samples_total, "samples")
-            changed()
-    return evaluation
-
-
-def raise_unless_succeeded(evaluation: pb.Evaluation) -> None:
-    if evaluation.state != pb.Evaluation.STATE_SUCCEEDED:
-        reason = evaluation.failure.message or "see ratchet logs eval"
-        raise CommandError(f"Evaluation {evaluation.id} ended {state_name(evaluation)}: {reason}")
-
-
-def names(evaluation: pb.Evaluation) -> str:
-    """Of the sets that it measures."""
-    return evaluation.spec.problems.name or ", ".join(one.problems.name for one in evaluation.spec.suite)
 
 
 def show_result(evaluation: pb.Evaluation) -> None:

@@ -1,10 +1,10 @@
-"""What the registry does by itself: copying a version, deciding a gate."""
+"""How the copying of a version is followed."""
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Waiting, following
-from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_client.names import version_name
 
 
 def follow_version(client: Client, version: pb.Version, *, quiet: bool = False) -> pb.Version:
@@ -16,15 +16,3 @@ def follow_version(client: Client, version: pb.Version, *, quiet: bool = False) 
     if version.state != pb.Version.STATE_READY:
         raise CommandError(f"{name} could not be registered: {version.failure.message}")
     return version
-
-
-def decided(client: Client, gate: pb.Gate) -> pb.Gate:
-    """The gate when it has PASSED or was REFUSED. Raises CommandError when it could not be decided."""
-    gate = client.models.wait_gate(gate.id)
-    if gate.state == pb.Gate.STATE_FAILED:
-        raise CommandError(f"Gate {gate.id} could not be decided: {gate.failure.message}")
-    return gate
-
-
-def passed(gate: pb.Gate) -> bool:
-    return gate.state == pb.Gate.STATE_PASSED

@@ -1,40 +1,68 @@
 """ProblemSource on libs/benchmarks."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ratchet_benchmarks
 from eval_service.domain.ports import ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_benchmarks import LoadedBenchmark
+from ratchet_benchmarks import BENCHMARKS, LoadedBenchmark, folder
+from ratchet_benchmarks.benchmark import Edition
 from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, notices
+from ratchet_problems.dataset_files import cached
+from ratchet_problems.datasets import Datasets
 from ratchet_problems.extraction import source_for
+from ratchet_problems.sets import dataset_of
 
 FILES = (".jsonl", ".json", ".parquet")
 
 
 class LibraryProblems:
-    def __init__(self, places: Places, executor: Executor) -> None:
-        """`places`: where callers' files may lie. `executor`: runs what a benchmark computes once."""
+    def __init__(self, places: Places, executor: Executor, datasets: Datasets) -> None:
+        """`places`: where callers' files may lie. `executor`: runs what a benchmark computes once. `datasets`: of the
+        registry, users' sets and the rows of benchmarks."""
         self._places = places
         self._executor = executor
+        self._datasets = datasets
         self._preparing = asyncio.Lock()
 
+    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+        dataset = _dataset(ref)
+        if dataset is None:
+            return ref
+        with _unusable():
+            try:
+                return replace(ref, name=str(await self._datasets.fetch(dataset)))
+            except NotFound as error:
+                known = ", ".join([*BENCHMARKS, *ratchet_benchmarks.OWN])
+                raise NotFound(f"{error.message}; use a data set, a file, or one of {known}") from error
+
+    async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
+        if (dataset := _dataset(ref)) is not None:
+            with _unusable():
+                await self._datasets.use(dataset, evaluation_id)
+
     async def check(self, ref: ProblemSetRef) -> Sequence[str]:
-        if ref.name.endswith(FILES):
+        if ref.name.endswith(FILES) or _dataset(ref):
             return notices((await self.load(ref)).problems)
         with _unusable():
+            await self._bring(ref.name)
             ratchet_benchmarks.require(ref.name)
         return ()
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         with _unusable():
+            await self._bring(ref.name)
+            if dataset := _dataset(ref):
+                await self._datasets.fetch(dataset)  # where another replica made the evaluation
             async with self._preparing:  # what one begins the next one finds
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
             return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
@@ -46,7 +74,24 @@ class LibraryProblems:
             except FailedPrecondition:
                 return None
 
+    async def _bring(self, name: str) -> None:
+        """The rows of a benchmark from the platform, where they are not on this machine."""
+        base, _, version = name.partition("/")[0].partition("@")
+        benchmark = BENCHMARKS.get(base)
+        if benchmark is None or any(version in ("", edition.version) for edition in folder.editions(benchmark)):
+            return
+        found = await self._datasets.rows(benchmark.dataset, version)
+        if found is None:
+            return  # who needs them says so
+        name, data = found
+        edition = next((one for one in benchmark.editions if one.version == name), Edition(name, name))
+        if not hashlib.sha256(data).hexdigest().startswith(edition.digest):
+            raise DataLoss(f"the rows of {base}@{name} are not those of that edition: run `ratchet data fetch {base}`")
+        await asyncio.to_thread(folder.write_rows, benchmark, edition, data)
+
     def _name(self, ref: ProblemSetRef) -> str:
+        if dataset := _dataset(ref):
+            return str(cached(dataset))
         return str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
 
 
@@ -85,6 +130,12 @@ class LibrarySet:
 
     def solution(self, problem: Problem, solution: str) -> str:
         return self.loaded.solution(problem, solution)
+
+
+def _dataset(ref: ProblemSetRef) -> DatasetRef | None:
+    """None for a benchmark, a set of Ratchet's own, and a file."""
+    base = ref.name.partition("/")[0].partition("@")[0]
+    return None if base in BENCHMARKS or ref.name.endswith(FILES) else dataset_of(ref.name)
 
 
 @contextmanager

@@ -82,6 +82,8 @@ class Evaluations:
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)
+        pinned = [replace(entry, problems=await self._problems.pin(entry.problems)) for entry in spec.suite]
+        spec = replace(spec, suite=tuple(pinned))
         notices: list[str] = []
         for entry in spec.suite:
             notices += [f"{entry.problems.name}: {one}" for one in await self._problems.check(entry.problems)]
@@ -89,7 +91,10 @@ class Evaluations:
         wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
         if validate_only:
             return _report(wanted, (), (), self._clock.now(), ())
-        evaluation = await self._store.create(replace(wanted, id=new_id("eval")), request)
+        wanted = replace(wanted, id=new_id("eval"))
+        for entry in spec.suite:
+            await self._problems.use(entry.problems, wanted.id)
+        evaluation = await self._store.create(wanted, request)
         if not evaluation.awaits_samples:
             await work.enqueue(self._queue, evaluation.id)
         source = model.source if model else "imported samples"

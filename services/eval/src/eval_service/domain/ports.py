@@ -199,6 +199,16 @@ class ProblemSet(Protocol):
 
 
 class ProblemSource(Protocol):
+    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+        """The exact version that a name stands for now; what has no versions stays as it is. Raises InvalidArgument
+        when there is no such set, Unavailable."""
+        ...
+
+    async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
+        """Notes that the evaluation measures it, where it is a data set of the registry. Raises InvalidArgument where
+        it is gone, Unavailable."""
+        ...
+
     async def check(self, ref: ProblemSetRef) -> Sequence[str]:
         """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
         is left to `load`."""

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
-from ratchet_kit.names import RewardRef, VersionRef
+from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
+from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Upload
 from registry_service.domain.evidence import Comparisons, Evaluation, Origin
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
@@ -176,14 +177,95 @@ class RewardStore(Protocol):
         ...
 
 
+class DatasetStore(Protocol):
+    """The versions of data sets. Every method may raise Unavailable."""
+
+    async def create(self, spec: DatasetSpec, actor: str, now: datetime, request: Request) -> Dataset:
+        """The next version of the name, the one that has the same files and has not FAILED, or the one that the request
+        made."""
+        ...
+
+    async def find(self, request: Request) -> Dataset | None:
+        """The version made under the request. Raises AlreadyExists when its id was used to ask for another."""
+        ...
+
+    async def get(self, ref: DatasetRef) -> Dataset:
+        """Without a number the newest that is READY. Raises NotFound, with what there is."""
+        ...
+
+    async def page(self, name: str | None, limit: int, after: Sequence[Any] | None) -> Sequence[Dataset]:
+        """Versions of one name, or of all (None), by name and the newest first. `after`: name and number. Raises
+        NotFound when there is no such data set."""
+        ...
+
+    async def change(self, ref: DatasetRef, change: Callable[[Dataset], Dataset]) -> Dataset:
+        """Stores what `change` makes of it. Raises NotFound, and what `change` raises."""
+        ...
+
+    async def waiting(self, now: datetime) -> Sequence[Dataset]:
+        """Versions that are EXAMINING and with no living worker, the oldest first."""
+        ...
+
+    async def uploading_before(self, time: datetime) -> Sequence[DatasetRef]:
+        """Versions that are UPLOADING and were made before that time."""
+        ...
+
+    async def use(self, ref: DatasetRef, user: str, now: datetime) -> None:
+        """Notes who uses it; the same again changes nothing. Raises NotFound."""
+        ...
+
+    async def delete(self, ref: DatasetRef, *, force: bool) -> tuple[Dataset, Sequence[str]]:
+        """Deletes the version, and returns what it was and the sha256 of contents that no other version has.
+
+        Raises NotFound, FailedPrecondition: see `Dataset.check_deletable`.
+        """
+        ...
+
+
+class DatasetFiles(Protocol):
+    """Where the bytes of data sets are: uploads in parts, and contents by their sha256.
+
+    Every method may raise Unavailable, and those that write ResourceExhausted.
+    """
+
+    async def write_chunk(self, dataset: str, split: str, offset: int, data: bytes) -> None:
+        """Keeps a part of an upload; the same again changes nothing."""
+        ...
+
+    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Content:
+        """Reads an upload that is whole, checks it, and keeps its content: all of it or nothing.
+
+        `as_rows`: of a benchmark, kept as it is. Raises DataLoss where the bytes are not those that were announced,
+        InvalidArgument where they hold no problems, or wrong ones.
+        """
+        ...
+
+    async def read(self, sha256: str, start: int, end: int) -> bytes:
+        """Bytes of a content. Raises NotFound."""
+        ...
+
+    async def uploads(self) -> Sequence[str]:
+        """The data sets that there are parts of."""
+        ...
+
+    async def discard(self, dataset: str) -> None:
+        """Deletes the parts of an upload. None are fine."""
+        ...
+
+    async def delete(self, sha256: str) -> None:
+        """Deletes a content. None is fine."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The four over one database."""
+    """The five over one database."""
 
     models: ModelStore
     versions: VersionStore
     gates: GateStore
     rewards: RewardStore
+    datasets: DatasetStore
 
 
 class ArtifactStore(Protocol):

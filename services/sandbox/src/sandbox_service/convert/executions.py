@@ -57,6 +57,7 @@ def _result_to_proto(result: TestResult) -> pb.TestResult:
         error=result.error,
         held_out=result.held_out,
         forgeable=result.forgeable,
+        by_values=result.by_values,
     )
 
 

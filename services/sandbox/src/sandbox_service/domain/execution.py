@@ -42,6 +42,8 @@ class TestResult:
     error: str = ""
     held_out: bool = False
     forgeable: bool = False
+    by_values: bool = False
+    """The service compared the values or the output: no test code ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _single_step(program: Program, test: Test) -> Step:
     if isinstance(test, StdioTest):
         return Step(
             lambda limits: _script(program, test.stdin, _with_room(limits, test.expected_stdout)),
-            partial(judge_stdio, test),
+            partial(_judge_stdio, test),
             test.held_out,
             size=len(test.expected_stdout),
         )
@@ -127,21 +127,26 @@ def _check_step(program: Program, test: CheckTest) -> Step:
     )
 
 
-def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
-    return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
+def _labelled(outcome: Outcome, *, forgeable: bool = False, by_values: bool = False) -> Outcome:
+    labelled = (replace(result, forgeable=forgeable, by_values=by_values) for result in outcome.results)
+    return replace(outcome, results=tuple(labelled))
+
+
+def _judge_stdio(test: StdioTest, report: Report) -> Outcome:
+    return _labelled(judge_stdio(test, report), by_values=True)
 
 
 def _judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
-    return replace(judge_calls(tests, report), signs=signs.of(report))
+    return _labelled(replace(judge_calls(tests, report), signs=signs.of(report)), by_values=True)
 
 
 def _judge_asserted(test: CheckTest, report: Report) -> Outcome | None:
     seen = asserted.as_tested(test.asserted, report)
-    return None if seen is None else _judge_check(False, seen)
+    return None if seen is None else _labelled(_judge_check(False, seen), by_values=True)
 
 
 def _judge_check(shared: bool, report: Report) -> Outcome:
-    return _labelled(replace(judge_check(report), signs=signs.of(report)), shared)
+    return _labelled(replace(judge_check(report), signs=signs.of(report)), forgeable=shared)
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:

@@ -23,7 +23,7 @@ from sandbox_service.domain.program import Asserted
 _PROGRAM_MODULES = frozenset({"solution", "program"})
 # What may name or run anything: the tester will see.
 _DYNAMIC = frozenset({"exec", "eval", "compile", "__import__", "importlib", "runpy", "globals", "locals", "vars"})
-_ATTRIBUTE = re.compile(r"\b(?:solution|program)\.(\w+)")
+_ATTRIBUTE = re.compile(r"\b(\w+)\.(\w+)")
 _LARGE = 1 << 15  # characters: a fifth of a second
 _MOST_KEPT = 4096
 _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__class__"}
@@ -145,7 +145,14 @@ class _Reader:
             self._at_top |= _globals_of(scope)
         self._imports = [one for one in comparisons.walk(tree.body, scopes=True) if _is_of_the_program(one)]
         imported = [alias.name for one in self._imports if isinstance(one, ast.ImportFrom) for alias in one.names]
-        attributes = _ATTRIBUTE.findall(code) if any(isinstance(one, ast.Import) for one in self._imports) else []
+        modules = {
+            alias.asname or alias.name
+            for one in self._imports
+            if isinstance(one, ast.Import)
+            for alias in one.names
+            if alias.name in _PROGRAM_MODULES
+        }
+        attributes = [name for module, name in _ATTRIBUTE.findall(code) if module in modules] if modules else []
         self._names = tuple(dict.fromkeys([*names, *imported, *attributes]))
         self._names = tuple(name for name in self._names if name not in ("*", self._entry))
 

@@ -5,34 +5,55 @@ import asyncio
 from dataclasses import replace
 
 from ratchet_kit.allowed_sources import Places
-from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_problems import data_digest, examine, fingerprint, notices
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from ratchet_problems import NAMES, data_digest, examine, fingerprint, notices
 from ratchet_problems import pairs as pair_files
+from ratchet_problems.datasets import Datasets
+from ratchet_problems.sets import dataset_of
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.inputs.found import FoundSet, Trial
 from trainer_service.domain.inputs.ports import Plugins
+from trainer_service.domain.run.run import RunId
+from trainer_service.domain.spec import plugins as spec_plugins
 from trainer_service.domain.spec.curriculum import Kind
-from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of, missing
+from trainer_service.domain.spec.plugins import PREFIX, PluginKind, missing
 from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.samples import problems as problem_sets
 
 
 class LibraryProblemSets:
-    def __init__(self, places: Places, plugins: Plugins, trials: SandboxTrials) -> None:
+    def __init__(self, places: Places, plugins: Plugins, trials: SandboxTrials, datasets: Datasets) -> None:
         """`places`: where callers' files may lie."""
         self._places = places
         self._plugins = plugins
         self._trials = trials
+        self._datasets = datasets
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name.startswith(PREFIX):
-            reason = missing(PluginKind.DATASET, dataset_of(ref.name), await self._plugins.installed())
+            reason = missing(PluginKind.DATASET, spec_plugins.dataset_of(ref.name), await self._plugins.installed())
             if reason:
                 raise InvalidArgument(reason)
-        return await asyncio.to_thread(_look_up, self._places, ref)
+        return await asyncio.to_thread(_look_up, self._places, await self._fetched(ref))
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return await asyncio.to_thread(_pairs, self._places, ref)
+
+    async def use(self, ref: ProblemSetRef, id: RunId) -> None:
+        if (dataset := dataset_of(ref.name)) is not None:
+            await self._datasets.use(dataset, id)
+
+    async def _fetched(self, ref: ProblemSetRef) -> ProblemSetRef:
+        """Pins a data set to its exact version, and fetches its content to this machine."""
+        dataset = dataset_of(ref.name)
+        if dataset is None:
+            return ref
+        try:
+            return replace(ref, name=str(await self._datasets.fetch(dataset)))
+        except NotFound as error:
+            raise NotFound(f"{error.message}; use a data set, one of {', '.join(NAMES)}, or a .jsonl file") from error
+        except FailedPrecondition as error:
+            raise InvalidArgument(error.message) from error
 
     async def trial(self, ref: ProblemSetRef) -> Trial:
         return await self._trials.of(ref)
@@ -60,8 +81,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     problems = problem_sets.read(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
     prints = tuple(fingerprint(problem) for problem in problems)
-    # Those by name are our own, and tested.
-    examined = problems if ref.name.endswith(".jsonl") or ref.name.startswith(PREFIX) else ()
+    examined = () if ref.name in NAMES else problems  # our own are tested
     faults = tuple(f"{problem.id}: {fault}" for problem in examined if problem.tests and (fault := examine(problem)))
     return FoundSet(
         replace(ref, digest=data_digest(problems)),

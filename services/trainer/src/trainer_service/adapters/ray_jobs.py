@@ -87,6 +87,7 @@ class JobOptions:
     trainer_target: str
     rollout_target: str
     sandbox_target: str
+    registry_target: str
     dtype: Dtype
     max_fault_share: float
     patience: timedelta
@@ -211,6 +212,7 @@ class RayJobs:
             trainer_target=options.trainer_target,
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,
+            registry_target=options.registry_target,
             dtype=options.dtype,
             out_of_memory=run.out_of_memory,
             max_fault_share=options.max_fault_share,

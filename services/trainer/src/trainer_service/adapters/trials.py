@@ -11,9 +11,8 @@ from ratchet_environments.sandbox import Sandbox
 from ratchet_environments.task import Task
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
-from ratchet_problems import Problem
+from ratchet_problems import NAMES, Problem
 from trainer_service.domain.inputs.found import Trial
-from trainer_service.domain.spec.plugins import PREFIX
 from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.samples import problems as problem_sets
 
@@ -34,8 +33,8 @@ class SandboxTrials:
         """By the digest of the set: a study makes many runs of the same problems."""
 
     async def of(self, ref: ProblemSetRef) -> Trial:
-        if not (ref.name.endswith(".jsonl") or ref.name.startswith(PREFIX)):
-            return Trial()  # those by name are our own, and tested
+        if ref.name in NAMES:
+            return Trial()  # our own are tested
         if (known := self._known.get(ref.digest)) is not None:
             return known
         every, problems, found = list[Problem](), list[Problem](), dict[int, Preflight]()

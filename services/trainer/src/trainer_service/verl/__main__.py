@@ -21,11 +21,14 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
+from ratchet_problems.datasets import Datasets
+from ratchet_problems.sets import dataset_of
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins.process import PluginProcess
-from trainer_service.job.policy.policy import RunPolicy, rollouts, size_of_weights
+from trainer_service.job.policy.policy import RunPolicy, rollouts
+from trainer_service.job.policy.transport import size_of_weights
 from trainer_service.job.reward.rewarding import Overlong, Rewarding
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Checkpoints
@@ -122,6 +125,10 @@ async def _open(
     async def channel(target: str) -> grpc.aio.Channel:
         return await clients.enter_async_context(client.channel(target))
 
+    datasets = Datasets(await channel(job.registry_target))
+    for ref in (job.spec.problems, job.spec.validation_problems):
+        if ref is not None and (dataset := dataset_of(ref.name)) is not None:
+            await datasets.fetch(dataset)  # this node may not be the service's
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
     plugins = {

@@ -141,6 +141,7 @@ class World:
             trainer_target=self.trainer,
             rollout_target=self.rollout,
             sandbox_target=self.sandbox,
+            registry_target="",
             dtype=dtype,
         )
 

@@ -144,6 +144,7 @@ class TestResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     HELD_OUT_FIELD_NUMBER: _builtins.int
     FORGEABLE_FIELD_NUMBER: _builtins.int
+    BY_VALUES_FIELD_NUMBER: _builtins.int
     passed: _builtins.bool
     got: _builtins.str
     """Returned value, expected value, or error: truncated to 1 KiB, valid UTF-8."""
@@ -152,6 +153,8 @@ class TestResult(_message.Message):
     held_out: _builtins.bool
     forgeable: _builtins.bool
     """The test ran in the program's process (CheckTest.GRADING_SHARED)."""
+    by_values: _builtins.bool
+    """The service compared the values or the output: no test code ran. Unset for held-out tests."""
     def __init__(
         self,
         *,
@@ -161,10 +164,11 @@ class TestResult(_message.Message):
         error: _builtins.str = ...,
         held_out: _builtins.bool = ...,
         forgeable: _builtins.bool = ...,
+        by_values: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "forgeable", b"forgeable", "got", b"got", "held_out", b"held_out", "passed", b"passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_values", b"by_values", "error", b"error", "expected", b"expected", "forgeable", b"forgeable", "got", b"got", "held_out", b"held_out", "passed", b"passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -160,3 +160,44 @@ reward_uses = Table(
     Column("create_time", UtcDateTime, nullable=False),
     ForeignKeyConstraint(["name", "number"], [rewards.c.name, rewards.c.number]),
 )
+
+# Of data sets. The row stays when all versions are gone: their numbers are not given again.
+dataset_names = Table(
+    "registry_dataset_names",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("latest_number", Integer, nullable=False),
+)
+
+datasets = Table(
+    "registry_datasets",
+    metadata,
+    Column("name", ForeignKey(dataset_names.c.name), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("card", JSON, nullable=False),
+    # By name: the upload, what of it is there, and the content.
+    Column("splits", JSON, nullable=False),
+    # Over the uploads: the same files are the same data set.
+    Column("digest", String(64), nullable=False, index=True),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("failure_code", String(32)),
+    Column("failure_message", Text),
+    Column("end_time", UtcDateTime),
+    # How many rows of dataset_uses it has, and the last of them.
+    Column("uses", Integer, nullable=False),
+    Column("last_user", String(64), nullable=False),
+    *hold_columns(),
+    *request_columns(),
+)
+
+dataset_uses = Table(
+    "registry_dataset_uses",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("user", String(64), primary_key=True),
+    Column("create_time", UtcDateTime, nullable=False),
+    ForeignKeyConstraint(["name", "number"], [datasets.c.name, datasets.c.number]),
+)

@@ -11,6 +11,7 @@ from sandbox_service.cage.objects.answers import REFUSED_WORD, ask
 from sandbox_service.cage.wire.errors import CannotCross
 
 _DEEPEST = 10
+_MOST_IN_ANY_ORDER = 500
 
 
 def is_made(value: Any) -> bool:
@@ -51,7 +52,13 @@ def equal(one: Any, other: Any) -> bool:
         return True
     if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False
-    if (is_new(one) and is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one, other)):
+    if is_new(one) and is_new(other):
+        type(one).__program__.orders.note(one, other)
+        return True
+    if _hold_the_same(one, other, set()) and _shows(one, other):
+        return True
+    if is_made(one) and is_made(other) and _hold_in_any_order(one, other) and _shows(one, other):
+        type(one).__program__.orders.rely_on(type(one))
         return True
     raise CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
 
@@ -102,6 +109,59 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(same(item, theirs[name], seen) for name, item in mine.items())
+
+
+class Orders:
+    """Classes whose objects are equal in any order of what they hold: a set that keeps a list, say. That is a class's
+    word, unless the tests say so, too, by two objects that they make of the same in another order and find equal."""
+
+    def __init__(self) -> None:
+        self._shown: set[Any] = set()
+        self._relied_on: set[Any] = set()
+
+    def note(self, one: Any, other: Any) -> None:
+        """The tests made both, and their class says that they are equal."""
+        (positional, named), (others, others_named) = (standing.slot_of(it, "_made_of") for it in (one, other))
+        if named.keys() != others_named.keys() or len(positional) != len(others) or type(one) in self._shown:
+            return
+        pairs = [*zip(positional, others, strict=True), *((item, others_named[name]) for name, item in named.items())]
+        moved = [pair for pair in pairs if all(map(_is_of_values, pair)) and not same(*pair, set())]
+        if moved and all(_same_in_any_order(*pair) for pair in moved):
+            self._shown.add(type(one))
+
+    def rely_on(self, kind: Any) -> None:
+        self._relied_on.add(kind)
+
+    def refusal(self) -> CannotCross | None:
+        """Once the tests are through, so that it does not matter which come first."""
+        if self._relied_on <= self._shown:
+            return None
+        return CannotCross(f"a test compares objects that hold the same in another order, and {REFUSED_WORD}")
+
+
+def _is_of_values(value: Any) -> bool:
+    return type(value) in (list, tuple) and not any(isinstance(item, standing.AnyProxy) for item in value)
+
+
+def _hold_in_any_order(one: Any, other: Any) -> bool:
+    mine, theirs = _held(one), _held(other)
+    if not mine or mine.keys() != theirs.keys():
+        return False
+    return all(_same_in_any_order(item, theirs[name]) for name, item in mine.items())
+
+
+def _same_in_any_order(one: Any, other: Any) -> bool:
+    if type(one) is not type(other) or not isinstance(one, list | tuple):
+        return same(one, other, set())
+    rest = list(other)
+    if len(one) != len(rest) or len(rest) > _MOST_IN_ANY_ORDER:
+        return False
+    for item in one:
+        place = next((place for place, it in enumerate(rest) if same(item, it, set())), None)
+        if place is None:
+            return False
+        del rest[place]
+    return True
 
 
 def _shows(one: Any, other: Any) -> bool:

@@ -126,6 +126,11 @@ def of_property(function: Any) -> Any:
     return act
 
 
+def is_method(kind: Any, name: str) -> bool:
+    """A class of the program defines a function of that name."""
+    return any(isinstance(vars(base).get(name), Method) for base in type.__dict__["__mro__"].__get__(kind))
+
+
 class Method:
     # A function of a class of the program, as its class has it.
     of_class: Any = None
@@ -134,14 +139,19 @@ class Method:
         self.__name__, self.__module__ = name, "solution"
 
     def __get__(self, it: Any, kind: Any = None) -> Any:
-        return self if it is None else types.MethodType(self, it)
+        if it is None:
+            return self
+        put = standing.put_in(it)
+        return put[self.__name__] if self.__name__ in put else types.MethodType(self, it)
 
     def __call__(self, it: Any, /, *arguments: object, **keywords: object) -> Any:
         name, kind = self.__name__, self.of_class
+        ask = kind.__program__.ask_for
+        if standing.tells_by(it, name) and not (arguments or keywords):
+            return ask(grades.OF_ATTRIBUTE, "method", it, name)
         _demand_made(it, f"the method {name!r}")
         if standing.slot_of(it, "_came_back") and name in standing.PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
-        ask = kind.__program__.ask_for
         if standing.class_place(kind) is None or type(it) is kind:
             return ask(grades.OF_MADE, "method", it, name, *arguments, **keywords)
         return ask(grades.OF_MADE, "function", kind, name, it, *arguments, **keywords)

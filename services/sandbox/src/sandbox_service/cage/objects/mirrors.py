@@ -27,9 +27,14 @@ class _EnumType(enum.EnumMeta):
         if name.startswith("_") or cls not in _known:
             raise AttributeError(name)
         found = _programs[cls].ask_for(grades.OF_METHOD, "getattr", cls, name)
-        if type(found) is cls:  # another name of a member: one could stand for all
-            raise AttributeError(name)
+        if type(found) is cls:
+            raise CannotCross(f"a test uses {name!r}, another name of an enum's member, and one could stand for all")
         return found
+
+    def __getitem__(cls, name: str) -> Any:
+        if name not in cls.__members__ and isinstance(name, str):
+            getattr(cls, name, None)  # refused, if it is another name
+        return super().__getitem__(name)
 
 
 def know(made: Any) -> None:

@@ -32,7 +32,10 @@ _MOST_SHARED = 1000  # lists and the like in answers that the tests hold; what i
 
 def _vars(value: Any) -> dict[str, Any]:
     found = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
-    return {**found, **getattr(value, "__dict__", {})}
+    held = getattr(value, "__dict__", {})
+    if not isinstance(held, dict):  # the class has made a method of it
+        held = object.__getstate__(value)
+    return {**found, **(held if isinstance(held, dict) else {})}
 
 
 def _slots(kind: type) -> list[str]:

@@ -100,7 +100,7 @@ class Program(link.Link):
         self._doubt: BaseException | None = None
         self._replay = replay.Replay(self._errors, self._decode, self._error)
         self._surroundings = surroundings.Surroundings(code)
-        self.vanished = vanished.Vanished()
+        self.vanished, self.orders = vanished.Vanished(), equality.Orders()
         self._drawn = drawn.Drawn(seconds)
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:

@@ -148,9 +148,12 @@ class Proxy(standing.AnyProxy, metaclass=ProxyClass):
 
     def __setattr__(self, name: str, value: object) -> None:
         type(self).__program__.ask("setattr", self, name, value)
+        if callable(value) and methods.is_method(type(self), name):
+            standing.put_in(self)[name] = value
 
     def __delattr__(self, name: str) -> None:
         type(self).__program__.ask("delattr", self, name)
+        standing.put_in(self).pop(name, None)
 
     def __eq__(self, other: object) -> Any:
         return equality.equal(self, other)

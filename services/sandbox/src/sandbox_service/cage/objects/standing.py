@@ -18,7 +18,9 @@ HANDED    what the program gave by itself. It may be called, iterated, indexed b
           and is told of none.
           It is consistent: what it iterates stays the same until the tests ask for something else, it's as long as
           that, and has the same items by their numbers. Its attributes stay the same until something is done with the
-          program's objects.
+          program's objects. A method of its class, called without arguments, is as good as an attribute where no value
+          of Python's own has one of that name and it neither says yes or no (`is_full()`) nor asserts: who calls it
+          expects such an object (`node.next()`, `file.close()`), and no value that the object may stand for.
 ATTRIBUTE of what was HANDED: as that, but never called, be it a class or a type of Python's own.
 
 Every object is the same number, text, length and truth until something is done, or a moment has passed.
@@ -46,6 +48,19 @@ PREDICATES = {
 }
 
 
+_YES_OR_NO = ("is", "has", "assert")
+# What Python's own values have, and in the last lines those of the library and numpy that answer for what they hold.
+_OF_VALUES = {
+    *(
+        name
+        for kind in (str, bytes, bytearray, memoryview, int, float, complex, list, tuple, dict, set, frozenset, range)
+        for name in dir(kind)
+    ),
+    "all", "any", "argmax", "argmin", "exists", "item", "max", "mean", "min", "most_common", "prod", "std", "sum",
+    "tolist", "total", "trace", "var",
+}  # fmt: skip
+
+
 class AnyProxyClass(type):
     """Stands for a class of the program. What it does is in proxy.py."""
 
@@ -57,8 +72,8 @@ class AnyProxy(metaclass=AnyProxyClass):
     """Stands for an object of the program, and knows where the tests have it from. What it does is in proxy.py."""
 
     __slots__ = (
-        "__weakref__", "_answers", "_at", "_came_back", "_exhausted", "_is_difference", "_items", "_made_of", "_rank",
-        "_read", "_was_given",
+        "__weakref__", "_answers", "_at", "_came_back", "_exhausted", "_is_difference", "_items", "_made_of", "_put",
+        "_rank", "_read", "_was_given",
     )  # fmt: skip
 
 
@@ -75,6 +90,19 @@ def slot_of(proxy: AnyProxy, slot: str) -> Any:
 
 def set_slot(proxy: AnyProxy, slot: str, value: object) -> None:
     object.__setattr__(proxy, slot, value)
+
+
+def put_in(proxy: AnyProxy) -> dict[str, Any]:
+    """The tests' own in place of its methods, by name: called there, looked at here (a Mock)."""
+    if slot_of(proxy, "_put") is None:
+        set_slot(proxy, "_put", {})
+    return slot_of(proxy, "_put")  # type: ignore[no-any-return]
+
+
+def tells_by(it: object, method: str) -> bool:
+    """A method of an object that the program gave is as good as an attribute, by its name."""
+    given = isinstance(it, AnyProxy) and rank_of(it) is not grades.MADE
+    return given and method not in _OF_VALUES and not method.startswith(_YES_OR_NO)
 
 
 def place(proxy: AnyProxy) -> int:
@@ -114,6 +142,7 @@ def make_proxy(kind: type[AnyProxy], at: int, rank: grades.Standing) -> Any:
         ("_is_difference", False),
         ("_read", None),
         ("_was_given", False),
+        ("_put", None),
     ):
         set_slot(made, slot, value)
     return made

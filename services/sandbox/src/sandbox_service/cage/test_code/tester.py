@@ -13,6 +13,7 @@ the tests can judge no program. That is said only as long as the program was ask
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
 import _socket
+import builtins
 import os
 import sys
 import types
@@ -28,6 +29,7 @@ from sandbox_service.cage.wire.errors import CannotCross
 
 _MORE_CALLS = 500
 _LENT = "@lent"  # no name of a program
+_IMPORTS = ("import solution", "import program", "from solution ", "from program ")
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -98,7 +100,7 @@ def run_tests(
         _lend(program, given, source)
         bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
-        vars(module).update({name: __import__(name) for name in modules} | given)
+        vars(module).update({name: __import__(name) for name in modules} | _without_import(given, tests, program.entry))
         program.tests = vars(module)
         collect.Collector(module, tests, program.entry, call_check, count, compiled).run()
 
@@ -107,6 +109,8 @@ def run_tests(
     )
     if end == ("passed",) and program.vanished.any():
         end = ("failed", "", "the program raised an exception that ended a loop of the tests")
+    if end == ("passed",) and (refusal := program.orders.refusal()):
+        end = ("broken", *runner.describe(refusal))
     frames.send(*end)
     return 0
 
@@ -165,6 +169,15 @@ def _lend(program: proxies.Program, given: dict[str, Any], source: str) -> None:
         linecache.cache[runner.FILE] = (len(source), None, runner.Source(source).lines(), runner.FILE)
     for name in ("solution", "program"):
         sys.modules[name] = module
+
+
+def _without_import(given: dict[str, Any], tests: str, entry: object) -> dict[str, Any]:
+    """Leaves out names that the tests do not mean. Where they import some of it, the name of a builtin is
+    Python's own: `import solution as ops`, `ops.filter`, `filter`."""
+    of_builtins = {name for name, item in given.items() if hasattr(builtins, name) and item is not entry}
+    if not of_builtins or not any(line.lstrip().startswith(_IMPORTS) for line in tests.splitlines()):
+        return given
+    return {name: item for name, item in given.items() if name not in of_builtins}
 
 
 def _refuse_what_is_no_truth() -> None:

@@ -4,6 +4,7 @@ An algorithm's own defaults stand in its row (`algorithms`). Which set a run is 
 sets there are: `references` finds it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import ratchet_rewards
@@ -141,3 +142,11 @@ def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
     ]
     prompt, response = (max(1, min(TOKENS, tokens)) for tokens in left)
     return Hyperparameters(max_prompt_tokens=prompt, max_response_tokens=response)
+
+
+def notices(completed: RunSpec) -> Sequence[str]:
+    """The choices that nobody made and that should be known."""
+    is_chosen = completed.validation_problems or completed.validation_pairs
+    if is_chosen or ALGORITHMS[completed.algorithm].makes_reward_model:
+        return ()
+    return ["no set chooses the best checkpoint, so the last one is registered: name validation_problems to choose"]

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import ratchet_rewards
 from ratchet_kit import pages
 from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults
@@ -19,7 +18,7 @@ from trainer_service.domain.cluster.scheduler import Scheduler
 from trainer_service.domain.create import defaults, validation
 from trainer_service.domain.create.memory import forecast_of
 from trainer_service.domain.inputs.found import FoundModel
-from trainer_service.domain.inputs.ports import ModelFolders, RewardRegistry
+from trainer_service.domain.inputs.ports import ModelFolders
 from trainer_service.domain.inputs.references import References, notices
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunStore
@@ -56,7 +55,6 @@ class Runs:
         folders: ModelFolders,
         files: RunFiles,
         policies: PolicyHost,
-        rewards: RewardRegistry,
         references: References,
         limits: Limits,
         events: Events,
@@ -70,7 +68,6 @@ class Runs:
         self._folders = folders
         self._files = files
         self._policies = policies
-        self._rewards = rewards
         self._references = references
         self._limits = limits
         self._events = events
@@ -116,10 +113,9 @@ class Runs:
         if tried < size:
             notice = f"references of {tried} of its {size} problems were run: the others are taken as they are"
             run = run.noticed(notice, self._clock.now())
-        for notice in validation.notices(completed, found):
+        for notice in (*defaults.notices(completed), *validation.notices(completed, found)):
             run = run.noticed(notice, self._clock.now())
-        for ref in filter(None, map(ratchet_rewards.ref_of, completed.reward.components)):
-            await self._rewards.use(ref, run.id)
+        await self._references.use(completed, run.id)
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)

@@ -86,6 +86,10 @@ class ProblemSets(Protocol):
         """What a file of pairs holds now. Raises like `look_up`."""
         ...
 
+    async def use(self, ref: ProblemSetRef, id: RunId) -> None:
+        """Notes that the run is made with it, where it is a data set of the registry. Raises NotFound, Unavailable."""
+        ...
+
     async def trial(self, ref: ProblemSetRef) -> Trial:
         """Runs the references of a caller's problems, of as many as some seconds allow. `ref`: of a FoundSet."""
         ...

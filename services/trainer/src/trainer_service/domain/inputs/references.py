@@ -11,6 +11,7 @@ from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Reward
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
 from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
+from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec import plugins, recipes
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.plugins import PluginKind
@@ -76,6 +77,13 @@ class References:
         reward_model = await self._reward_model(spec.reward, faults)
         environment = await self._environment(spec, faults)
         return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment)
+
+    async def use(self, spec: RunSpec, id: RunId) -> None:
+        """Notes that the run is made with its rewards and sets. Raises NotFound, Unavailable."""
+        for reward in filter(None, map(ratchet_rewards.ref_of, spec.reward.components)):
+            await self._rewards.use(reward, id)
+        for ref in filter(None, (spec.problems, spec.validation_problems)):
+            await self._problems.use(ref, id)
 
     async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
         """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""

@@ -48,6 +48,7 @@ class JobConfig(BaseModel):
     """gRPC targets are "host:port"."""
     rollout_target: str
     sandbox_target: str
+    registry_target: str
 
     dtype: Dtype = "float32"
     """Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware."""

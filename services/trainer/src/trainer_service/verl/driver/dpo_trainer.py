@@ -18,7 +18,7 @@ from safetensors import safe_open
 
 from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run.run import Phase
-from trainer_service.job.policy import policy
+from trainer_service.job.policy.transport import Weights
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.faults import check_data
 from trainer_service.job.samples.groups import Groups
@@ -134,7 +134,7 @@ class RatchetDpoTrainer(PairTrainer):
         """The weights of the model's folder to rollout-service, in the precision that it computes in; their id."""
         dtype = getattr(torch, self._session.job.dtype)
         tensors = gather(_tensors(self._model), dtype, keep=True)
-        sending = self._session.policy.push(policy.Weights.of(tensors), step)
+        sending = self._session.policy.push(Weights.of(tensors), step)
         return self._session.background.wait(sending).policy_id
 
 

@@ -28,7 +28,7 @@ from trainer_service.domain.run.run import TOKENS_SO_FAR, Phase
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
-from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.policy.transport import WeightSync
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.faults import check_data, check_probabilities
 from trainer_service.job.samples.curriculum import Draws

@@ -10,7 +10,8 @@ from verl.workers.rollout.base import BaseRollout
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss
-from trainer_service.job.policy.policy import RunPolicy, Weights, WeightSync, rollouts
+from trainer_service.job.policy.policy import RunPolicy, rollouts
+from trainer_service.job.policy.transport import Weights, WeightSync
 from trainer_service.job.run.config import JobConfig
 
 DIVERGED = "has numbers that are not finite (NaN or infinity): training has diverged; take a smaller learning_rate"

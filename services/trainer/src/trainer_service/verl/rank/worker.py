@@ -8,7 +8,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
-from trainer_service.job.policy.policy import WeightSync
+from trainer_service.job.policy.transport import WeightSync
 from trainer_service.job.run.config import JobConfig
 from trainer_service.verl.config import PLUGIN_NAME
 from trainer_service.verl.rank.losses import policy_loss

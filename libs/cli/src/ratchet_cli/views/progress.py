@@ -1,0 +1,60 @@
+"""How the command shows what a workflow does."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from rich.console import RenderableType
+
+from ratchet.eval.v1 import eval_pb2
+from ratchet_cli.terminal.following import Drawn, count_panel, following
+from ratchet_cli.terminal.output import print_heading, say, stderr
+from ratchet_cli.views import evaluations, matrix, releases, runs, study
+from ratchet_workflows.following.pace import Count
+from ratchet_workflows.following.releases import ReleaseNews
+from ratchet_workflows.following.runs import RunNews
+from ratchet_workflows.matrices import MatrixNews
+from ratchet_workflows.progress import News
+from ratchet_workflows.studies.news import StudyNews
+
+
+class Terminal:
+    """Progress on stdout, and on stderr what is followed. `quiet`: errors alone."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+
+    def stage(self, title: str) -> None:
+        if not self._quiet:
+            print_heading(title)
+
+    def say(self, line: str) -> None:
+        if not self._quiet:
+            say(line)
+
+    def warn(self, line: str) -> None:
+        stderr.print(line, markup=False, soft_wrap=True)
+
+    def measured(self, evaluation: eval_pb2.Evaluation) -> None:
+        if not self._quiet:
+            evaluations.show_result(evaluation)
+
+    def following(
+        self, work: News, goes_on: str = "", log: Callable[[str], None] | None = None
+    ) -> AbstractContextManager[Callable[[], None]]:
+        return following(Drawn(work, _panel(work)), quiet=self._quiet, goes_on=goes_on, log=log)
+
+
+def _panel(work: News) -> Callable[[], RenderableType]:
+    match work:
+        case RunNews():
+            return partial(runs.panel, work)
+        case ReleaseNews():
+            return partial(releases.panel, work)
+        case StudyNews():
+            return partial(study.panel, work)
+        case MatrixNews():
+            return partial(matrix.panel, work)
+        case Count():
+            return partial(count_panel, work)
+    raise TypeError(f"{type(work).__name__} has no panel")

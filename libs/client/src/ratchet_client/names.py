@@ -1,0 +1,31 @@
+"""References and states as people write them."""
+
+from typing import Any
+
+from ratchet.common.v1 import environment_pb2, model_pb2
+
+
+def version_name(ref: model_pb2.VersionRef) -> str:
+    """ "starter@2"; empty for an empty reference."""
+    return f"{ref.model}@{ref.number}" if ref.number else ""
+
+
+def model_name(ref: model_pb2.ModelRef) -> str:
+    """Any of the forms; empty for an empty reference."""
+    match ref.WhichOneof("ref"):
+        case "version":
+            return version_name(ref.version)
+        case "alias":
+            return f"{ref.alias.model}:{ref.alias.alias}"
+        case _:
+            return ref.model or ref.uri
+
+
+def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:
+    """ "edits, 3 answers at most"; of an empty one, "one answer"."""
+    return f"{spec.name}, {spec.max_turns} answers at most" if spec.name else "one answer"
+
+
+def state_name(message: Any) -> str:
+    """ "SUCCEEDED" of a message with a State enum."""
+    return str(type(message).State.Name(message.state)).removeprefix("STATE_")

@@ -1,0 +1,146 @@
+"""Data sets of the registry, fetched to this machine once by their digest, and read by name from then on."""
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+
+from ratchet.registry.v1 import dataset_pb2 as pb
+from ratchet.registry.v1 import dataset_pb2_grpc
+from ratchet_kit import storage
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import DatasetRef
+from ratchet_problems.dataset_files import cached, folder, is_here
+
+log = get_logger(__name__)
+
+MOST_BYTES = 20 << 30
+"""On this machine; the longest unused make room."""
+
+
+class Datasets:
+    """The registry's data sets. Each method raises Unavailable."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = dataset_pb2_grpc.DatasetServiceStub(channel)
+
+    async def fetch(self, ref: DatasetRef) -> DatasetRef:
+        """The exact version and split that `ref` names now, with its content on this machine.
+
+        Raises NotFound, with what there is; FailedPrecondition for a version that is not READY, for a set of several
+        splits of which none is named, and for a benchmark's rows; DataLoss, ResourceExhausted.
+        """
+        if is_here(ref):
+            os.utime(cached(ref))
+            return ref
+        dataset = await self._get(ref)
+        split = _chosen(ref, dataset)
+        pinned = DatasetRef(dataset.name, dataset.number, split.name)
+        if not is_here(pinned):
+            await self._download(pinned, split)
+        return pinned
+
+    async def rows(self, name: str, version: str = "") -> tuple[str, bytes] | None:
+        """The newest edition of a public benchmark that the platform holds, and its rows; None where it holds none.
+        `version`: that edition alone."""
+        request = pb.ListDatasetsRequest(name=name, page_size=100)
+        try:
+            with rpc_errors():
+                listed = (await self._stub.ListDatasets(request)).datasets
+        except NotFound:
+            return None
+        for dataset in listed:
+            is_ready = dataset.state == pb.Dataset.STATE_READY
+            if is_ready and dataset.card.edition and version in ("", dataset.card.edition):
+                split = dataset.splits[0]
+                return dataset.card.edition, await self._read(
+                    DatasetRef(dataset.name, dataset.number, split.name), split
+                )
+        return None
+
+    async def use(self, ref: DatasetRef, user: str) -> None:
+        """Notes that a run or an evaluation uses it. Raises NotFound."""
+        with rpc_errors():
+            await self._stub.UseDataset(pb.UseDatasetRequest(name=ref.name, number=ref.number or 0, user=user))
+
+    async def _get(self, ref: DatasetRef) -> pb.Dataset:
+        with rpc_errors():
+            return (await self._stub.GetDataset(pb.GetDatasetRequest(name=ref.name, number=ref.number))).dataset
+
+    async def _read(self, ref: DatasetRef, split: pb.DatasetSplit) -> bytes:
+        data = bytearray()
+        while len(data) < split.content_bytes:
+            request = pb.ReadDatasetRequest(name=ref.name, number=ref.number or 0, split=ref.split, offset=len(data))
+            with rpc_errors():
+                data += (await self._stub.ReadDataset(request)).data
+        if hashlib.sha256(data).hexdigest() != split.content_sha256:
+            raise DataLoss(f"{ref} is damaged: its bytes are not those of its digest")
+        return bytes(data)
+
+    async def _download(self, ref: DatasetRef, split: pb.DatasetSplit) -> None:
+        """All of it or nothing, and never more than a part of it in memory."""
+        target, digest, done = cached(ref), hashlib.sha256(), 0
+        with disk_errors(str(target.parent)):
+            storage.require_space(target.parent, split.content_bytes)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".new-", delete=False) as new:
+                try:
+                    while done < split.content_bytes:
+                        request = pb.ReadDatasetRequest(
+                            name=ref.name, number=ref.number or 0, split=ref.split, offset=done
+                        )
+                        with rpc_errors():
+                            data = (await self._stub.ReadDataset(request)).data
+                        await asyncio.to_thread(new.write, data)
+                        digest.update(data)
+                        done += len(data)
+                    if digest.hexdigest() != split.content_sha256:
+                        raise DataLoss(f"{ref} is damaged: its bytes are not those of its digest")
+                    os.replace(new.name, target)
+                finally:
+                    _remove(new.name)
+        log.info("dataset.fetched", dataset=str(ref), bytes=done)
+        await asyncio.to_thread(_make_room, target)
+
+
+def _chosen(ref: DatasetRef, dataset: pb.Dataset) -> pb.DatasetSplit:
+    version = f"{dataset.name}@{dataset.number}"
+    if dataset.card.edition:
+        raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")
+    if dataset.state != pb.Dataset.STATE_READY:
+        state = pb.Dataset.State.Name(dataset.state).removeprefix("STATE_").lower()
+        reason = f": {dataset.failure.message}" if dataset.failure.message else ""
+        raise FailedPrecondition(f"data set {version} is {state}{reason}")
+    names = [split.name for split in dataset.splits]
+    if not ref.split and len(names) > 1:
+        several = f"{', '.join(names)}: name one, such as {version}/{names[0]}"
+        raise FailedPrecondition(f"data set {version} has the splits {several}")
+    found = [split for split in dataset.splits if ref.split in ("", split.name)]
+    if not found:
+        raise NotFound(f"data set {version} has no split {ref.split!r}; it has {', '.join(names)}")
+    return found[0]
+
+
+def _remove(name: str) -> None:
+    Path(name).unlink(missing_ok=True)
+
+
+def _make_room(new: Path) -> None:
+    """Deletes the longest unused until all are below MOST_BYTES; never the new one."""
+    there: Sequence[tuple[float, int, Path]] = [
+        (found.st_mtime, found.st_size, path) for path in folder().glob("*/*.parquet") for found in [path.stat()]
+    ]
+    left = sum(size for _, size, _ in there)
+    for _, size, path in sorted(there):
+        if left <= MOST_BYTES:
+            return
+        if path != new:
+            path.unlink(missing_ok=True)
+            left -= size

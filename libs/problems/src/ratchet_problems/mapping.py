@@ -1,0 +1,216 @@
+"""Tables of other projects as problems: which column is what, and how its values are read.
+
+    prompt <- question, tests <- input_output, references <- solutions
+
+A column that is named like a field, or as public sets name it, is taken for that field; what is mapped by hand comes
+first. Tests are read by what they are: records of ours, a text of Python, a list of assertions (MBPP), a JSON object of
+inputs and outputs (APPS, TACO).
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet_kit import json_text
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import jsonl, tables
+from ratchet_problems.entry_points import entry_point_of
+from ratchet_problems.problem import InvalidProblem, Problem
+
+FIELDS: Mapping[str, Sequence[str]] = {
+    "id": ("id", "task_id", "question_id", "problem_id", "name"),
+    "prompt": ("prompt", "question", "instruction", "text", "problem", "description", "problem_description"),
+    "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
+    "entry_point": ("entry_point", "fn_name", "function_name"),
+    "references": ("references", "canonical_solution", "solution", "solutions", "code", "completion"),
+    "tags": ("tags",),
+    "source": ("source",),
+    "licence": ("licence", "license"),
+    "structure": ("structure",),
+    "difficulty": ("difficulty",),
+}
+"""A field of a problem, and the names of columns that are taken for it, the first that is there."""
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The column that each field is read from."""
+
+    of: Mapping[str, str]
+    unused: Sequence[str]
+
+    def __str__(self) -> str:
+        used = ", ".join(field if field == column else f"{field} <- {column}" for field, column in self.of.items())
+        return used + (f"; unused: {', '.join(self.unused)}" if self.unused else "")
+
+
+def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
+    """`wanted`: columns by field, as a user maps them. Raises InvalidArgument for an unknown field or column, and where
+    no column is the prompt, or neither tests nor references."""
+    names = list(dict.fromkeys(names))
+    for field, column in wanted.items():
+        if field not in FIELDS:
+            raise InvalidArgument(f"a problem has no field {field!r}; it has {', '.join(FIELDS)}")
+        if column not in names:
+            raise InvalidArgument(f"there is no column {column!r}; there are {', '.join(names)}")
+    found = dict(wanted)
+    for field, known in FIELDS.items():
+        if field not in found and (column := next((one for one in known if one in names), "")):
+            found[field] = column
+    if "prompt" not in found or not {"tests", "references"} & set(found):
+        missing = "prompt" if "prompt" not in found else "tests"
+        example = f"{missing}={names[0]}" if names else "there are none"
+        raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}")
+    return Columns(found, [name for name in names if name not in found.values()])
+
+
+def rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Each row of a file with where it is, such as "mine.csv line 3". Raises InvalidArgument."""
+    match path.suffix:
+        case ".jsonl":
+            found: Iterable[tuple[str, object]] = (
+                (f"{path.name} line {number}", jsonl.record(line, f"{path.name} line {number}"))
+                for number, line in jsonl.numbered_lines(path)
+            )
+        case ".json":
+            found = ((f"{path.name} row {number}", row) for number, row in enumerate(_list(path), 1))
+        case ".csv":
+            found = _csv(path)
+        case ".parquet":
+            found = ((f"{path.name} row {number}", row) for number, row in enumerate(tables.rows(path, path.name), 1))
+        case other:
+            raise InvalidArgument(
+                f"{path.name}: {other or 'a file without an ending'} is not one of {', '.join(SUFFIXES)}"
+            )
+    for where, row in found:
+        if not isinstance(row, dict):
+            raise InvalidArgument(f"{where} is not an object")
+        yield where, row
+
+
+def problems(path: Path, mapped: Columns) -> Iterator[Problem]:
+    """The problems of a file. Raises InvalidArgument with up to `tables.MOST_FAULTS` faults, each with its line or row
+    and column."""
+    faults: list[InvalidProblem] = []
+    for number, (where, row) in enumerate(rows(path), 1):
+        try:
+            problem = jsonl.read_record(_record(row, mapped, where), where, default_id=f"{path.stem}/{number}")
+        except InvalidProblem as error:
+            faults.append(error)
+            if len(faults) == tables.MOST_FAULTS:
+                break
+            continue
+        if not faults:
+            yield problem
+    if faults:
+        raise tables.at_fault(faults)
+
+
+def _record(row: Row, mapped: Columns, where: str) -> dict[str, Any]:
+    given = {field: row[column] for field, column in mapped.of.items() if row.get(column) is not None}
+    record: dict[str, Any] = {name: given[name] for name in ("source", "licence", "structure") if given.get(name)}
+    if "id" in given:
+        record["id"] = str(given["id"])
+    if "prompt" in given:
+        record["prompt"] = _prompt(given["prompt"], where)
+    if given.get("entry_point"):
+        record["entry_point"] = given["entry_point"]
+    if isinstance(given.get("difficulty"), int):
+        record["difficulty"] = given["difficulty"]
+    if given.get("tags"):
+        record["tags"] = _texts(given["tags"], where, "tags")
+    if given.get("references"):
+        record["references"] = _texts(given["references"], where, "references")
+    if given.get("tests"):
+        record["tests"], entry_point = _tests(given["tests"], where)
+        code = "\n".join(one["check"] for one in record["tests"] if isinstance(one, dict) and "check" in one)
+        if code and not entry_point:  # nobody says which function they are about
+            entry_point = entry_point_of(code, "\n".join(map(str, record.get("references", ()))))
+        if entry_point:
+            record.setdefault("entry_point", entry_point)
+    return record
+
+
+def _prompt(value: object, where: str) -> object:
+    """The text of the prompt. A conversation in OpenAI's form must be one message of the user."""
+    if not isinstance(value, list):
+        return value
+    roles = [one.get("role") for one in value if isinstance(one, dict)]
+    if roles != ["user"]:
+        raise InvalidProblem(where, "prompt", f"must be one message of the user; not of {', '.join(map(str, roles))}")
+    return value[0].get("content")
+
+
+def _texts(value: object, where: str, field: str) -> list[Any]:
+    """A text is a list of one, unless it is a list as JSON."""
+    if isinstance(value, str):
+        if not value.lstrip().startswith("["):
+            return [value]
+        try:
+            value = json_text.read(value)
+        except json_text.NotJson:
+            return [value]
+    if not isinstance(value, list):
+        raise InvalidProblem(where, field, "must be a text or a list of texts")
+    return value
+
+
+def _tests(value: object, where: str) -> tuple[list[Any], str]:
+    """The tests, and the entry point where they name it."""
+    if isinstance(value, str):
+        try:
+            value = json_text.read(value)
+        except json_text.NotJson:
+            return [{"check": value}], ""
+    match value:
+        case {"inputs": list(inputs), "outputs": list(outputs), **others}:
+            return _pairs(inputs, outputs, str(others.get("fn_name") or ""), where)
+        case [str(), *_]:
+            return [{"check": "\n".join(map(str, value))}], ""
+        case list():
+            return value, ""
+    raise InvalidProblem(where, "tests", "must be records, Python, a list of assertions, or inputs and outputs")
+
+
+def _pairs(inputs: list[Any], outputs: list[Any], entry_point: str, where: str) -> tuple[list[Any], str]:
+    if len(inputs) != len(outputs):
+        raise InvalidProblem(where, "tests", f"{len(inputs)} inputs stand beside {len(outputs)} outputs")
+    pairs = zip(inputs, outputs, strict=True)
+    if entry_point:
+        return [{"args": args, "expected": expected} for args, expected in pairs], entry_point
+    return [{"stdin": _lines(given), "expected_stdout": _lines(expected)} for given, expected in pairs], ""
+
+
+def _lines(value: object) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _list(path: Path) -> list[Any]:
+    try:
+        found = json_text.read(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, json_text.NotJson) as error:
+        raise InvalidArgument(f"{path.name} cannot be read: {error}") from error
+    if not isinstance(found, list):
+        raise InvalidArgument(f"{path.name} must be a list of objects; not {json.dumps(found)[:60]}")
+    return found
+
+
+def _csv(path: Path) -> Iterator[tuple[str, Row]]:
+    csv.field_size_limit(sys.maxsize)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            for row in reader:
+                if None in row or None in row.values():
+                    raise InvalidArgument(
+                        f"{path.name} line {reader.line_num} has not as many fields as the first line"
+                    )
+                yield f"{path.name} line {reader.line_num}", {name: value for name, value in row.items() if value}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidArgument(f"{path.name} cannot be read: {error}") from error

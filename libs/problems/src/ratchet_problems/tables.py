@@ -1,0 +1,126 @@
+"""Problems as parquet: how a data set is kept. A row holds what a line of JSONL holds, its tests as JSON in a text."""
+
+import importlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import jsonl
+from ratchet_problems.problem import InvalidProblem, Problem, digest_of
+
+MAGIC = b"PAR1"
+ROWS_AT_ONCE = 1_000
+MOST_FAULTS = 20
+"""The number of a file's faults that are told at once."""
+_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure")
+_LISTS = ("references", "tags")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A table that was written."""
+
+    rows: int
+    digest: str
+    """As `data_digest`."""
+
+
+def is_table(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def write(problems: Iterable[Problem], path: Path) -> Kept:
+    """Keeps ROWS_AT_ONCE of them in memory. Raises what their iterator raises."""
+    arrow, parquet = _arrow()
+    fields = [(name, arrow.string()) for name in _TEXTS] + [(name, arrow.list_(arrow.string())) for name in _LISTS]
+    schema = arrow.schema([*fields, ("difficulty", arrow.int32())])
+    digests: list[str] = []
+    left = iter(problems)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while rows := list(islice(left, ROWS_AT_ONCE)):
+            digests += [problem.digest for problem in rows]
+            writer.write_table(arrow.Table.from_pylist([_row(problem) for problem in rows], schema=schema))
+    return Kept(len(digests), digest_of(digests))
+
+
+def read(path: Path, name: str, limit: int | None = None) -> tuple[Problem, ...]:
+    """All problems of a table that `write` made, or the first `limit`; `name` stands in errors. Raises InvalidArgument
+    for another file."""
+    return tuple(islice(checked(path, name), limit))
+
+
+def checked(path: Path, name: str) -> Iterator[Problem]:
+    """The problems of a user's file, JSONL or parquet, one after another.
+
+    Raises InvalidArgument with up to MOST_FAULTS faults, each with its line or row and field, at the end of the file or
+    at the last of these faults; also for a file that is neither, or holds no problem.
+    """
+    is_parquet = is_table(path)
+    unit = "row" if is_parquet else "line"
+    faults: list[InvalidProblem] = []
+    seen: set[str] = set()
+    for number, record in enumerate(rows(path, name), 1) if is_parquet else jsonl.numbered_lines(path):
+        where = f"{name} {unit} {number}"
+        try:
+            found = jsonl.record(record, where) if isinstance(record, str) else _record(record, where)
+            problem = jsonl.read_record(found, where, default_id=f"{Path(name).stem}/{number}")
+            if problem.id in seen:
+                raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier {unit}")
+        except InvalidProblem as error:
+            faults.append(error)
+            if len(faults) == MOST_FAULTS:
+                break
+            continue
+        seen.add(problem.id)
+        if not faults:
+            yield problem
+    if faults:
+        raise at_fault(faults)
+    if not seen:
+        raise InvalidArgument(f"{name} holds no problems")
+
+
+def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
+    """One sentence for all; a fault that many rows have is told once, with the first of them."""
+    found: dict[str, list[str]] = {}
+    for fault in faults:
+        found.setdefault(f"{fault.path}: {fault.reason}", []).append(fault.where)
+    sentences = [
+        f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {text}" for text, rows in found.items()
+    ]
+    return InvalidArgument("; ".join(sentences) + ("; there may be more" if len(faults) == MOST_FAULTS else ""))
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    record = problem.to_json()
+    return {"tags": []} | record | {"tests": json.dumps(record["tests"], ensure_ascii=False)}
+
+
+def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
+    """A row without what it leaves open: columns are of all rows."""
+    record = {name: value for name, value in row.items() if value is not None}
+    if isinstance(record.get("tests"), str):
+        record["tests"] = jsonl.record(record["tests"], where)
+    if record.get("tests") == [] and record.get("references"):
+        del record["tests"]
+    return record
+
+
+def rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Rows of any parquet file, one after another; `name` stands in errors. Raises InvalidArgument."""
+    arrow, parquet = _arrow()
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+    except (arrow.ArrowException, OSError) as error:
+        raise InvalidArgument(f"{name} is not a complete parquet file: {error}") from error
+
+
+def _arrow() -> tuple[Any, Any]:
+    # read when needed: few commands do, and it takes a while
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")

@@ -1,0 +1,131 @@
+"""Tables of other projects as problems."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, mapping, tables
+
+HUMAN_EVAL = {
+    "task_id": "T/0",
+    "prompt": "def f(): ...",
+    "entry_point": "f",
+    "canonical_solution": "x",
+    "test": "def check(f): f()",
+}
+MBPP = {"task_id": 11, "text": "Add.", "code": "def f(): ...", "test_list": ["assert f() == 1", "assert f() != 2"]}
+APPS = {
+    "question": "Add.",
+    "solutions": json.dumps(["print(1)", "print(2)"]),
+    "input_output": json.dumps({"inputs": ["1 2\n", ["3", "4"]], "outputs": ["3", "7"]}),
+}
+TACO = {"question": "Add.", "input_output": json.dumps({"fn_name": "add", "inputs": [[1, 2]], "outputs": [3]})}
+VERL = {"prompt": [{"role": "user", "content": "Add."}], "tests": [{"stdin": "1", "expected_stdout": "1"}]}
+
+
+def written(path: Path, rows: list[Mapping[str, Any]]) -> Path:
+    match path.suffix:
+        case ".jsonl":
+            path.write_text("\ufeff" + "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        case ".json":
+            path.write_text(json.dumps(rows))
+        case ".parquet":
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+def read(path: Path, **wanted: str) -> list[Problem]:
+    columns = mapping.columns((name for _, row in mapping.rows(path) for name in row), wanted)
+    return list(mapping.problems(path, columns))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet"])
+@pytest.mark.parametrize(
+    ("row", "id", "tests", "references"),
+    [
+        (HUMAN_EVAL, "T/0", (CheckTest("def check(f): f()"),), ("x",)),
+        (MBPP, "11", (CheckTest("assert f() == 1\nassert f() != 2"),), ("def f(): ...",)),
+        (APPS, "set/1", (StdioTest("1 2\n", "3"), StdioTest("3\n4", "7")), ("print(1)", "print(2)")),
+        (TACO, "set/1", (CallTest("[1, 2]", "3"),), ()),
+        (VERL, "set/1", (StdioTest("1", "1"),), ()),
+    ],
+)
+def test_public_forms_need_no_mapping(
+    tmp_path: Path, suffix: str, row: Mapping[str, Any], id: str, tests: tuple[Any, ...], references: tuple[str, ...]
+) -> None:
+    (problem,) = read(written(tmp_path / f"set{suffix}", [row]))
+    assert (problem.id, problem.tests, problem.references) == (id, tests, references)
+    assert problem.entry_point == {"set/1": "add" if row is TACO else "", "11": "f", "T/0": "f"}[id]
+
+
+def test_what_is_mapped_comes_first_and_what_is_left_out_is_said(tmp_path: Path) -> None:
+    row = {"prompt": "no", "words": "Add.", "test": "assert f()", "url": "u"}
+    file = written(tmp_path / "set.jsonl", [row])
+    assert read(file, prompt="words")[0].prompt == "Add."
+    assert str(mapping.columns(row, {"prompt": "words"})) == "prompt <- words, tests <- test; unused: prompt, url"
+
+
+def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "set.csv"
+    file.write_text('question,test\n"Add, please.","def check(f):\n    assert f()"\n')
+    (problem,) = read(file)
+    assert (problem.prompt, problem.tests) == ("Add, please.", (CheckTest("def check(f):\n    assert f()"),))
+    file.write_text("question,test\nonly one\n")
+    with pytest.raises(InvalidArgument, match=r"set.csv line 2 has not as many fields"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "said"),
+    [
+        (["words", "test"], {}, "no column is the prompt: map one of words, test, such as prompt=words"),
+        (["prompt", "x"], {}, "no column is the tests"),
+        (["prompt", "test"], {"promt": "x"}, "a problem has no field 'promt'; it has id, prompt, "),
+        (["prompt", "test"], {"prompt": "x"}, "there is no column 'x'; there are prompt, test"),
+    ],
+)
+def test_a_mapping_that_cannot_be_says_what_there_is(names: list[str], wanted: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        mapping.columns(names, wanted)
+    assert said in error.value.message
+
+
+def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
+    file = written(tmp_path / "set.jsonl", [{"prompt": 1, "tests": [{}]}] * 30)
+    with pytest.raises(InvalidArgument) as error:
+        read(file)
+    assert error.value.message.startswith(f"set.jsonl line 1 and {tables.MOST_FAULTS - 1} more: prompt: must be text")
+    assert error.value.message.endswith("there may be more")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"prompt": [{"role": "system", "content": "x"}], "tests": []},
+            "must be one message of the user; not of system",
+        ),
+        ({"prompt": "p", "input_output": {"inputs": ["1"], "outputs": []}}, "1 inputs stand beside 0 outputs"),
+        ({"prompt": "p", "tests": 3}, "must be records, Python, a list of assertions, or inputs and outputs"),
+    ],
+)
+def test_values_that_cannot_be_read_are_told(tmp_path: Path, row: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        read(written(tmp_path / "set.jsonl", [row]))
+    assert said in error.value.message
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for name, content, said in (("a.txt", "x", "is not one of .jsonl"), ("a.json", "{}", "must be a list of objects")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InvalidArgument, match=said):
+            list(mapping.rows(tmp_path / name))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(InvalidArgument, match=r"a.parquet is not a complete parquet file"):
+        list(mapping.rows(tmp_path / "a.parquet"))

@@ -1,0 +1,131 @@
+"""The plan of a turn, as a YAML file says it: for each stage the message that the API takes.
+
+    model: starter
+    train: {...}       of a RunSpec
+    evaluate: {...}    of an EvaluationSpec
+    gate: {...}        min_difference and rules, of a CreateGateRequest
+    release: {...}     of a ReleaseSpec
+
+What the flow finds out itself (the candidate, ids) is not a field.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from ratchet.eval.v1 import eval_pb2
+from ratchet.gateway.v1 import release_pb2
+from ratchet.registry.v1 import registry_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_kit import refs
+from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.names import VersionRef, check_model_name
+from ratchet_workflows.notation.fields import Source
+
+M = TypeVar("M", bound=Message)
+
+SECTIONS = {
+    "train": ("output_model",),
+    "evaluate": ("model", "imported_samples"),
+    "gate": ("request_id", "candidate", "candidate_evaluation_id", "champion_evaluation_id"),
+    "release": ("candidate", "gate_id"),
+}
+"""Section -> the fields of its message that are not the file's to say."""
+REQUIRED = {
+    "model": "name the model of the registry that is to become better",
+    "train": "say how it is trained",
+    "evaluate": "name the problems that measure it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`model`: its champion is trained, unless `train.base` names something else, and is what a candidate must beat."""
+
+    model: str
+    train: trainer_pb2.RunSpec
+    evaluate: eval_pb2.EvaluationSpec
+    gate: registry_pb2.CreateGateRequest
+    release: release_pb2.ReleaseSpec
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says, a program in it included."""
+        messages = (self.train, self.evaluate, self.gate, self.release)
+        parts = [self.model.encode(), *(message.SerializeToString(deterministic=True) for message in messages)]
+        return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+
+    def run_of(self, champion: VersionRef, turn: int) -> trainer_pb2.RunSpec:
+        """What is trained, from the champion where nothing else is named; with the turn's number as its seed where none
+        is: after a turn that released nothing, the same seed would make the same candidate again."""
+        spec = _copy(self.train)
+        spec.seed = spec.seed or turn
+        if not spec.base.WhichOneof("ref"):
+            spec.base.CopyFrom(refs.model_to_proto(champion))
+        spec.output_model = self.model
+        return spec
+
+    def evaluation_of(self, version: VersionRef) -> eval_pb2.EvaluationSpec:
+        spec = _copy(self.evaluate)
+        spec.model.CopyFrom(refs.model_to_proto(version))
+        return spec
+
+    def release_of(self, candidate: VersionRef, gate_id: str) -> release_pb2.ReleaseSpec:
+        spec = _copy(self.release)
+        spec.candidate.CopyFrom(refs.version_to_proto(candidate))
+        spec.gate_id = gate_id
+        return spec
+
+    @property
+    def rules(self) -> registry_pb2.GateRules | None:
+        return self.gate.rules if self.gate.HasField("rules") else None
+
+
+def read(source: Source) -> Plan:
+    """Raises UsageError for what is not a field, is no value of one, or is missing."""
+    fields = source.fields()
+    for name in fields:
+        if name not in ("model", *SECTIONS):
+            raise source.unknown("", name, ("model", *SECTIONS))
+    for name, reason in REQUIRED.items():
+        if name not in fields:
+            raise source.wrong(name, f"is missing: {reason}")
+
+    def section(name: str, message: M) -> M:
+        return source.fill(message, fields.get(name, {}), name, without=SECTIONS[name])
+
+    plan = Plan(
+        _model(source, fields["model"]),
+        section("train", trainer_pb2.RunSpec()),
+        section("evaluate", eval_pb2.EvaluationSpec()),
+        section("gate", registry_pb2.CreateGateRequest()),
+        section("release", release_pb2.ReleaseSpec()),
+    )
+    _check_gate(plan, source)
+    return plan
+
+
+def _model(source: Source, value: object) -> str:
+    try:
+        return check_model_name(value if isinstance(value, str) else "")
+    except InvalidArgument as error:
+        raise source.wrong("model", error.violations[0].description) from error
+
+
+def _check_gate(plan: Plan, source: Source) -> None:
+    """A gate that names what is not measured could never be decided."""
+    sets = [one.problems.name for one in plan.evaluate.suite] or [plan.evaluate.problems.name]
+    rules = plan.gate.rules
+    named = [("gate.rules.target", rules.target)] if rules.target else []
+    named += [(f"gate.rules.guards[{place}].problems", guard.problems) for place, guard in enumerate(rules.guards)]
+    for path, name in named:
+        if name not in sets:
+            raise source.wrong(path, f"is {name!r}, which evaluate does not measure: it has {', '.join(sets)}")
+
+
+def _copy(message: M) -> M:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy

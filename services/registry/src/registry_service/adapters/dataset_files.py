@@ -1,0 +1,118 @@
+"""DatasetFiles in a folder, or in an object store such as s3://bucket/prefix.
+
+uploads/<data set>/<split>/<offset>   the parts of an upload
+contents/<sha256>                     what is kept
+"""
+
+import asyncio
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ratchet_kit import json_text, storage
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_problems import InvalidProblem, Problem, examine, tables
+from ratchet_problems.jsonl import numbered_lines
+from ratchet_problems.tables import MOST_FAULTS
+from registry_service.domain.dataset import Content, Upload
+
+UPLOADS, CONTENTS = "uploads", "contents"
+
+
+class FsspecDatasetFiles:
+    """Keeps data sets under `root`. A content is made in a file of this machine first, and is never changed."""
+
+    def __init__(self, root: str) -> None:
+        """Raises InvalidArgument for a URL that cannot be used."""
+        self._root = storage.Folder(root)
+
+    async def write_chunk(self, dataset: str, split: str, offset: int, data: bytes) -> None:
+        part = f"{UPLOADS}/{dataset}/{split}/{offset:015d}"
+        await asyncio.to_thread(self._root.write, part, data)
+
+    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Content:
+        return await asyncio.to_thread(self._examine, dataset, split, upload, as_rows)
+
+    async def read(self, sha256: str, start: int, end: int) -> bytes:
+        return await asyncio.to_thread(self._root.read, f"{CONTENTS}/{sha256}", start, end)
+
+    async def uploads(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._root.child(UPLOADS).names)
+
+    async def discard(self, dataset: str) -> None:
+        await asyncio.to_thread(self._root.child(f"{UPLOADS}/{dataset}").delete)
+
+    async def delete(self, sha256: str) -> None:
+        await asyncio.to_thread(self._root.child(f"{CONTENTS}/{sha256}").delete)
+
+    def _examine(self, dataset: str, split: str, upload: Upload, as_rows: bool) -> Content:
+        parts = self._root.child(f"{UPLOADS}/{dataset}/{split}")
+        with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
+            whole, kept = Path(folder, "upload"), Path(folder, "content")
+            storage.require_space(whole.parent, 2 * upload.size_bytes)
+            with whole.open("wb") as file:
+                for name in sorted(parts.sizes()):
+                    file.write(parts.read(name))
+            if _sha256(whole) != upload.sha256:
+                raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
+            tally = _Tally()
+            if as_rows:
+                rows, digest, kept = _count_rows(whole, split), "", whole
+            else:
+                table = tables.write(tally.of(tables.checked(whole, split)), kept)
+                rows, digest = table.rows, table.digest
+            content = Content(kept.stat().st_size, _sha256(kept), rows, digest, tally.notices)
+            self._root.put(f"{CONTENTS}/{content.sha256}", kept)
+        return content
+
+
+class _Tally:
+    """Counts of the problems that go by."""
+
+    def __init__(self) -> None:
+        self._counts = {"without a reference": 0, "without tests: for SFT alone": 0, "with tests that can be forged": 0}
+
+    def of(self, problems: Iterator[Problem]) -> Iterator[Problem]:
+        """The same problems. Raises InvalidArgument with the faults of their code."""
+        faults: list[InvalidProblem] = []
+        for problem in problems:
+            if problem.tests and (fault := examine(problem)):
+                path, _, reason = fault.partition(": ")
+                faults.append(InvalidProblem(problem.id, path, reason))
+                if len(faults) == MOST_FAULTS:
+                    break
+            found = (not problem.references, not problem.tests, problem.forgeable)
+            for name, is_one in zip(self._counts, found, strict=True):
+                self._counts[name] += is_one
+            yield problem
+        if faults:
+            raise tables.at_fault(faults)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        plural = {number: "problem" if number == 1 else "problems" for number in self._counts.values()}
+        return tuple(f"{number:,} {plural[number]} {name}" for name, number in self._counts.items() if number)
+
+
+def _count_rows(file: Path, name: str) -> int:
+    """Raises InvalidArgument where a line is no JSON object."""
+    rows = 0
+    for number, line in numbered_lines(file):
+        try:
+            found = json_text.read(line)
+        except json_text.NotJson as error:
+            raise InvalidArgument(f"{name} line {number} {error}") from error
+        if not isinstance(found, dict):
+            raise InvalidArgument(f"{name} line {number} is not an object: {json.dumps(found)[:60]}")
+        rows += 1
+    if not rows:
+        raise InvalidArgument(f"{name} holds no rows")
+    return rows
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,232 @@
+"""A version of a data set and its life.
+
+    UPLOADING --the last byte--> EXAMINING --complete--> READY
+                                    |
+                                    +---------fail-----> FAILED
+
+It has its number from the start. Once READY nothing of it changes but who used it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, NotFound
+from ratchet_kit.faults import MAX_REASON, Faults
+from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
+from ratchet_kit.work import FREE, Hold
+
+MAX_SPLITS = 20
+MAX_FILE_BYTES = 8 << 30
+MAX_CHUNK = 1 << 20
+"""Bytes that are written or read at once."""
+ROWS = "rows"
+"""The split of a public benchmark."""
+MAX_TEXT = 200
+NAMED = 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class State(StrEnum):
+    UPLOADING = "uploading"
+    EXAMINING = "examining"
+    READY = "ready"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (State.READY, State.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """For people, and for what reads it."""
+
+    description: str = ""
+    source: str = ""
+    licence: str = ""
+    edition: str = ""
+    """The public benchmark's edition whose rows it holds; empty: it holds problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file as the caller announces it."""
+
+    size_bytes: int
+    sha256: str
+    """Hex."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The kept form of a file that was examined."""
+
+    size_bytes: int
+    sha256: str
+    """Hex; it is kept by this."""
+    rows: int
+    digest: str = ""
+    """`data_digest` of the problems; empty for a benchmark's rows."""
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    upload: Upload
+    received: int = 0
+    """Bytes of the upload that are there."""
+    content: Content | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.received == self.upload.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """A data set as a caller asks for it."""
+
+    name: str
+    card: Card
+    uploads: Mapping[str, Upload]
+    """By split."""
+
+    def check(self) -> None:
+        """Raises InvalidArgument."""
+        faults = Faults()
+        faults.read("name", check_dataset_name, self.name)
+        faults.length("card.description", self.card.description, MAX_REASON)
+        for field in ("source", "licence", "edition"):
+            faults.length(f"card.{field}", getattr(self.card, field), MAX_TEXT)
+        if faults.required("splits", self.uploads):
+            faults.length("splits", self.uploads, MAX_SPLITS)
+        if self.card.edition and list(self.uploads) != [ROWS]:
+            faults.add("splits", f"must be one, {ROWS!r}, for a benchmark's edition")
+        for split, upload in list(self.uploads.items())[:MAX_SPLITS]:
+            faults.read(f"splits.{split[:40]}.name", check_split_name, split)
+            faults.bounds(f"splits.{split[:40]}.size_bytes", upload.size_bytes, at_least=1, at_most=MAX_FILE_BYTES)
+            if not _SHA256.fullmatch(upload.sha256):
+                faults.add(f"splits.{split[:40]}.sha256", "must be 64 hex digits: the sha256 of the file")
+        faults.raise_if_any("the data set cannot be made")
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    name: str
+    number: int
+    card: Card
+    splits: Mapping[str, Split]
+    create_time: datetime
+    actor: str = ""
+    state: State = State.UPLOADING
+    failure: Failure | None = None
+    end_time: datetime | None = None
+    uses: int = 0
+    """Runs and evaluations that used it, deleted ones too."""
+    last_user: str = ""
+    hold: Hold = FREE
+
+    @property
+    def ref(self) -> DatasetRef:
+        return DatasetRef(self.name, self.number)
+
+    @property
+    def id(self) -> str:
+        return str(self.ref)
+
+    @property
+    def attempts(self) -> int:
+        return self.hold.attempts
+
+    def split(self, name: str) -> Split:
+        """Raises NotFound, with those that there are."""
+        if name not in self.splits:
+            raise NotFound(f"data set {self.ref} has no split {name!r}; it has {', '.join(self.splits)}")
+        return self.splits[name]
+
+    def content(self, split: str) -> Content:
+        """Raises NotFound; FailedPrecondition unless it is READY."""
+        found = self.split(split)
+        if self.failure is not None:
+            raise FailedPrecondition(f"data set {self.ref} has no content: {self.failure.message}")
+        if found.content is None:
+            raise FailedPrecondition(f"data set {self.ref} is {self.state}: it has no content yet")
+        return found.content
+
+    def check_write(self, split: str, offset: int, size: int) -> None:
+        """Raises NotFound, FailedPrecondition or InvalidArgument where these bytes cannot be written."""
+        found = self.split(split)
+        if self.state is not State.UPLOADING:
+            raise FailedPrecondition(f"data set {self.ref} is {self.state}: nothing more is written to it")
+        if not 0 < size <= MAX_CHUNK:
+            raise InvalidArgument(f"data must have 1 to {MAX_CHUNK} bytes; not {size}")
+        if offset != found.received:
+            raise FailedPrecondition(
+                f"{split} of data set {self.ref} has {found.received} bytes: go on there, not at {offset}"
+            )
+        if offset + size > found.upload.size_bytes:
+            raise InvalidArgument(f"{split} was announced with {found.upload.size_bytes} bytes: these are more")
+
+    def written(self, split: str, offset: int, size: int) -> "Dataset":
+        """With these bytes; EXAMINING with the last ones. Raises as `check_write`."""
+        self.check_write(split, offset, size)
+        splits = {**self.splits, split: replace(self.splits[split], received=offset + size)}
+        whole = all(one.is_whole for one in splits.values())
+        return replace(self, splits=splits, state=State.EXAMINING if whole else State.UPLOADING)
+
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
+        """Raises FailedPrecondition when it is not EXAMINING, Aborted while another worker has it. So do the others,
+        where `owner` does not hold it."""
+        self._must_be_examining()
+        return replace(self, hold=self.hold.claim(self.id, owner, now, lease))
+
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
+        self._must_be_examining()
+        return replace(self, hold=self.hold.renew(self.id, owner, now, lease))
+
+    def release(self, owner: str, *, attempted: bool) -> "Dataset":
+        self._must_be_examining()
+        return replace(self, hold=self.hold.release(self.id, owner, attempted=attempted))
+
+    def complete(self, owner: str, contents: Mapping[str, Content], now: datetime) -> "Dataset":
+        self._must_be_examining()
+        self.hold.check(self.id, owner)
+        splits = {name: replace(split, content=contents[name]) for name, split in self.splits.items()}
+        return replace(self, state=State.READY, splits=splits, end_time=now, hold=FREE)
+
+    def fail(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
+        self._must_be_examining()
+        self.hold.check(self.id, owner)
+        return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
+
+    def check_deletable(self, *, force: bool) -> None:
+        """Raises FailedPrecondition when it was used, unless that was said to be known."""
+        if self.uses and not force:
+            times = "once" if self.uses == 1 else f"{self.uses} times"
+            raise FailedPrecondition(
+                f"data set {self.ref} cannot be deleted: it was used {times} ({self.last_user} the last), and what "
+                "used it could not be repeated; set force to delete it anyway"
+            )
+
+    def _must_be_examining(self) -> None:
+        if self.state is not State.EXAMINING:
+            raise FailedPrecondition(f"data set {self.ref} is {self.state}")
+
+
+def not_there(ref: DatasetRef, numbers: Sequence[int], names: Sequence[str]) -> NotFound:
+    """With what there is. `numbers`: of the name, where it has any; else `names`: of all data sets."""
+    if numbers:
+        wanted = f"version {ref.number}" if ref.number is not None else "version that is ready"
+        return NotFound(f"data set {ref.name} has no {wanted}; it has {_listed(numbers)}")
+    there_are = (
+        f"there {'is' if len(names) == 1 else 'are'} {_listed(names)}" if names else "there are no data sets yet"
+    )
+    return NotFound(f"there is no data set {ref.name[:80]!r}; {there_are}")
+
+
+def _listed(things: Sequence[object]) -> str:
+    more = f" and {len(things) - NAMED} more" if len(things) > NAMED else ""
+    return ", ".join(map(str, things[:NAMED])) + more

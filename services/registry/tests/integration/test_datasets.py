@@ -1,0 +1,153 @@
+"""Data sets over gRPC, as other services fetch them."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from ratchet.registry.v1 import dataset_pb2 as pb
+from ratchet.registry.v1 import dataset_pb2_grpc
+from ratchet_kit.client import channel
+from ratchet_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.names import DatasetRef
+from ratchet_problems import dataset_files, jsonl, load
+from ratchet_problems.datasets import Datasets
+from ratchet_testing.services import serving
+from registry_service.servicer import DatasetServicer
+
+from ..conftest import files_below
+from ..unit.test_datasets import World, world
+
+pytestmark = pytest.mark.integration
+__all__ = ["world"]
+PROBLEMS = load("composed/test", limit=5)
+
+
+@pytest.fixture
+async def door(world: World) -> AsyncIterator[grpc.aio.Channel]:
+    def add(server: grpc.aio.Server) -> list[str]:
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(DatasetServicer(world.datasets), server)
+        return ["ratchet.registry.v1.DatasetService"]
+
+    async with serving(add) as target, channel(target) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RATCHET_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def content(path: Path) -> bytes:
+    jsonl.write(PROBLEMS, path)
+    return path.read_bytes()
+
+
+async def test_a_split_is_fetched_once_and_read_by_name(
+    world: World,
+    door: grpc.aio.Channel,
+    home: Path,
+    tmp_path: Path,
+) -> None:
+    await world.add({"train": content(tmp_path / "set.jsonl")})
+    datasets = Datasets(door)
+    for name in ("mine", "mine@1", "mine/train", "mine@1/train"):
+        assert await datasets.fetch(DatasetRef.parse(name)) == DatasetRef("mine", 1, "train")
+    assert load("mine@1/train", limit=3) == PROBLEMS[:3]
+    (file,) = files_below(home)
+    os.utime(file, (1, 1))
+    await datasets.fetch(DatasetRef("mine", 1, "train"))
+    assert file.stat().st_mtime > 1, "what is used lately stays longest"
+
+
+async def test_what_cannot_be_fetched_says_why(
+    world: World, door: grpc.aio.Channel, home: Path, tmp_path: Path
+) -> None:
+    data, datasets = content(tmp_path / "set.jsonl"), Datasets(door)
+    with pytest.raises(NotFound, match="there is no data set 'mine'; there are no data sets yet"):
+        await datasets.fetch(DatasetRef("mine"))
+    await world.add({"train": data, "test": data + b"\n"})
+    with pytest.raises(FailedPrecondition, match="mine@1 has the splits train, test: name one, such as mine@1/train"):
+        await datasets.fetch(DatasetRef("mine"))
+    with pytest.raises(NotFound, match="mine@1 has no split 'dev'; it has train, test"):
+        await datasets.fetch(DatasetRef("mine", None, "dev"))
+    await world.add({"train": b"{}\n"}, "bad")
+    with pytest.raises(FailedPrecondition, match="data set bad@1 is failed: train line 1"):
+        await datasets.fetch(DatasetRef("bad", 1))
+    await world.add({"rows": b'{"a": 1}\n'}, "mbpp", edition="v1")
+    with pytest.raises(FailedPrecondition, match="mbpp@1 holds the rows of a public benchmark: name it mbpp"):
+        await datasets.fetch(DatasetRef("mbpp"))
+    assert await datasets.rows("mbpp") == ("v1", b'{"a": 1}\n')
+    assert await datasets.rows("mbpp", "v2") is None
+    assert await datasets.rows("nothing") is None
+    assert await datasets.rows("bad") is None
+
+
+async def test_a_damaged_content_is_never_kept(
+    world: World, door: grpc.aio.Channel, home: Path, tmp_path: Path
+) -> None:
+    dataset = await world.add({"train": content(tmp_path / "set.jsonl")})
+    kept = world.root / "contents" / dataset.splits["train"].content.sha256
+    data = kept.read_bytes()
+    kept.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(DataLoss, match="mine@1/train is damaged"):
+        await Datasets(door).fetch(DatasetRef("mine"))
+    assert files_below(home) == []
+
+
+async def test_the_longest_unused_makes_room(
+    world: World,
+    door: grpc.aio.Channel,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, datasets = content(tmp_path / "set.jsonl"), Datasets(door)
+    for name in ("a", "b", "c"):
+        await world.add({"train": data}, name)
+    for age, name in enumerate(("b", "a"), start=1):
+        os.utime(dataset_files.cached(await datasets.fetch(DatasetRef(name))), (age, age))
+    size = dataset_files.cached(DatasetRef("a", 1, "train")).stat().st_size
+    monkeypatch.setattr("ratchet_problems.datasets.MOST_BYTES", 2 * size)
+    await datasets.fetch(DatasetRef("c"))
+    assert {path.parent.name for path in files_below(home)} == {"a@1", "c@1"}
+
+
+async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_path: Path) -> None:
+    data, stub = content(tmp_path / "set.jsonl"), dataset_pb2_grpc.DatasetServiceStub(door)
+    split = pb.DatasetSplit(name="train", size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    wanted = pb.CreateDatasetRequest(request_id="r", name="mine", splits=[split], card=pb.DatasetCard(licence="MIT"))
+    with rpc_errors():
+        made = (await stub.CreateDataset(wanted)).dataset
+        assert (await stub.CreateDataset(wanted)).dataset == made
+        written = await stub.WriteDataset(pb.WriteDatasetRequest(name="mine", number=1, split="train", data=data))
+    assert (made.state, written.received_bytes) == (pb.Dataset.STATE_UPLOADING, len(data))
+    ready = await world.settled(await world.datasets.get(DatasetRef("mine", 1)))
+    with rpc_errors():
+        (listed,) = (await stub.ListDatasets(pb.ListDatasetsRequest())).datasets
+        found = (await stub.GetDataset(pb.GetDatasetRequest(name="mine"))).dataset
+        (seen,) = [it.dataset async for it in stub.WatchDataset(pb.WatchDatasetRequest(name="mine", number=1))]
+        assert listed == found == seen
+        assert (found.state, found.splits[0].rows, found.card.licence) == (pb.Dataset.STATE_READY, 5, "MIT")
+        read = pb.ReadDatasetRequest(name="mine", number=1, split="train", offset=3)
+        assert (await stub.ReadDataset(read)).data == (await world.content(ready))[3:]
+        await stub.UseDataset(pb.UseDatasetRequest(name="mine", number=1, user="run_1"))
+    with pytest.raises(FailedPrecondition, match="it was used once"), rpc_errors():
+        await stub.DeleteDataset(pb.DeleteDatasetRequest(name="mine", number=1))
+    wanted.name = "other"
+    for request, error in (
+        (stub.CreateDataset(wanted), AlreadyExists),
+        (stub.CreateDataset(pb.CreateDatasetRequest(name="x", splits=[split, split])), InvalidArgument),
+        (stub.GetDataset(pb.GetDatasetRequest(name="No Name")), InvalidArgument),
+        (stub.WatchDataset(pb.WatchDatasetRequest(name="mine", number=2)).read(), NotFound),
+        (stub.ReadDataset(pb.ReadDatasetRequest(name="mine", number=1, split="train", offset=-1)), InvalidArgument),
+    ):
+        with pytest.raises(error), rpc_errors():
+            await request
+    with rpc_errors():
+        await stub.DeleteDataset(pb.DeleteDatasetRequest(name="mine", number=1, force=True))

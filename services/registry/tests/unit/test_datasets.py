@@ -1,0 +1,167 @@
+"""Data sets from their bytes to what is kept: use cases, examination and files, over SQLite and a folder."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import DatasetRef
+from ratchet_kit.sql import Database
+from ratchet_kit.worker import Worker
+from ratchet_problems import load, tables
+from ratchet_testing.clock import ManualClock
+from ratchet_testing.queue import MemoryQueue
+from registry_service.adapters.dataset_files import FsspecDatasetFiles
+from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
+from registry_service.domain.datasets import Datasets
+from registry_service.domain.examinations import Examinations
+
+from ..conftest import FAST, files_below
+
+DAY = timedelta(days=1)
+PROBLEMS = load("composed/test", limit=3)
+JSONL = "".join(json.dumps(problem.to_json()) + "\n" for problem in PROBLEMS).encode()
+BAD = b'{"prompt": "p", "tests": []}\n{"prompt": 1}\nnothing\n'
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    datasets: Datasets
+    worker: Worker[Dataset]
+    root: Path
+
+    async def create(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "") -> Dataset:
+        uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
+        return await self.datasets.create(DatasetSpec(name, Card(edition=edition), uploads), "")
+
+    async def add(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100) -> Dataset:
+        """READY or FAILED."""
+        dataset = await self.create(files, name, edition)
+        for split, data in files.items():
+            for offset in range(0, len(data), part):
+                ref = DatasetRef(dataset.name, dataset.number, split)
+                await self.datasets.write(ref, data[offset : offset + part], offset)
+        return await self.settled(dataset)
+
+    async def settled(self, dataset: Dataset) -> Dataset:
+        stop = asyncio.Event()
+        working = asyncio.create_task(self.worker.run(stop))
+        async with asyncio.timeout(20):
+            seen = [one async for one in self.datasets.watch(dataset.ref)]
+        stop.set()
+        await working
+        return seen[-1]
+
+    async def content(self, dataset: Dataset, split: str = "train") -> bytes:
+        ref, data = DatasetRef(dataset.name, dataset.number, split), b""
+        while more := await self.datasets.read(ref, len(data)):
+            data += more
+        return data
+
+
+@pytest.fixture
+async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
+    async with Database.opened(sqlite_url, "registry_service") as database:
+        store, files, queue = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files")), MemoryQueue()
+        worker = Worker(queue, Examinations(store, files, "w", clock, timedelta(seconds=30)), clock, timing=FAST)
+        yield World(Datasets(store, files, queue, clock), worker, tmp_path / "files")
+
+
+async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
+    dataset = await world.add({"train": JSONL, "test": JSONL.splitlines(keepends=True)[0]})
+    assert (dataset.state, dataset.splits["train"].content.rows) == (State.READY, 3)
+    table = tmp_path / "table"
+    table.write_bytes(await world.content(dataset))
+    assert tables.read(table, "mine") == PROBLEMS
+    await world.datasets.sweep(DAY)  # the worker may have been stopped before it did so
+    assert len(files_below(world.root)) == 2, "the parts of the uploads are gone"
+    again = await world.add({"train": table.read_bytes()}, "copy")
+    assert again.splits["train"].content.digest == dataset.splits["train"].content.digest
+
+
+async def test_wrong_rows_are_told_by_line_all_at_once(world: World) -> None:
+    dataset = await world.add({"train": BAD})
+    assert dataset.state is State.FAILED
+    for fault in (
+        "train line 1: tests: a problem needs at least one test",
+        "train line 2: prompt: must be text",
+        "train line 3: line: ",
+    ):
+        assert fault in dataset.failure.message
+    with pytest.raises(FailedPrecondition, match="has no content: train line 1"):
+        await world.content(dataset)
+    await world.datasets.sweep(DAY)
+    assert files_below(world.root) == []
+
+
+async def test_code_that_cannot_run_is_told_by_problem(world: World) -> None:
+    wrong = {"id": "p/1", "prompt": "p", "entry_point": "f", "tests": [{"check": "def check(candidate) assert 1"}]}
+    dataset = await world.add({"train": JSONL + json.dumps(wrong).encode()})
+    assert "p/1: tests[0].check: " in dataset.failure.message
+
+
+async def test_bytes_that_are_not_those_announced_are_refused(world: World) -> None:
+    dataset = await world.create({"train": JSONL})
+    await world.datasets.write(DatasetRef("mine", 1, "train"), JSONL[:-1] + b" ", 0)
+    failed = await world.settled(dataset)
+    assert failed.failure.code == "DATA_LOSS"
+    assert (await world.add({"train": JSONL})).number == 2
+
+
+async def test_an_upload_goes_on_where_it_was_broken_off(world: World) -> None:
+    dataset = await world.create({"train": JSONL})
+    ref = DatasetRef("mine", 1, "train")
+    assert await world.datasets.write(ref, JSONL[:100], 0) == 100
+    assert await world.datasets.write(ref, JSONL[:100], 0) == 100, "sent twice"
+    with pytest.raises(FailedPrecondition, match="has 100 bytes: go on there, not at 200"):
+        await world.datasets.write(ref, JSONL[200:300], 200)
+    assert (await world.create({"train": JSONL})).splits["train"].received == 100
+    await world.datasets.write(ref, JSONL[100:], 100)
+    assert (await world.settled(dataset)).state is State.READY
+
+
+async def test_a_benchmarks_rows_are_kept_as_they_are(world: World) -> None:
+    rows = b'{"task_id": 1, "text": "a"}\n{"task_id": 2, "text": "b"}\n'
+    dataset = await world.add({"rows": rows}, "mbpp", edition="full")
+    assert await world.content(dataset, "rows") == rows
+    assert (dataset.splits["rows"].content.rows, dataset.card.edition) == (2, "full")
+    assert (await world.add({"rows": b"[1]\n"}, "mbpp", edition="other")).failure.code == "INVALID_ARGUMENT"
+
+
+async def test_what_is_deleted_leaves_no_file(world: World) -> None:
+    first = await world.add({"train": JSONL})
+    second = await world.add({"train": JSONL}, "copy")
+    await world.datasets.delete(first.ref, force=False)
+    assert await world.content(second)
+    await world.datasets.delete(second.ref, force=False)
+    await world.datasets.sweep(DAY)
+    assert files_below(world.root) == []
+    await world.datasets.write(DatasetRef((await world.create({"train": JSONL})).name, 2, "train"), JSONL[:9], 0)
+    await world.datasets.sweep(-timedelta(seconds=1))
+    assert files_below(world.root) == []
+    with pytest.raises(NotFound):
+        await world.datasets.get(DatasetRef("mine", 2))
+
+
+async def test_parts_of_an_upload_under_way_stay(world: World) -> None:
+    await world.create({"train": JSONL})
+    await world.datasets.write(DatasetRef("mine", 1, "train"), JSONL[:9], 0)
+    await world.datasets.sweep(DAY)
+    assert len(files_below(world.root)) == 1
+
+
+async def test_each_field_at_fault_is_named(world: World) -> None:
+    wrong = DatasetSpec("No", Card(edition="x"), {"a b": Upload(0, "beef"), "c": Upload(1, "a" * 64)})
+    with pytest.raises(InvalidArgument) as error:
+        await world.datasets.create(wrong, "")
+    fields = {violation.field for violation in error.value.violations}
+    assert fields == {"name", "splits", "splits.a b.name", "splits.a b.size_bytes", "splits.a b.sha256"}
+    with pytest.raises(InvalidArgument, match="splits must not be empty"):
+        await world.datasets.create(DatasetSpec("mine", Card(), {}), "")

@@ -1,0 +1,65 @@
+"""A data set from a user's files to a run and an evaluation."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import Client
+from ratchet_client.errors import ApiError
+from ratchet_problems import load
+
+from .conftest import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+def written(folder: Path, split: str, name: str, size: int) -> str:
+    """In the form of another project: its columns have other names, and tests are a text."""
+    lines = [
+        {
+            "question": one.prompt,
+            "tests": json.dumps([test.to_json() for test in one.tests]),
+            "fn_name": one.entry_point,
+        }
+        for one in load(name, limit=size)
+    ]
+    (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(folder / f"{split}.jsonl")
+
+
+def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, client: Client, tmp_path: Path) -> None:
+    files = [
+        written(tmp_path, "train", "composed/train", 32),
+        written(tmp_path, "validation", "composed/validation", 6),
+    ]
+    added = platform.ratchet("data", "add", *files, "--name", "mine", "--licence", "MIT", "--json")
+    assert added.returncode == 0, added.stderr
+    dataset = json.loads(added.stdout)
+    assert (dataset["name"], dataset["number"], dataset["card"]["licence"]) == ("mine", 1, "MIT")
+    assert {split["name"]: split["rows"] for split in dataset["splits"]} == {"train": 32, "validation": 6}
+    assert json.loads(platform.ratchet("data", "add", *files, "--name", "mine", "--json").stdout)["number"] == 1
+
+    measured = platform.ratchet("evaluate", "--model", "starter", "--benchmark", "mine/validation", "--json")
+    assert measured.returncode == 0, measured.stderr
+    problems = json.loads(measured.stdout)["spec"]["problems"]
+    digests = {split["name"]: split["digest"] for split in dataset["splits"]}
+    assert (problems["name"], problems["digest"]) == ("mine@1/validation", digests["validation"])
+
+    small = trainer_pb2.Hyperparameters(batch_size=8, group_size=4, max_prompt_tokens=64, max_response_tokens=32)
+    spec = trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
+        problems=problem_pb2.ProblemSetRef(name="mine/train"),
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        hyperparameters=small,
+        steps=1,
+        output_model="of-mine",
+    )
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
+    assert (run.spec.problems.name, run.spec.problems.digest) == ("mine@1/train", digests["train"])
+    assert run.spec.validation_problems.name == "mine@1/validation"
+    with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
+        client.datasets.delete("mine", 1)
