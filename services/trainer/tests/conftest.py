@@ -110,6 +110,7 @@ def make_job(make_complete_spec: MakeSpec, tmp_path: Path) -> Callable[..., JobC
             "trainer_target": "127.0.0.1:1",
             "rollout_target": "127.0.0.1:2",
             "sandbox_target": "127.0.0.1:3",
+            "registry_target": "127.0.0.1:4",
         }
         return JobConfig(**config | changes)
 
