@@ -244,7 +244,7 @@ def composition(service: Path) -> Iterator[Fault]:
     }
     launches = [node for node in _all(source, ast.Call) if _name(node.func).split(".")[-1] == "launch"]
     if not launches:
-        yield Fault(source.path, 1, "main is server.launch(SERVICE, Settings(), run)")
+        yield Fault(source.path, 1, "main is server.launch(SERVICE, Settings.read(), run)")
     for node in launches:
         given = node.args[0]
         found = given.value if isinstance(given, ast.Constant) else constants.get(_name(given))

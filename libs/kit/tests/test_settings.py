@@ -93,3 +93,19 @@ def test_passwords_come_from_files(monkeypatch, tmp_path):
     assert Settings().redis_url == "redis://:se%3Acret@redis:6379/0"
     monkeypatch.setenv("REDIS_URL", "redis://:own@redis:6379/0")
     assert Settings().redis_url == "redis://:own@redis:6379/0"
+
+
+def test_values_that_cannot_be_end_the_process_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Settings(ServiceSettings):
+        model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
+        port: int = 8704
+
+    monkeypatch.setenv("RATCHET_SANDBOX_PORT", "x")
+    monkeypatch.setenv("RATCHET_SANDBOX_METRICS_PORT", "70000")
+    with pytest.raises(SystemExit) as ended:
+        Settings.read()
+    assert "RATCHET_SANDBOX_PORT: Input should be a valid integer" in ended.value.code
+    assert "RATCHET_SANDBOX_METRICS_PORT: a port is between 0 and 65535" in ended.value.code
+    monkeypatch.setenv("RATCHET_SANDBOX_REDIS_URL", "redis://x")
+    with pytest.raises(SystemExit, match="RATCHET_SANDBOX_REDIS_URL is not a setting: set REDIS_URL"):
+        Settings.read()

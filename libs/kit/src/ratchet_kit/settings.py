@@ -2,12 +2,13 @@
 
 import os
 import socket
+import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -77,6 +78,20 @@ class ServiceSettings(BaseSettings):
     """Of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless alone or small."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
+
+    @classmethod
+    def read(cls) -> Self:
+        """The settings of the environment. Values that cannot be end the process with one sentence that names them."""
+        prefix = cls.model_config.get("env_prefix", "")
+        try:
+            return cls()  # type: ignore[call-arg]
+        except ValidationError as error:
+            names = [".".join(map(str, fault["loc"])) for fault in error.errors()]
+            named = [SHARED.get(name, prefix + name.upper()) for name in names]
+            texts = [fault["msg"].removeprefix("Value error, ") for fault in error.errors()]
+            sys.exit("; ".join(f"{name}: {text}" for name, text in zip(named, texts, strict=True)))
+        except ValueError as error:
+            sys.exit(str(error))
 
     @property
     def source_roots(self) -> list[str]:

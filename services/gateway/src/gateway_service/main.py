@@ -352,7 +352,7 @@ async def run_workers(settings: Settings) -> None:
 
 
 def main() -> None:
-    settings = Settings()
+    settings = Settings.read()
     if settings.workers == 1:
         launch(SERVICE, settings, run, uvloop.new_event_loop)
     elif WORKER in sys.argv:

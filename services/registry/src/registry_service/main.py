@@ -161,7 +161,7 @@ run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:
-    server.launch(SERVICE, Settings(), run)
+    server.launch(SERVICE, Settings.read(), run)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ run = partial(server.run, SERVICE, provision, deadlines=server.Deadlines(reply=t
 
 
 def main() -> None:
-    server.launch(SERVICE, Settings(), run)
+    server.launch(SERVICE, Settings.read(), run)
 
 
 if __name__ == "__main__":
