@@ -39,3 +39,20 @@ def test_nothing_here_says_how_to_begin(data: Any) -> None:
     assert "ratchet data fetch NAME" in data("list").stdout
     assert "use one of humaneval, " in data("fetch", "nothing").stderr
     assert data("fetch", "humaneval", "--unchecked").returncode == 2
+
+
+def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_path: Path) -> None:
+    (tmp_path / "set.jsonl").write_text('{"words": "Add.", "tests": []}\n')
+    (tmp_path / "empty").mkdir()
+    for arguments, code, said in (
+        (["set.jsonl"], 1, "no column is the prompt: map one of words, tests, such as prompt=words"),
+        (["set.jsonl", "--map", "prompt"], 2, "--map prompt: write FIELD=COLUMN"),
+        (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: is missing"),
+        (["set.jsonl", "--name", "humaneval"], 2, "humaneval is the name of a public benchmark"),
+        (["nothing.jsonl"], 2, "There is no file or folder"),
+        (["empty"], 2, "holds no file that ends in .jsonl"),
+    ):
+        refused = data("add", str(tmp_path / arguments[0]), *arguments[1:])
+        assert (refused.returncode, said in " ".join(refused.stderr.split())) == (code, True), refused.stderr
+    assert "is not a version of a data set: write mine@1" in data("delete", "mine").stderr
+    assert "must name a data set" in data("show", "No Name").stderr

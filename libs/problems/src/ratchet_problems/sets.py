@@ -17,7 +17,8 @@ _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
     "basics": basic_problems,
 }
 NAMES = tuple(_SETS)
-_FAMILIES = {name.partition("/")[0] for name in NAMES}
+FAMILIES = frozenset(name.partition("/")[0] for name in NAMES)
+"""No data set has one of these names."""
 
 
 class UnknownProblemSet(NotFound):
@@ -26,7 +27,7 @@ class UnknownProblemSet(NotFound):
 
 def dataset_of(name: str) -> DatasetRef | None:
     """The data set that a name stands for; None for a set of Ratchet's own, a path, and what cannot be a name."""
-    if name in NAMES or name.partition("/")[0] in _FAMILIES or name.endswith(".jsonl"):
+    if name in NAMES or name.partition("/")[0] in FAMILIES or name.endswith(".jsonl"):
         return None
     try:
         return DatasetRef.parse(name)

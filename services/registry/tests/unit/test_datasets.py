@@ -115,6 +115,14 @@ async def test_bytes_that_are_not_those_announced_are_refused(world: World) -> N
     assert (await world.add({"train": JSONL})).number == 2
 
 
+async def test_a_part_that_was_left_half_written_is_passed_over(world: World) -> None:
+    dataset = await world.create({"train": JSONL})
+    await world.datasets.write(DatasetRef("mine", 1, "train"), JSONL, 0)
+    (part,) = files_below(world.root)
+    part.with_name(".new-abc").write_bytes(b"half")
+    assert (await world.settled(dataset)).state is State.READY
+
+
 async def test_an_upload_goes_on_where_it_was_broken_off(world: World) -> None:
     dataset = await world.create({"train": JSONL})
     ref = DatasetRef("mine", 1, "train")
@@ -163,5 +171,7 @@ async def test_each_field_at_fault_is_named(world: World) -> None:
         await world.datasets.create(wrong, "")
     fields = {violation.field for violation in error.value.violations}
     assert fields == {"name", "splits", "splits.a b.name", "splits.a b.size_bytes", "splits.a b.sha256"}
+    with pytest.raises(InvalidArgument, match="name must not be composed: problems of Ratchet's own"):
+        await world.create({"train": JSONL}, "composed")
     with pytest.raises(InvalidArgument, match="splits must not be empty"):
         await world.datasets.create(DatasetSpec("mine", Card(), {}), "")

@@ -54,10 +54,13 @@ def add(
     """Add files as the next version of a data set, and wait until it is examined. Columns are mapped to the fields of a
     problem by their names, or by --map."""
     name = name or re.sub(r"[^a-z0-9._-]+", "-", paths[0].resolve().stem.lower()).strip("-.")
+    if name in {benchmark.dataset for benchmark in BENCHMARKS.values()}:
+        raise CommandError(f"{name} is the name of a public benchmark: call yours otherwise, by --name.", code=2)
     card = pb.DatasetCard(description=description, licence=licence, source=", ".join(path.name for path in paths)[:200])
-    with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept, Client() as client:
+    with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept:
         splits = _converted(_files(paths), _mapping(mapped), Path(kept), quiet=as_json)
-        made = _uploaded(client, name, splits, card, quiet=as_json)
+        with Client() as client:
+            made = _uploaded(client, name, splits, card, quiet=as_json)
     if as_json:
         print_json(made)
     elif made.state == pb.Dataset.STATE_READY:

@@ -17,6 +17,7 @@ from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, Not
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
 from ratchet_kit.work import FREE, Hold
+from ratchet_problems.sets import FAMILIES
 
 MAX_SPLITS = 20
 MAX_FILE_BYTES = 8 << 30
@@ -98,6 +99,8 @@ class DatasetSpec:
         """Raises InvalidArgument."""
         faults = Faults()
         faults.read("name", check_dataset_name, self.name)
+        if self.name in FAMILIES:
+            faults.add("name", f"must not be {self.name}: problems of Ratchet's own are called so")
         faults.length("card.description", self.card.description, MAX_REASON)
         for field in ("source", "licence", "edition"):
             faults.length(f"card.{field}", getattr(self.card, field), MAX_TEXT)
