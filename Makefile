@@ -37,7 +37,7 @@ test-quick:  ## Unit tests alone: five minutes on two cores
 
 test-unit:  ## Unit and integration tests: no torch; twenty-one minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	scripts/tests.sh libs services tests/docs tests/shape tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
+	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
 test-clients:  ## LangChain's and LiteLLM's clients, unmodified, against the gateway: a minute

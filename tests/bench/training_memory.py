@@ -36,8 +36,9 @@ from ratchet_testing.services import serving
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.create import defaults
 from trainer_service.domain.inputs.found import Found
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
 from trainer_service.job.run.config import JobConfig
 
 ROOT = Path(__file__).parents[2]

@@ -215,6 +215,15 @@ class TestWhatHappensMeanwhile:
         page.unroute("**/api/v1/keys*")
         page.get_by_role("alert").wait_for(state="detached")
 
+    def test_a_form_that_got_no_names_asks_again(self, screen: Screen) -> None:
+        page = screen.page
+        page.route("**/api/v1/catalogue", lambda route: route.abort())
+        screen.show("evaluations")
+        page.get_by_role("alert").get_by_text("The gateway does not answer").wait_for()
+        page.unroute("**/api/v1/catalogue")
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="Start the evaluation").wait_for()
+
     def test_a_list_that_is_cut_says_so(self, screen: Screen, client: Client) -> None:
         page = screen.page
 

@@ -22,10 +22,11 @@ from trainer_service.domain.create import defaults
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.run.run import Run
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Installed, Plugin
 from trainer_service.domain.spec.recipes import Recipe
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.reports import Reports
 from trainer_service.job.policy.weight_versions import WeightVersions

@@ -1,7 +1,7 @@
 """From a verdict, and from what else is measured of a completion, to a number. How a program comes by its verdict is
 not known here: see `ratchet_environments`; what measures is `ratchet_quality.measuring`."""
 
-from ratchet_rewards.catalogue import COMPONENTS, PRESETS, kind
+from ratchet_rewards.catalogue import COMPONENTS, NAMES, PRESETS, kind
 from ratchet_rewards.check import check, check_own
 from ratchet_rewards.combine import Measured, is_vetoed, rewards, score
 from ratchet_rewards.complete import completed
@@ -11,6 +11,7 @@ from ratchet_rewards.reward import PLUGIN, Combination, Component, Point, Reward
 
 __all__ = [
     "COMPONENTS",
+    "NAMES",
     "PASSED",
     "PLUGIN",
     "PRESETS",

@@ -54,6 +54,9 @@ PRESETS: Mapping[str, Reward] = {
     ),
 }
 
+NAMES = (*(name for name, each in COMPONENTS.items() if not each.needs_model), *PRESETS)
+"""The rewards that need nothing but their name."""
+
 
 def kind(component: Component) -> Kind:
     """Raises KeyError for a component that there is not."""

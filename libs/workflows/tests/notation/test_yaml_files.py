@@ -9,6 +9,7 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation.yaml_files import YamlFile, reward_spec, run_spec
 
+ALGORITHMS = [name.removeprefix("ALGORITHM_").lower() for name, number in pb.Algorithm.items() if number]
 OF_SEVERAL = (
     "improve",
     "study",
@@ -89,11 +90,7 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         ("steps: true", "steps must be a whole number, not True"),
         ("steps: 99999999999", "steps cannot hold 99999999999"),
         ("seed:", "seed has no value"),
-        (
-            "algorithm: gpro",
-            "algorithm must be one of sft, grpo, ppo, rloo, dapo, reinforce_plus_plus, remax, dr_grpo, gspo, cispo, "
-            "dpo, dapo_steps, reward_model; not 'gpro'",
-        ),
+        ("algorithm: gpro", f"algorithm must be one of {', '.join(ALGORITHMS)}; not 'gpro'"),
         ("loggers: console", "loggers must be a list"),
         ("hyperparameters: 5", "hyperparameters must be fields with values"),
         ("hyperparameters: {temperature: warm}", "hyperparameters.temperature must be a number, not 'warm'"),

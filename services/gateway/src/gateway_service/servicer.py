@@ -278,6 +278,11 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
         services = [convert.health_to_proto(name, health) for name, health in found]
         return platform_pb2.GetPlatformResponse(services=services)
 
+    async def GetCatalogue(
+        self, request: platform_pb2.GetCatalogueRequest, context: Context = None
+    ) -> platform_pb2.GetCatalogueResponse:
+        return convert.catalogue_to_proto()
+
     async def ListNodes(
         self, request: platform_pb2.ListNodesRequest, context: Context = None
     ) -> platform_pb2.ListNodesResponse:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+import ratchet_benchmarks
+import ratchet_rewards
 from gateway_service.domain.platform import Health, Platform, State
 from ratchet_kit.errors import Unavailable
 from ratchet_policies import Engine, Node, PolicyState
@@ -56,3 +58,14 @@ async def test_nodes_are_listed_drained_and_resumed(world: World) -> None:
         resumed = await http.post("/api/v1/nodes/10.0.0.1%3A8703/resume", json={})
         assert resumed.json()["node"]["state"] == "STATE_SERVING"
         assert (await http.post("/api/v1/nodes/nowhere/drain", json={})).status_code == 404
+
+
+async def test_the_catalogue_says_what_the_libraries_and_protos_define(world: World) -> None:
+    async with world.http() as http:
+        found = (await http.get("/api/v1/catalogue")).json()
+    assert {"ALGORITHM_GRPO", "ALGORITHM_REWARD_MODEL"} < set(found["algorithms"])
+    assert {"MEASURE_QUALITY", "MEASURE_NAMED"} < set(found["measures"])
+    assert not [name for names in found.values() for name in names if name.endswith("UNSPECIFIED")]
+    assert set(found["rewards"]) == {*ratchet_rewards.COMPONENTS, *ratchet_rewards.PRESETS} - {"preference"}
+    assert found["problem_sets"] == list(ratchet_benchmarks.OWN)
+    assert found["benchmarks"] == list(ratchet_benchmarks.BENCHMARKS)

@@ -25,8 +25,9 @@ from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.spec.thresholds import Thresholds
 
 

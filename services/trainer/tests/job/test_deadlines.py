@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy import deadlines
 
 

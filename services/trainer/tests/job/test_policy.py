@@ -11,7 +11,7 @@ from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_policies import PolicySpec, Sampling
 from ratchet_policies.fleet import Fleet
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy.policy import RunPolicy, rollouts
 from trainer_service.job.policy.stream_transport import CHUNK_BYTES, StreamTransport
 from trainer_service.job.policy.transport import Weights

@@ -8,7 +8,7 @@ from ratchet_environments import Task
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Point, Reward
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.reward.rewarding import Earned, Graded, Overlong, Rewarding
 
 PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")

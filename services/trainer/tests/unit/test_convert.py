@@ -18,7 +18,8 @@ from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Forecast, Phase, Run, RunId, State
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 from trainer_service.domain.spec.thresholds import Thresholds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

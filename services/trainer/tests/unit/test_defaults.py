@@ -9,8 +9,9 @@ from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
 
 LIMITS = Limits(accelerators=4)
 TESTS_PASSED = Reward(components=(Component("tests_passed"),), combination="weighted_sum")

@@ -20,7 +20,7 @@ from ratchet_kit.names import Location
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.run.run import Run, State
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
 from ..driving import do_steps, driving, submitted, train
 

@@ -16,9 +16,10 @@ from ratchet_rewards import Component, Reward
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.inputs.references import References
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, missing
 from trainer_service.domain.spec.recipes import Recipe
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 
 HARDEST, PLAIN = Plugin("sampler", "hardest"), Plugin("loss", "plain")
 

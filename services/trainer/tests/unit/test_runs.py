@@ -21,7 +21,8 @@ from ratchet_rewards import Component, Reward, digest
 from trainer_service.domain.create.runs import READ_BYTES, Progress
 from trainer_service.domain.inputs.found import Shape, Trial
 from trainer_service.domain.run.run import Phase, State, Step
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 
 async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_spec: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ratchet_kit.faults import Faults
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.verl_settings import EXAMPLES, RL, check, check_used
 
 
@@ -113,7 +113,7 @@ def test_what_is_rewarded_the_spec_says() -> None:
         ("algorithm.use_kl_in_reward=true", "kl_in_reward say it"),
         ("algorithm.kl_ctrl.type=adaptive", "kl_in_reward say it"),
         ("actor_rollout_ref.actor.optim.lr_scheduler_type=cosine", "learning_rate_schedule and"),
-        ("critic.optim.min_lr_ratio=0.1", "learning_rate_end_ratio say it"),
+        ("critic.optim.min_lr_ratio=0.1", "hyperparameter learning_rate_end_ratio says"),
         ("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", "GSPO is an algorithm"),
         ("algorithm.adv_estimator=grpo", "the spec's algorithm says it"),
         ("data.train_files=a.parquet", "the spec's problems say it"),
@@ -124,7 +124,10 @@ def test_what_is_rewarded_the_spec_says() -> None:
         ("actor_rollout_ref.rollout.gpu_memory_utilization=0.5", "the rollout service"),
         ("actor_rollout_ref.actor.optim.lr=1e-6", "hyperparameter learning_rate says"),
         ("critic.optim.lr=1e-6", "hyperparameter critic_learning_rate"),
-        ("actor_rollout_ref.actor.clip_ratio_high=0.3", "clip_low and clip_high"),
+        ("actor_rollout_ref.actor.clip_ratio_high=0.3", "hyperparameter clip_high says"),
+        ("actor_rollout_ref.actor.clip_ratio=0.3", "hyperparameters clip_low and clip_high say"),
+        ("critic.optim.num_cycles=1", "learning_rate_schedule and learning_rate_end_ratio say"),
+        ("optim.clip_grad=2", "hyperparameter max_grad_norm says"),
         ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4", "micro_batch_tokens"),
         ("actor_rollout_ref.model.path=a", "the spec's base"),
         ("trainer.logger=[wandb]", "the spec's loggers"),

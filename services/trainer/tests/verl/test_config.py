@@ -9,7 +9,8 @@ import pytest
 from ratchet_rewards import Reward
 from trainer_service.domain.spec import verl_settings
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 from trainer_service.domain.spec.thresholds import Thresholds
 from trainer_service.verl import config
 from trainer_service.verl.algorithms import VERL_ALGORITHMS

@@ -18,7 +18,7 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  
 from verl.utils import tensordict_utils as tu  # noqa: E402
 from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 
-from trainer_service.domain.spec.spec import Hyperparameters  # noqa: E402
+from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.verl import metrics as names  # noqa: E402
 from trainer_service.verl.config import rl_overrides  # noqa: E402
 from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402

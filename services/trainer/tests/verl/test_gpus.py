@@ -15,7 +15,8 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import Resources
 from trainer_service.verl import config
 from trainer_service.verl.rank.patches import value_head
 from trainer_service.verl.runtime import compose_config

@@ -24,7 +24,7 @@ from verl.workers.utils.losses import sft_loss, value_loss  # noqa: E402
 
 from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
 from trainer_service.domain.spec.algorithms import ALGORITHMS  # noqa: E402
-from trainer_service.domain.spec.spec import Hyperparameters  # noqa: E402
+from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.verl.algorithms import VERL_ALGORITHMS  # noqa: E402
 from trainer_service.verl.config import rl_overrides  # noqa: E402
 from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402

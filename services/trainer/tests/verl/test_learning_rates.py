@@ -12,7 +12,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine  # noqa: E402
 
-from trainer_service.domain.spec.spec import Hyperparameters  # noqa: E402
+from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.verl.config import rl_overrides, sft_overrides  # noqa: E402
 from trainer_service.verl.rank.patches import learning_rates, reported_learning_rate  # noqa: E402
 from trainer_service.verl.runtime import compose_config  # noqa: E402

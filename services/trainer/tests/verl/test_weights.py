@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the trainer environment")
 pytest.importorskip("verl", reason="needs the trainer environment")
 
-from trainer_service.domain.spec.spec import Hyperparameters  # noqa: E402
+from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.job.policy.transport import Weights, WeightSync  # noqa: E402
 from trainer_service.verl.rank import weights as sending  # noqa: E402
 

@@ -1,7 +1,7 @@
 // What changes while it is looked at.
 
 import { sleep } from "./api.js";
-import { el, problem } from "./dom.js";
+import { button, el, problem } from "./dom.js";
 
 const waiting = new WeakMap();
 
@@ -35,12 +35,17 @@ export async function live(host, signal, load, draw, seconds = 5) {
   }
 }
 
-// Puts what comes later where it belongs, or the reason why it does not come.
-export async function later(host, coming) {
+// Puts what `load` gives where it belongs. If it fails, the reason is there, and a button that asks again.
+export async function later(host, load) {
+  const waits = el("div", { "aria-live": "polite" }, el("p", { class: "note" }, "Loading …"));
+  host.append(waits);
   try {
-    host.append(await coming);
+    waits.replaceWith(await load());
   } catch (error) {
-    host.append(problem(error));
+    waits.replaceChildren(
+      problem(error),
+      button("Try again", () => (waits.remove(), later(host, load))),
+    );
   }
 }
 

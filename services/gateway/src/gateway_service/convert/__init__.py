@@ -14,7 +14,7 @@ from gateway_service.convert.experiments import (
     replay_prompts_from_proto,
 )
 from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_proto, scopes_from_proto
-from gateway_service.convert.platform import health_to_proto
+from gateway_service.convert.platform import catalogue_to_proto, health_to_proto
 from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
 from gateway_service.convert.traffic import (
     exchange_to_proto,
@@ -28,6 +28,7 @@ from gateway_service.convert.webhooks import delivery_to_proto, webhook_to_proto
 
 __all__ = [
     "SCOPES",
+    "catalogue_to_proto",
     "completion_request_from_proto",
     "completion_response_to_proto",
     "delivery_to_proto",

@@ -1,8 +1,22 @@
-"""The platform's services."""
+"""The platform's services, and the names that specs may say."""
 
+import ratchet_benchmarks
+import ratchet_rewards
 from gateway_service.domain import platform
-from ratchet.gateway.v1 import platform_pb2
+from ratchet.gateway.v1 import experiment_pb2, platform_pb2
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit.times import duration_to_proto
+
+
+def catalogue_to_proto() -> platform_pb2.GetCatalogueResponse:
+    """Lists what the libraries and the protos define: nothing is named here."""
+    return platform_pb2.GetCatalogueResponse(
+        algorithms=[name for name, number in trainer_pb2.Algorithm.items() if number],
+        rewards=ratchet_rewards.NAMES,
+        problem_sets=ratchet_benchmarks.OWN,
+        benchmarks=ratchet_benchmarks.BENCHMARKS,
+        measures=filter(None, experiment_pb2.ExperimentMetric.Measure.values()),
+    )
 
 
 def health_to_proto(name: str, health: platform.Health) -> platform_pb2.ServiceHealth:

@@ -6,12 +6,13 @@ or a need of the device. The spec is complete and valid: nothing is checked or c
 
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ratchet_rewards import Combination
+from trainer_service.domain.spec.hyperparameters import ROWS, Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.plugins import PluginKind, named
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, PromptForm
+from trainer_service.domain.spec.spec import PromptForm
 from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
@@ -43,15 +44,11 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     actor = "actor_rollout_ref.actor"
     return [
         f"algorithm.adv_estimator={_estimator(job)}",
-        f"algorithm.gamma={hyper.gamma}",
-        f"algorithm.lam={hyper.gae_lambda}",
         *_correction(job),
         *_once(job),
         *_data(job, "PromptDataset"),
-        f"data.train_batch_size={hyper.batch_size}",
-        f"data.max_prompt_length={hyper.max_prompt_tokens}",
+        *_hyperparameters(job),
         f"data.filter_overlong_prompts={not spec.refuse_long_prompts}",
-        f"data.max_response_length={hyper.max_response_tokens}",
         f"data.seed={spec.seed}",
         "data.dataloader_num_workers=0",
         # verl makes a loader of the validation set even when there is none; the default size is then 0, and refused.
@@ -62,26 +59,19 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_engine(f"{actor}.fsdp_config", job),
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile={job.is_cuda}",
-        f"{actor}.ppo_mini_batch_size={hyper.mini_batch_size}",
         f"{actor}.use_dynamic_bsz=True",
         f"{actor}.ppo_max_token_len_per_gpu={job.passes.tokens}",
         f"{actor}.data_loader_seed={spec.seed}",
-        f"{actor}.clip_ratio_low={hyper.clip_low}",
-        f"{actor}.clip_ratio_high={hyper.clip_high}",
         # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count. Some
         # algorithms average otherwise.
         f"{actor}.loss_agg_mode=token-mean",
-        f"{actor}.entropy_coeff={hyper.entropy_coefficient}",
-        f"{actor}.grad_clip={hyper.max_grad_norm}",
         f"{actor}.checkpoint.save_contents={CHECKPOINT_CONTENTS}",
         f"{actor}.checkpoint.load_contents=[model,optimizer,extra]",
-        *_optimizer(f"{actor}.optim", job, hyper.learning_rate),
+        *_optimizer(f"{actor}.optim", job),
         *_reference(job),
         *(_critic(job) if job.algorithm.has_critic else []),
         f"actor_rollout_ref.rollout.name={ROLLOUT}",
         f"actor_rollout_ref.rollout.dtype={job.dtype}",
-        f"actor_rollout_ref.rollout.n={hyper.group_size}",
-        f"actor_rollout_ref.rollout.temperature={hyper.temperature}",
         "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
         # The engine has its own process and memory: nothing of it is to be freed around a step.
         "actor_rollout_ref.rollout.free_cache_engine=False",
@@ -97,6 +87,16 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_loss(job),
         *spec.verl_overrides,
     ]
+
+
+def _hyperparameters(job: JobConfig) -> Iterator[Override]:
+    """Hyperparameters that are a setting of verl's as they are. The others have functions below, or act elsewhere."""
+    algorithm = job.algorithm
+    for name, row in ROWS.items():
+        value = getattr(job.spec.hyperparameters, name)
+        for setting in row.rl if algorithm.is_online else row.examples:
+            if value is not None and (algorithm.has_critic or not setting.startswith("critic.")):
+                yield f"{setting}={value}"
 
 
 def _profile(job: JobConfig) -> Sequence[Override]:
@@ -158,7 +158,7 @@ def reward_model_overrides(job: JobConfig, resume_from: Path | None) -> list[Ove
 def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
     spec, hyper = job.spec, job.spec.hyperparameters
     return [
-        f"data.train_batch_size={hyper.batch_size}",
+        *_hyperparameters(job),
         "data.use_dynamic_bsz=True",
         f"data.max_token_len_per_gpu={job.passes.tokens}",
         f"data.max_length={hyper.max_tokens}",
@@ -169,8 +169,7 @@ def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_lora("model", "checkpoint", hyper),
         "engine.strategy=fsdp2",
         *_engine("engine", job),
-        *_optimizer("optim", job, hyper.learning_rate),
-        f"optim.clip_grad={hyper.max_grad_norm}",
+        *_optimizer("optim", job),
         f"checkpoint.save_contents={CHECKPOINT_CONTENTS}",
         "checkpoint.load_contents=[model,optimizer,extra]",
         f"trainer.seed={spec.seed}",
@@ -279,16 +278,11 @@ def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
     )
 
 
-def _optimizer(prefix: str, job: JobConfig, learning_rate: float | None) -> Sequence[Override]:
-    hyper = job.spec.hyperparameters
-    schedule = hyper.learning_rate_schedule
+def _optimizer(prefix: str, job: JobConfig) -> Sequence[Override]:
+    schedule = job.spec.hyperparameters.learning_rate_schedule
     return (
-        f"{prefix}.lr={learning_rate}",
-        f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
-        f"{prefix}.weight_decay={hyper.weight_decay}",
         # verl has no linear schedule: rank/patches/learning_rates.py.
         f"{prefix}.lr_scheduler_type={'cosine' if schedule == LearningRateSchedule.COSINE else 'constant'}",
-        f"{prefix}.min_lr_ratio={hyper.learning_rate_end_ratio or 0.0}",
         # On GPUs torch has a fast way without it; on CPUs a parameter at a time takes five times as long.
         *(() if job.is_cuda else (f"+{prefix}.override_optimizer_config.fused=True",)),
     )
@@ -318,7 +312,6 @@ def _reference(job: JobConfig) -> Sequence[Override]:
 
 
 def _critic(job: JobConfig) -> Sequence[Override]:
-    hyper = job.spec.hyperparameters
     return (
         *_model("critic.model", job),
         "critic.strategy=fsdp2",
@@ -326,8 +319,7 @@ def _critic(job: JobConfig) -> Sequence[Override]:
         f"critic.ppo_max_token_len_per_gpu={job.passes.tokens}",
         # What verl 0.9.1 takes for both of its passes (trainer/ppo/v1/trainer_base.py:267).
         f"+critic.ppo_infer_max_token_len_per_gpu={job.passes.tokens}",
-        f"critic.grad_clip={hyper.max_grad_norm}",
-        *_optimizer("critic.optim", job, hyper.critic_learning_rate),
+        *_optimizer("critic.optim", job),
         *_engine("critic.fsdp", job),
     )
 

@@ -12,8 +12,9 @@ from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import notices
 from trainer_service.domain.inputs.found import Found, FoundSet, Template
 from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 from .faults import FOUND, LIMITS, STARTER_1, named
 

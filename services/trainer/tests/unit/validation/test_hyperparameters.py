@@ -9,7 +9,8 @@ from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import notices
 from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 
 from .faults import FOUND, LIMITS, named
 

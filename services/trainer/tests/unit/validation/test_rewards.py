@@ -10,8 +10,9 @@ from ratchet_kit.names import AliasRef, AnyModel, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.inputs.found import FoundModel, FoundSet
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 from .faults import FOUND, LIMITS, named
 

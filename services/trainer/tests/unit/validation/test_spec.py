@@ -11,9 +11,10 @@ from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import check
 from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.spec.thresholds import Thresholds
 
 from .faults import LIMITS, STARTER_1, named

@@ -16,7 +16,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy.transport import WeightSync
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.schedule import Schedule

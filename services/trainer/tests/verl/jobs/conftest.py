@@ -14,7 +14,8 @@ from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from ratchet_testing.services import serving
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, RunSpec
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 
 from .world import LIGHT, ROLLOUT, Reports, World
 

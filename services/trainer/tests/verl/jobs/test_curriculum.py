@@ -7,7 +7,8 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_problems import load
 from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 from .world import RUNS_JOBS, Reports, World
 

@@ -13,7 +13,8 @@ from ratchet_kit import policy_id
 from ratchet_kit.names import Location
 from ratchet_problems import Problem, load
 from ratchet_rewards import Component, Reward
-from trainer_service.domain.spec.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 
 from .world import RUNS_JOBS, STARTER, Reports, World
 

@@ -9,7 +9,8 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
-from trainer_service.domain.spec.spec import Hyperparameters, Resources
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import Resources
 from trainer_service.job.plugins import entry_points
 
 from .world import PATIENCE, RUNS_JOBS, STARTER, World

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import node_pb2 as _node_pb2
+from ratchet.gateway.v1 import experiment_pb2 as _experiment_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -111,6 +112,69 @@ class GetPlatformResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetPlatformResponse: _TypeAlias = GetPlatformResponse  # noqa: Y015
+
+@_typing.final
+class GetCatalogueRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCatalogueRequest: _TypeAlias = GetCatalogueRequest  # noqa: Y015
+
+@_typing.final
+class GetCatalogueResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALGORITHMS_FIELD_NUMBER: _builtins.int
+    REWARDS_FIELD_NUMBER: _builtins.int
+    PROBLEM_SETS_FIELD_NUMBER: _builtins.int
+    BENCHMARKS_FIELD_NUMBER: _builtins.int
+    MEASURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def algorithms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Values of ratchet.trainer.v1.Algorithm: "ALGORITHM_GRPO", ..."""
+
+    @_builtins.property
+    def rewards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Rewards that need nothing but their name: components without a model, then presets. Rewards of your own are in
+        RegistryService.ListRewards.
+        """
+
+    @_builtins.property
+    def problem_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ratchet's own sets of problems, which are always there."""
+
+    @_builtins.property
+    def benchmarks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Public benchmarks, whose data are fetched. Parts and editions have names of their own: "mbpp+@v0.1.0/base"."""
+
+    @_builtins.property
+    def measures(self) -> _containers.RepeatedScalarFieldContainer[_experiment_pb2.ExperimentMetric.Measure.ValueType]:
+        """Measures that an experiment can compare."""
+
+    def __init__(
+        self,
+        *,
+        algorithms: _abc.Iterable[_builtins.str] | None = ...,
+        rewards: _abc.Iterable[_builtins.str] | None = ...,
+        problem_sets: _abc.Iterable[_builtins.str] | None = ...,
+        benchmarks: _abc.Iterable[_builtins.str] | None = ...,
+        measures: _abc.Iterable[_experiment_pb2.ExperimentMetric.Measure.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["algorithms", b"algorithms", "benchmarks", b"benchmarks", "measures", b"measures", "problem_sets", b"problem_sets", "rewards", b"rewards"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCatalogueResponse: _TypeAlias = GetCatalogueResponse  # noqa: Y015
 
 @_typing.final
 class ListNodesRequest(_message.Message):

@@ -40,6 +40,11 @@ class PlatformServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.FromString,
                 _registered_method=True)
+        self.GetCatalogue = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/GetCatalogue',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.FromString,
+                _registered_method=True)
         self.ListNodes = channel.unary_unary(
                 '/ratchet.gateway.v1.PlatformService/ListNodes',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.SerializeToString,
@@ -64,6 +69,14 @@ class PlatformServiceServicer(object):
     def GetPlatform(self, request, context):
         """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
         AWAY.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCatalogue(self, request, context):
+        """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
+        own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,6 +111,11 @@ def add_PlatformServiceServicer_to_server(servicer, server):
                     servicer.GetPlatform,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.SerializeToString,
+            ),
+            'GetCatalogue': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCatalogue,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.SerializeToString,
             ),
             'ListNodes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListNodes,
@@ -143,6 +161,33 @@ class PlatformService(object):
             '/ratchet.gateway.v1.PlatformService/GetPlatform',
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCatalogue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/GetCatalogue',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.FromString,
             options,
             channel_credentials,
             insecure,

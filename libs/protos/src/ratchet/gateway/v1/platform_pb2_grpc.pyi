@@ -37,6 +37,10 @@ class PlatformServiceStub:
     """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
     AWAY.
     """
+    GetCatalogue: _grpc.UnaryUnaryMultiCallable[_platform_pb2.GetCatalogueRequest, _platform_pb2.GetCatalogueResponse]
+    """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
+    own.
+    """
     ListNodes: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.DrainNodeRequest, _platform_pb2.DrainNodeResponse]
@@ -54,6 +58,10 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
     GetPlatform: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetPlatformRequest, _platform_pb2.GetPlatformResponse]  # type: ignore[assignment]
     """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
     AWAY.
+    """
+    GetCatalogue: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetCatalogueRequest, _platform_pb2.GetCatalogueResponse]  # type: ignore[assignment]
+    """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
+    own.
     """
     ListNodes: _aio.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]  # type: ignore[assignment]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
@@ -75,6 +83,16 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_platform_pb2.GetPlatformResponse, _abc.Awaitable[_platform_pb2.GetPlatformResponse]]:
         """Asks every service for its health, for two seconds at most. No errors of its own: a service that does not answer is
         AWAY.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCatalogue(
+        self,
+        request: _platform_pb2.GetCatalogueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.GetCatalogueResponse, _abc.Awaitable[_platform_pb2.GetCatalogueResponse]]:
+        """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
+        own.
         """
 
     @_abc_1.abstractmethod

@@ -241,40 +241,57 @@ class Hyperparameters(_message.Message):
     LORA_ALPHA_FIELD_NUMBER: _builtins.int
     DPO_BETA_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
+    """Learning rate after the warm-up."""
     batch_size: _builtins.int
-    """Prompts per step (RL), examples per step (SFT), or pairs per step (DPO)."""
+    """Prompts per step (RL), examples per step (SFT), or pairs per step (DPO, a reward model)."""
     group_size: _builtins.int
-    """Completions per prompt (RL)."""
+    """Completions per prompt."""
     mini_batch_size: _builtins.int
-    """Prompts per gradient update; must divide batch_size."""
+    """Prompts per gradient update; must divide batch_size. Absent: batch_size, one update per step; GSPO and CISPO: a
+    quarter of it, if that divides.
+    """
     micro_batch_size: _builtins.int
-    """Sequences of maximum length (DPO: pairs of them) per forward/backward pass on one rank: sets micro_batch_tokens to
-    their tokens.
+    """Sequences of maximum length (DPO, a reward model: pairs of them) per forward/backward pass on one rank: sets
+    micro_batch_tokens to their tokens.
     """
     max_prompt_tokens: _builtins.int
+    """Absent: 256, or half of what the base has room for."""
     max_response_tokens: _builtins.int
+    """Absent: 256, or half of what the base has room for."""
     temperature: _builtins.float
+    """Temperature of the first step."""
     clip_low: _builtins.float
+    """Distance below 1 at which the ratio of probabilities is clipped."""
     clip_high: _builtins.float
+    """Distance above 1 at which the ratio of probabilities is clipped."""
     kl_coefficient: _builtins.float
     """Weight of the KL penalty against the base policy; 0 keeps no reference policy."""
     entropy_coefficient: _builtins.float
+    """Weight of the entropy in the loss."""
     max_grad_norm: _builtins.float
+    """Norm to which a larger gradient is scaled."""
     critic_learning_rate: _builtins.float
+    """Learning rate of the critic after the warm-up."""
     gae_lambda: _builtins.float
-    """Lambda of GAE (PPO), and discount."""
+    """Lambda of GAE. Must be 1 without a critic."""
     gamma: _builtins.float
+    """Discount per token. Must be 1 for algorithms that reward a whole completion: all but PPO, DAPO_STEPS and
+    REINFORCE_PLUS_PLUS.
+    """
     warmup_steps: _builtins.int
+    """Steps of the warm-up, of which the n-th has n / warmup_steps of the learning rate."""
     weight_decay: _builtins.float
+    """Weight decay of the optimizer."""
     micro_batch_tokens: _builtins.int
-    """Tokens per forward/backward pass on one rank, padding included; at least max_prompt_tokens and max_response_tokens.
-    Absent: as many as fit into memory.
+    """Tokens per forward/backward pass on one rank, padding included; at least max_prompt_tokens and max_response_tokens
+    (of pairs: of two). Absent: as many as fit into memory.
     """
     gradient_checkpointing: _builtins.bool
     """Computes activations a second time for the backward pass: less memory, a third more arithmetic. Absent: only if
     memory requires it.
     """
     learning_rate_schedule: Global___LearningRateSchedule.ValueType
+    """Schedule after the warm-up, also of the critic. It ends at `steps`, even if max_tokens ends the run earlier."""
     learning_rate_end_ratio: _builtins.float
     """Share of the learning rate (and the critic's) that is left at the last step, if the schedule is not constant."""
     temperature_end: _builtins.float
@@ -282,25 +299,27 @@ class Hyperparameters(_message.Message):
     sample at it.
     """
     kl_in_reward: _builtins.bool
-    """Subtracts the KL penalty from each token's reward, instead of adding it to the loss."""
+    """Subtracts the KL penalty from each token's reward (kl_coefficient times log p / p_base), instead of adding it to
+    the loss.
+    """
     overlong_penalty: _builtins.float
     """Reward that a completion of max_response_tokens loses; 0: no penalty. Shorter ones lose less, on a line that begins
     overlong_buffer before the end (arXiv:2503.14476, equation 13).
     """
     overlong_buffer: _builtins.float
-    """Share of max_response_tokens."""
+    """Share of max_response_tokens, at their end, in which the penalty grows."""
     max_staleness: _builtins.int
-    """Maximum age of a sample in updates of the weights (RL): 0, or 1 to generate the next step's completions while this
-    step's are learned from. Default 0.
+    """Maximum age of a sample in updates of the weights: 0, or 1 to generate the next step's completions while this
+    step's are learned from.
     """
     lora_rank: _builtins.int
     """LoRA (arXiv:2106.09685): the base is frozen, and two matrices of this rank are learned beside each of its linear
-    layers except the head. Weights are sent and exported whole, with both merged. 0, the default, trains all weights.
+    layers except the head. Weights are sent and exported whole, with both merged. 0 trains all weights.
     """
     lora_alpha: _builtins.int
-    """The product of the two matrices is multiplied by lora_alpha / lora_rank. Default 32."""
+    """The product of the two matrices is multiplied by lora_alpha / lora_rank. Absent: 32."""
     dpo_beta: _builtins.float
-    """DPO: weight of the distance from the base in the implicit reward (beta). Default 0.1."""
+    """Weight of the distance from the base in the implicit reward (beta)."""
     def __init__(
         self,
         *,

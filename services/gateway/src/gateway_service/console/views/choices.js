@@ -1,23 +1,11 @@
 // What forms offer to choose from.
 
-import { list } from "../api.js";
+import { get, list } from "../api.js";
 import { version } from "../format.js";
 import { to } from "./parts.js";
 
-// Sets that Ratchet makes itself, and benchmarks whose data are fetched; the path of a file is another choice.
-export const OWN_SETS = ["composed/train", "composed/validation", "composed/test", "composed/demonstrations", "basics"];
-export const BENCHMARKS = [
-  "humaneval",
-  "humaneval+",
-  "mbpp",
-  "mbpp-sanitized",
-  "mbpp+",
-  "bigcodebench",
-  "bigcodebench-hard",
-  "codecontests",
-  "apps",
-  "leetcode",
-];
+// Names that a spec may say: { algorithms, rewards, problem_sets, benchmarks, measures }.
+export const catalogue = (signal) => get("catalogue", {}, signal);
 
 export const modelsOf = async (signal, name) =>
   (await list("models", "models", { signal })).filter((one) => !name || one.name === name);

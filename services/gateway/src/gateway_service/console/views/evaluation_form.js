@@ -3,11 +3,12 @@
 import { post } from "../api.js";
 import { empty } from "../dom.js";
 import { field, form, numeric, offered, select } from "../forms.js";
-import { BENCHMARKS, modelsOf, OWN_SETS, readyVersions } from "./choices.js";
+import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
 
 export async function evaluationForm(signal) {
-  const versions = await readyVersions(await modelsOf(signal), signal);
+  const [models, known] = await Promise.all([modelsOf(signal), catalogue(signal)]);
+  const versions = await readyVersions(models, signal);
   if (!versions.length)
     return empty("You need a version that is ready. Register one:", "ratchet models add my-model /path/to/hf-folder");
   const names = versions.map(({ name }) => [name]);
@@ -17,7 +18,7 @@ export async function evaluationForm(signal) {
       field("Version", select("version", names, names.at(-1), { "data-of": "spec.model" })),
       field(
         "Problems",
-        offered("problems", "composed/test", [...OWN_SETS, ...BENCHMARKS], {
+        offered("problems", "composed/test", [...known.problem_sets, ...known.benchmarks], {
           required: true,
           "data-of": "spec.problems.name spec.problems",
         }),

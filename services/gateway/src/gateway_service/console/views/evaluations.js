@@ -32,7 +32,7 @@ export async function evaluations({ host, signal }) {
   let offered;
   const start = section("Start an evaluation");
   host.append(all, section("Compare two", compare), start);
-  later(start, evaluationForm(signal));
+  later(start, () => evaluationForm(signal));
   await live(
     all,
     signal,

@@ -4,21 +4,9 @@ import { post } from "../api.js";
 import { el, empty } from "../dom.js";
 import { word } from "../format.js";
 import { field, form, numeric, onlyWhen, select } from "../forms.js";
-import { modelsOf, readyVersions } from "./choices.js";
+import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
 
-export const MEASURES = [
-  "QUALITY",
-  "FEEDBACK",
-  "TESTS",
-  "ERROR_RATE",
-  "LATENCY",
-  "LATENCY_P95",
-  "TOKENS",
-  "COST",
-  "LEFT",
-  "NAMED",
-].map((name) => [`MEASURE_${name}`, name === "NAMED" ? "one of your own, by name" : word(name, "")]);
 const DIRECTIONS = [
   ["DIRECTION_MORE_IS_BETTER", "more is better"],
   ["DIRECTION_LESS_IS_BETTER", "less is better"],
@@ -35,7 +23,8 @@ const SOURCES = [
 ];
 
 export async function experimentForm(signal, model) {
-  const versions = await readyVersions(await modelsOf(signal, model), signal);
+  const [models, known] = await Promise.all([modelsOf(signal, model), catalogue(signal)]);
+  const versions = await readyVersions(models, signal);
   const pairable = versions.filter((one) => versions.some((it) => it !== one && it.ref.model === one.ref.model));
   if (!pairable.length)
     return empty(
@@ -51,7 +40,7 @@ export async function experimentForm(signal, model) {
       field("Treatment", select("treatment", names, names[1][0], { "data-of": "spec.variants[1]" })),
       field("Its requests are", select("source", SOURCES)),
       ...requests(),
-      ...measured(),
+      ...measured(known.measures.map((one) => [one, measureName(one)])),
       field(
         "Description",
         el("input", { name: "description", maxlength: "200", autocomplete: "off", "data-of": "spec.description" }),
@@ -65,6 +54,7 @@ export async function experimentForm(signal, model) {
   });
 }
 
+const measureName = (one) => (one === "MEASURE_NAMED" ? "one of your own, by name" : word(one, "MEASURE_"));
 const live = (value) => value("source") === "live";
 const stored = (value) => value("source") === "stored";
 const uses = (measure) => (value) => [value("measure"), value("guardrail")].includes(measure);
@@ -107,9 +97,9 @@ function requests() {
 }
 
 // What is compared.
-function measured() {
+function measured(measures) {
   return [
-    field("Primary metric", select("measure", MEASURES, "", { "data-of": "spec.primary.measure" })),
+    field("Primary metric", select("measure", measures, "", { "data-of": "spec.primary.measure" })),
     field(
       "Smallest difference",
       numeric("margin", "0.02", { step: "any", required: true, "data-of": "spec.primary.margin" }),
@@ -117,7 +107,7 @@ function measured() {
     ),
     field(
       "Guardrail",
-      select("guardrail", [["", "none"], ...MEASURES], "MEASURE_ERROR_RATE", { "data-of": "spec.guardrails" }),
+      select("guardrail", [["", "none"], ...measures], "MEASURE_ERROR_RATE", { "data-of": "spec.guardrails" }),
     ),
     onlyWhen(
       uses("MEASURE_NAMED"),

@@ -15,7 +15,7 @@ export async function experiments({ host, query, signal }) {
   const all = el("div");
   const start = section("Start an experiment");
   host.append(all, start);
-  later(start, experimentForm(signal, model));
+  later(start, () => experimentForm(signal, model));
   await live(
     all,
     signal,

@@ -12,7 +12,7 @@ export async function releases({ host, query, signal }) {
   const all = el("div");
   const start = section("Start a release");
   host.append(all, start);
-  later(start, startForm(signal, model));
+  later(start, () => startForm(signal, model));
   await live(
     all,
     signal,

@@ -4,58 +4,33 @@ import { list, post } from "../api.js";
 import { el, empty } from "../dom.js";
 import { bytes, seconds, span, word } from "../format.js";
 import { field, form, numeric, offered, onlyWhen, select } from "../forms.js";
-import { modelsOf, OWN_SETS, readyVersions } from "./choices.js";
+import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
 
-export const ALGORITHMS = [
-  "SFT",
-  "GRPO",
-  "DR_GRPO",
-  "DAPO",
-  "DAPO_STEPS",
-  "GSPO",
-  "CISPO",
-  "RLOO",
-  "REMAX",
-  "REINFORCE_PLUS_PLUS",
-  "PPO",
-  "DPO",
-  "REWARD_MODEL",
-].map((name) => [name, word(name, "")]);
-export const REWARDS = [
-  "tests_passed",
-  "tests_fraction",
-  "balanced",
-  "style",
-  "complexity",
-  "efficiency",
-  "length",
-  "safety",
-  "similarity",
-];
 const DEFAULT = "Empty: the algorithm's default.";
 
 export async function runForm(signal) {
-  const models = await modelsOf(signal);
+  const [models, known] = await Promise.all([modelsOf(signal), catalogue(signal)]);
   const versions = await readyVersions(models, signal);
   if (!versions.length)
     return empty("You need a version to begin with. Register one:", "ratchet models add my-model /path/to/hf-folder");
   const own = await list("rewards", "rewards", { signal });
-  const rewards = [...REWARDS, ...own.map((one) => `${one.name}@${one.number}`)];
+  const rewards = [...known.rewards, ...own.map((one) => `${one.name}@${one.number}`)];
+  const algorithms = known.algorithms.map((one) => [one, word(one, "ALGORITHM_")]);
   const names = versions.map(({ name }) => [name]);
   const champion = models.find((one) => one.aliases.champion);
   const first = champion ? `${champion.name}@${champion.aliases.champion}` : names[0][0];
-  const scores = (value) => value("algorithm") === "REWARD_MODEL";
+  const scores = (value) => value("algorithm") === "ALGORITHM_REWARD_MODEL";
   const answers = (value) => !scores(value);
-  const onPairs = (value) => value("algorithm") === "DPO" || scores(value);
-  const samples = (value) => value("algorithm") !== "SFT" && !onPairs(value);
+  const onPairs = (value) => value("algorithm") === "ALGORITHM_DPO" || scores(value);
+  const samples = (value) => value("algorithm") !== "ALGORITHM_SFT" && !onPairs(value);
   const optional = (name, of, attributes) =>
     numeric(name, "", { ...attributes, "data-of": `spec.hyperparameters.${of}` });
   return form({
     action: "Start the run",
     fields: [
       field("Base", select("base", names, first, { "data-of": "spec.base spec.output_model" })),
-      field("Algorithm", select("algorithm", ALGORITHMS, "GRPO", { "data-of": "spec.algorithm" })),
+      field("Algorithm", select("algorithm", algorithms, "ALGORITHM_GRPO", { "data-of": "spec.algorithm" })),
       onlyWhen(
         samples,
         field(
@@ -69,7 +44,7 @@ export async function runForm(signal) {
         (value) => !onPairs(value),
         field(
           "Problems",
-          offered("problems", "composed/train", OWN_SETS, { required: true, "data-of": "spec.problems" }),
+          offered("problems", "composed/train", known.problem_sets, { required: true, "data-of": "spec.problems" }),
           "A named set, or the path of a file on the machine that trains.",
         ),
       ),
@@ -85,7 +60,7 @@ export async function runForm(signal) {
         answers,
         field(
           "Validated on",
-          offered("validation", "composed/validation", OWN_SETS, {
+          offered("validation", "composed/validation", known.problem_sets, {
             required: true,
             "data-of": "spec.validation_problems.name spec.validation_problems",
           }),
@@ -149,7 +124,7 @@ function spec(data, versions) {
     display_name: data.get("name"),
     base: { version: ref },
     output_model: data.get("judge")?.trim() ?? ref.model,
-    algorithm: `ALGORITHM_${data.get("algorithm")}`,
+    algorithm: data.get("algorithm"),
     reward: data.get("reward") ? { name: data.get("reward").trim() } : undefined,
     problems: data.has("problems") ? { name: data.get("problems").trim() } : undefined,
     pairs: data.has("pairs") ? { name: data.get("pairs").trim() } : undefined,

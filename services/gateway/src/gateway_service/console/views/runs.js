@@ -39,7 +39,7 @@ export async function runs({ host, query, signal }) {
     start = section("Start a run");
   const how = el("p", { class: "note", hidden: true }, `Tick up to ${TOGETHER} to see their curves side by side.`);
   host.append(how, all, said, curves.node, start);
-  later(start, runForm(signal));
+  later(start, () => runForm(signal));
   for (const id of chosen) curves.add(id);
 
   function choose(id, input) {

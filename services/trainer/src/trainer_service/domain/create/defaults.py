@@ -14,9 +14,10 @@ from trainer_service.domain.create.memory import LEAST_TOKENS, fitting, training
 from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import pinned
-from trainer_service.domain.spec.spec import Hyperparameters, Passes, PromptForm, Resources, RunSpec
+from trainer_service.domain.spec.spec import Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
 LORA_ALPHA = 32

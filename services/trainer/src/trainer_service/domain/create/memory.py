@@ -16,8 +16,9 @@ from ratchet_kit.errors import FailedPrecondition
 from trainer_service.domain.inputs.found import Found, Shape
 from trainer_service.domain.run.run import Forecast
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import GIB, Limits
-from trainer_service.domain.spec.spec import Hyperparameters, Passes, Resources, RunSpec
+from trainer_service.domain.spec.spec import Passes, Resources, RunSpec
 
 COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
 """The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""

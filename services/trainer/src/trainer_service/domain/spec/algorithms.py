@@ -13,20 +13,18 @@ numbers. Learning rates: verl's examples for models of billions of parameters; f
 starter policy.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule
-
-_PASSES = ("micro_batch_size", "micro_batch_tokens", "gradient_checkpointing")
+from trainer_service.domain.spec.hyperparameters import ROWS, Hyperparameters, UsedBy
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     name: str
     """The name in the proto, in lower case: "grpo" for ALGORITHM_GRPO."""
-    defaults: Hyperparameters
-    """For a base of billions of parameters. What is None here does not apply to the algorithm, or is computed from
-    the rest (`defaults.complete`)."""
+    own: Hyperparameters
+    """Defaults that differ from those of the rows of hyperparameters, for a base of billions of parameters."""
     small: Hyperparameters
     """What a small base takes instead: its learning rates."""
     is_grouped: bool = False
@@ -67,47 +65,28 @@ class Algorithm:
     @property
     def applicable(self) -> frozenset[str]:
         """The names of the hyperparameters that the algorithm uses."""
-        named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
-        computed = {"max_prompt_tokens", "max_response_tokens", *_PASSES}
-        computed |= {"mini_batch_size", "temperature_end"} if self.is_online else set()
-        computed |= {"lora_alpha"} if "lora_rank" in named else set()
-        return frozenset(named | computed)
+        holds = {
+            UsedBy.ALL: True,
+            UsedBy.RL: self.is_online,
+            UsedBy.CRITIC: self.has_critic,
+            UsedBy.POLICY: not self.makes_reward_model,
+            UsedBy.DPO: self.takes_pairs and not self.makes_reward_model,
+        }
+        return frozenset(name for name, row in ROWS.items() if holds[row.used_by])
+
+    @property
+    def defaults(self) -> Hyperparameters:
+        """For a base of billions of parameters. What is None here does not apply to the algorithm, or is computed from
+        the rest (`defaults.complete`)."""
+        common: dict[str, Any] = {name: ROWS[name].default for name in self.applicable}
+        return self.own.over(Hyperparameters(**common))
 
 
-_RL = Hyperparameters(
-    learning_rate=1e-6,
-    batch_size=16,
-    group_size=8,
-    temperature=1.0,
-    clip_low=0.2,
-    clip_high=0.2,
-    kl_coefficient=0.0,
-    entropy_coefficient=0.0,
-    max_grad_norm=1.0,
-    gae_lambda=1.0,
-    gamma=1.0,
-    warmup_steps=5,
-    weight_decay=0.01,
-    learning_rate_schedule=LearningRateSchedule.CONSTANT,
-    learning_rate_end_ratio=0.0,
-    kl_in_reward=False,
-    overlong_penalty=0.0,
-    overlong_buffer=0.2,
-    max_staleness=0,
-    lora_rank=0,
-)
-_SFT = Hyperparameters(
-    learning_rate=1e-5,
-    batch_size=32,
-    max_grad_norm=1.0,
-    warmup_steps=20,
-    weight_decay=0.01,
-    learning_rate_schedule=LearningRateSchedule.CONSTANT,
-    learning_rate_end_ratio=0.0,
-    lora_rank=0,
-)
-_DPO = replace(_SFT, learning_rate=5e-7, warmup_steps=10, dpo_beta=0.1)
-_REWARD_MODEL = replace(_SFT, learning_rate=9e-6, batch_size=64, warmup_steps=10, lora_rank=None)
+_RL = Hyperparameters()
+_SFT = Hyperparameters(learning_rate=1e-5, batch_size=32, warmup_steps=20)
+_DPO = Hyperparameters(learning_rate=5e-7, batch_size=32, warmup_steps=10)
+_REWARD_MODEL = Hyperparameters(learning_rate=9e-6, batch_size=64, warmup_steps=10)
+_DAPO = Hyperparameters(clip_high=0.28, overlong_penalty=0.5)
 _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (
@@ -115,25 +94,19 @@ _ROWS = (
     Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True, divides_by_deviation=True),
     Algorithm(
         "ppo",
-        replace(_RL, group_size=1, batch_size=128, critic_learning_rate=1e-5),
+        Hyperparameters(group_size=1, batch_size=128),
         replace(_SMALL_RL, critic_learning_rate=1e-3),
         has_critic=True,
         discounts=True,
     ),
     Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
-    Algorithm(
-        "dapo",
-        replace(_RL, clip_high=0.28, overlong_penalty=0.5),
-        _SMALL_RL,
-        is_grouped=True,
-        divides_by_deviation=True,
-    ),
-    Algorithm("reinforce_plus_plus", replace(_RL, group_size=4, batch_size=32), _SMALL_RL, discounts=True),
-    Algorithm("remax", replace(_RL, group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
+    Algorithm("dapo", _DAPO, _SMALL_RL, is_grouped=True, divides_by_deviation=True),
+    Algorithm("reinforce_plus_plus", Hyperparameters(group_size=4, batch_size=32), _SMALL_RL, discounts=True),
+    Algorithm("remax", Hyperparameters(group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
     Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True),
     Algorithm(
         "gspo",
-        replace(_RL, clip_low=3e-4, clip_high=4e-4),
+        Hyperparameters(clip_low=3e-4, clip_high=4e-4),
         _SMALL_RL,
         is_grouped=True,
         has_own_loss=True,
@@ -142,7 +115,7 @@ _ROWS = (
     ),
     Algorithm(
         "cispo",
-        replace(_RL, clip_low=1.0),
+        Hyperparameters(clip_low=1.0),
         _SMALL_RL,
         is_grouped=True,
         has_own_loss=True,
@@ -151,7 +124,7 @@ _ROWS = (
     ),
     Algorithm(
         "dapo_steps",
-        replace(_RL, clip_high=0.28, overlong_penalty=0.5, critic_learning_rate=1e-5),
+        _DAPO,
         replace(_SMALL_RL, critic_learning_rate=1e-3),
         is_grouped=True,
         has_critic=True,

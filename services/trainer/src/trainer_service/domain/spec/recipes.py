@@ -9,8 +9,9 @@ from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
 from trainer_service.domain.spec.algorithms import ALGORITHMS
+from trainer_service.domain.spec.hyperparameters import Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, RunSpec
+from trainer_service.domain.spec.spec import RunSpec
 
 _PARTS = (PluginKind.SAMPLER, PluginKind.LOSS, PluginKind.ADVANTAGE)
 _FIELDS = ("base", "hyperparameters", "verl", *_PARTS)

@@ -5,12 +5,13 @@ read with the rights of the platform; the rest are set from the spec, and a seco
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from ratchet_kit.faults import Faults
 from ratchet_rewards import Combination
 from trainer_service.domain.spec.algorithms import Algorithm
+from trainer_service.domain.spec.hyperparameters import ROWS
 from trainer_service.domain.spec.plugins import PluginKind, named
 from trainer_service.domain.spec.spec import RunSpec
 
@@ -70,8 +71,13 @@ _ALGORITHM = {
 }
 
 
+_SET = {setting for row in ROWS.values() for setting in (*row.rl, *row.examples)}
+
+
 def _below(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
-    return {f"{prefix}.{name}": form for name, form in settings.items()}
+    """Leaves out settings of hyperparameters."""
+    named = {f"{prefix}.{name}": form for name, form in settings.items()}
+    return {name: form for name, form in named.items() if name not in _SET}
 
 
 RL: Mapping[str, str] = {
@@ -105,51 +111,37 @@ _DEVIATION = "algorithm.norm_adv_by_std_in_grpo"
 _OWN_LOSSES = ("gspo", "cispo")
 
 
+def _hyperparameters() -> Iterator[tuple[str, str]]:
+    """Hints of the rows of hyperparameters: names before patterns."""
+    named: dict[str, list[str]] = {}
+    for name, row in ROWS.items():
+        for pattern in dict.fromkeys((*row.rl, *row.examples, *row.stands_for)):
+            named.setdefault(pattern, []).append(name)
+    for pattern in sorted(named, key=lambda pattern: "*" in pattern):
+        one, *more = named[pattern]
+        said = f"hyperparameters {' and '.join([one, *more])} say" if more else f"hyperparameter {one} says"
+        yield pattern, f"the {said} it"
+
+
 _REPLACED: tuple[tuple[str, str], ...] = (
     ("reward*", "the spec's reward sets it (docs/rewards.md)"),
     ("custom_reward_function*", "the spec's reward sets it (docs/rewards.md)"),
     ("algorithm.gdpo_*", "the spec's reward sets it (docs/rewards.md)"),
-    ("algorithm.use_kl_in_reward", "the hyperparameters kl_coefficient and kl_in_reward say it"),
-    ("algorithm.kl_*", "the hyperparameters kl_coefficient and kl_in_reward say it"),
-    ("actor_rollout_ref.actor.use_kl_loss", "the hyperparameters kl_coefficient and kl_in_reward say it"),
-    ("actor_rollout_ref.actor.kl_loss_coef", "the hyperparameters kl_coefficient and kl_in_reward say it"),
+    *_hyperparameters(),
     ("algorithm.adv_estimator", "the spec's algorithm says it, or a plug-in of the kind advantage (docs/plugins.md)"),
-    ("*lora*", "the hyperparameters lora_rank and lora_alpha say it"),
     ("algorithm.filter_groups*", "the spec's algorithm says it: DAPO leaves out groups without a signal"),
-    ("algorithm.gamma", "the hyperparameter gamma says it"),
-    ("algorithm.lam", "the hyperparameter gae_lambda says it"),
     ("data.train_files", "the spec's problems say it (for DPO its pairs)"),
     ("data.val_files", "the spec's validation_problems say it"),
     ("data.train_max_samples", "the limit of the spec's problems says it"),
     ("data.val_max_samples", "the limit of the spec's validation_problems says it"),
-    ("data.train_batch_size", "the hyperparameter batch_size says it"),
-    ("data.max_prompt_length", "the hyperparameter max_prompt_tokens says it"),
-    ("data.max_response_length", "the hyperparameter max_response_tokens says it"),
     ("data.filter_overlong_prompts*", "the spec's refuse_long_prompts says it"),
     ("data.custom_cls*", "a plug-in of the kind dataset gives problems (docs/plugins.md)"),
     ("data.sampler*", "a plug-in of the kind sampler draws problems (docs/plugins.md)"),
     ("data.shuffle", "a plug-in of the kind sampler draws problems (docs/plugins.md)"),
     ("data.seed", "the spec's seed says it"),
     ("data.*chat_template*", "the spec's prompt_form says how prompts are put"),
-    ("actor_rollout_ref.rollout.n", "the hyperparameter group_size says it"),
-    ("actor_rollout_ref.rollout.temperature", "the hyperparameters temperature and temperature_end say it"),
     ("actor_rollout_ref.rollout.*", "the rollout service generates, with settings of its own"),
     ("actor_rollout_ref.model.path", "the spec's base says it"),
-    ("*.enable_gradient_checkpointing", "the hyperparameter gradient_checkpointing says it"),
-    ("*.lr_scheduler_type", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
-    ("*.min_lr_ratio", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
-    ("*.num_cycles", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
-    ("*.warmup_style", "the hyperparameters learning_rate_schedule and learning_rate_end_ratio say it"),
-    ("*.lr_warmup_steps*", "the hyperparameter warmup_steps says it"),
-    ("*.weight_decay", "the hyperparameter weight_decay says it"),
-    ("critic.optim.lr", "the hyperparameter critic_learning_rate says it"),
-    ("*optim.lr", "the hyperparameter learning_rate says it"),
-    ("*.grad_clip", "the hyperparameter max_grad_norm says it"),
-    ("*.ppo_mini_batch_size", "the hyperparameter mini_batch_size says it"),
-    ("*micro_batch_size*", "the hyperparameter micro_batch_size or micro_batch_tokens says it"),
-    ("*max_token_len_per_gpu", "the hyperparameter micro_batch_tokens says it"),
-    ("actor_rollout_ref.actor.clip_ratio*", "the hyperparameters clip_low and clip_high say it"),
-    ("actor_rollout_ref.actor.entropy_coeff", "the hyperparameter entropy_coefficient says it"),
     ("actor_rollout_ref.actor.loss_agg_mode", "the spec's algorithm says it, or a plug-in of the kind loss"),
     ("trainer.logger", "the spec's loggers say it"),
     ("trainer.total_*", "the spec's steps and max_tokens say it"),

@@ -3,7 +3,7 @@ that is worth waiting for; an engine that has died is noticed at once."""
 
 from datetime import timedelta
 
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
 LEAST = timedelta(minutes=10)
 _TOKENS_PER_SECOND = 50

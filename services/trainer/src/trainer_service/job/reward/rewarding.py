@@ -10,7 +10,7 @@ from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
 from ratchet_quality.own import Sample
 from ratchet_rewards import Grade, Measured, Reward
-from trainer_service.domain.spec.spec import Hyperparameters
+from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
 
 def metric(component: str) -> str:

@@ -7,41 +7,10 @@ from ratchet_kit.faults import Faults
 from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec import plugins
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec.hyperparameters import ROWS, Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.domain.spec.spec import Hyperparameters, LearningRateSchedule, RunSpec
-
-_BOUNDS: dict[str, dict[str, float]] = {
-    "learning_rate": {"above": 0, "at_most": 1},
-    "critic_learning_rate": {"above": 0, "at_most": 1},
-    "temperature": {"above": 0, "at_most": 10},
-    "clip_low": {"above": 0, "at_most": 1},
-    "clip_high": {"above": 0, "at_most": 10},
-    "max_grad_norm": {"above": 0},
-    "gae_lambda": {"at_least": 0, "at_most": 1},
-    "gamma": {"at_least": 0, "at_most": 1},
-    "kl_coefficient": {"at_least": 0},
-    "entropy_coefficient": {"at_least": 0},
-    "warmup_steps": {"at_least": 0},
-    "weight_decay": {"at_least": 0},
-    "batch_size": {"at_least": 1},
-    "group_size": {"at_least": 1},
-    "mini_batch_size": {"at_least": 1},
-    "micro_batch_size": {"at_least": 1},
-    "micro_batch_tokens": {"at_least": 1},
-    "gradient_checkpointing": {},
-    "learning_rate_end_ratio": {"at_least": 0, "at_most": 1},
-    "temperature_end": {"above": 0, "at_most": 10},
-    "kl_in_reward": {},
-    "overlong_penalty": {"at_least": 0, "at_most": 1},
-    "overlong_buffer": {"above": 0, "at_most": 1},
-    "max_staleness": {"at_least": 0, "at_most": 1},
-    "lora_rank": {"at_least": 0, "at_most": 1024},
-    "lora_alpha": {"at_least": 1, "at_most": 65536},
-    "dpo_beta": {"above": 0, "at_most": 100},
-    "max_prompt_tokens": {"at_least": 1},
-    "max_response_tokens": {"at_least": 1},
-}
+from trainer_service.domain.spec.spec import RunSpec
 
 
 def check(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:
@@ -62,10 +31,11 @@ def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) ->
         unused = f"must be absent: {algorithm.name.upper()} has no use for it"
         if not faults.unless(name in algorithm.applicable, name, unused):
             continue
-        if name == "learning_rate_schedule":
-            faults.one_of(name, value.upper(), [schedule.name for schedule in LearningRateSchedule])
+        row = ROWS[name]
+        if row.choices:
+            faults.one_of(name, value.upper(), [choice.upper() for choice in row.choices])
         else:
-            faults.bounds(name, value, **_BOUNDS[name])
+            faults.bounds(name, value, **row.bounds)
     alone = algorithm.is_grouped and taken.group_size == 1
     faults.unless(
         not alone, "group_size", f"must be 2 or more: {algorithm.name.upper()} compares completions of a group"

@@ -9,7 +9,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 from verl.workers.engine.fsdp import transformer_impl
 
-from trainer_service.domain.spec.spec import LearningRateSchedule
+from trainer_service.domain.spec.hyperparameters import LearningRateSchedule
 from trainer_service.job.run.config import JobConfig
 
 HELD = {"verl.workers.engine.fsdp.transformer_impl:FSDPEngine._build_lr_scheduler": "3a9dd2e4f0894732"}
