@@ -5,7 +5,14 @@ import { version } from "../format.js";
 import { to } from "./parts.js";
 
 // Names that a spec may say: { algorithms, rewards, problem_sets, benchmarks, measures }.
-export const catalogue = (signal) => get("catalogue", {}, signal);
+// Among the sets are the splits of the data sets that are ready.
+export async function catalogue(signal) {
+  const [known, datasets] = await Promise.all([get("catalogue", {}, signal), list("datasets", "datasets", { signal })]);
+  const splits = datasets
+    .filter((one) => one.state === "STATE_READY" && !one.card?.edition)
+    .flatMap((one) => one.splits.map((split) => `${one.name}@${one.number}/${split.name}`));
+  return { ...known, problem_sets: [...splits, ...known.problem_sets] };
+}
 
 export const modelsOf = async (signal, name) =>
   (await list("models", "models", { signal })).filter((one) => !name || one.name === name);

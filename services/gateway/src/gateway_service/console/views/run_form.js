@@ -60,11 +60,10 @@ export async function runForm(signal) {
         answers,
         field(
           "Validated on",
-          offered("validation", "composed/validation", known.problem_sets, {
-            required: true,
+          offered("validation", "", known.problem_sets, {
             "data-of": "spec.validation_problems.name spec.validation_problems",
           }),
-          "Chooses the best checkpoint.",
+          "Chooses the best checkpoint. Empty: the validation split of the same set, or none.",
         ),
       ),
       onlyWhen(
@@ -128,7 +127,7 @@ function spec(data, versions) {
     reward: data.get("reward") ? { name: data.get("reward").trim() } : undefined,
     problems: data.has("problems") ? { name: data.get("problems").trim() } : undefined,
     pairs: data.has("pairs") ? { name: data.get("pairs").trim() } : undefined,
-    validation_problems: data.has("validation")
+    validation_problems: data.get("validation")?.trim()
       ? { name: data.get("validation").trim(), limit: set("limit") }
       : undefined,
     validation_pairs: data.get("held_out")?.trim() ? { name: data.get("held_out").trim() } : undefined,
