@@ -85,7 +85,7 @@ async def test_own_sets_have_no_version_and_are_put_as_lines() -> None:
 async def test_an_unknown_set_is_the_callers_fault() -> None:
     source = LibraryProblems(Places([]), Executor(NoSandbox()), NONE)
     for attempt in (source.pin, source.load):
-        with pytest.raises(InvalidArgument, match="no data set 'no-such-set'") as refused:
+        with pytest.raises(InvalidArgument, match="no benchmark 'no-such-set'") as refused:
             await attempt(ProblemSetRef("no-such-set"))
         assert [violation.field for violation in refused.value.violations] == ["spec.problems.name"]
 

@@ -35,6 +35,7 @@ class LibraryProblems:
         self._preparing = asyncio.Lock()
 
     async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+        """With the content of a data set on this machine."""
         dataset = _dataset(ref)
         if dataset is None:
             return ref
@@ -42,8 +43,12 @@ class LibraryProblems:
             try:
                 return replace(ref, name=str(await self._datasets.fetch(dataset)))
             except NotFound as error:
+                if not error.message.startswith("there is no"):
+                    raise
                 known = ", ".join([*BENCHMARKS, *ratchet_benchmarks.OWN])
-                raise NotFound(f"{error.message}; use a data set, a file, or one of {known}") from error
+                raise NotFound(
+                    f"no benchmark {ref.name!r}: use one of {known}, a file, or a data set ({error.message})"
+                ) from error
 
     async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
         if (dataset := _dataset(ref)) is not None:
@@ -59,10 +64,9 @@ class LibraryProblems:
         return ()
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
+        await self.pin(ref)  # another replica may have made the evaluation
         with _unusable():
             await self._bring(ref.name)
-            if dataset := _dataset(ref):
-                await self._datasets.fetch(dataset)  # where another replica made the evaluation
             async with self._preparing:  # what one begins the next one finds
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
             return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))

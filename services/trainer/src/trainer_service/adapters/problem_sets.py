@@ -51,7 +51,10 @@ class LibraryProblemSets:
         try:
             return replace(ref, name=str(await self._datasets.fetch(dataset)))
         except NotFound as error:
-            raise NotFound(f"{error.message}; use a data set, one of {', '.join(NAMES)}, or a .jsonl file") from error
+            if not error.message.startswith("there is no"):
+                raise
+            known = f"{', '.join(NAMES)}, a .jsonl file, or a data set ({error.message})"
+            raise NotFound(f"no problem set {ref.name!r}: use one of {known}") from error
         except FailedPrecondition as error:
             raise InvalidArgument(error.message) from error
 
