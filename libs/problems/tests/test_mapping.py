@@ -1,5 +1,6 @@
 """Tables of other projects as problems."""
 
+import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
     [
         (["words", "test"], {}, "no column is the prompt: map one of words, test, such as prompt=words"),
         (["prompt", "x"], {}, "no column is the tests"),
+        ([], {}, "there is no row with a column"),
         (["prompt", "test"], {"promt": "x"}, "a problem has no field 'promt'; it has id, prompt, "),
         (["prompt", "test"], {"prompt": "x"}, "there is no column 'x'; there are prompt, test"),
     ],
@@ -112,6 +114,10 @@ def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
             "must be one message of the user; not of system",
         ),
         ({"prompt": "p", "input_output": {"inputs": ["1"], "outputs": []}}, "1 inputs stand beside 0 outputs"),
+        (
+            {"prompt": "p", "id": 10**5000, "tests": [{"stdin": "", "expected_stdout": ""}]},
+            "id: must be text, not a number",
+        ),
         ({"prompt": "p", "tests": 3}, "must be records, Python, a list of assertions, or inputs and outputs"),
     ],
 )
@@ -119,6 +125,22 @@ def test_values_that_cannot_be_read_are_told(tmp_path: Path, row: Mapping[str, A
     with pytest.raises(InvalidArgument) as error:
         read(written(tmp_path / "set.jsonl", [row]))
     assert said in error.value.message
+
+
+def test_a_packed_file_is_read_as_what_it_holds(tmp_path: Path) -> None:
+    packed = tmp_path / "set.jsonl.gz"
+    packed.write_bytes(gzip.compress(json.dumps(MBPP | {"task_id": None}).encode()))
+    (problem,) = read(packed)
+    assert (problem.id, problem.prompt, mapping.is_table(packed)) == ("set/1", "Add.", True)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(InvalidArgument, match=r"set.jsonl.gz is not a complete gzip file"):
+        read(packed)
+
+
+def test_a_table_of_tests_has_all_columns_in_each_row(tmp_path: Path) -> None:
+    tests = [{"args": "[1]", "expected": "1"}, {"args": "[2]", "raises": "ValueError"}]
+    (problem,) = read(written(tmp_path / "set.parquet", [{"prompt": "p", "entry_point": "f", "tests": tests}]))
+    assert problem.tests == (CallTest("[1]", "1"), CallTest("[2]", raises="ValueError"))
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

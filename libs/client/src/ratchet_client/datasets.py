@@ -5,17 +5,20 @@ spec = RunSpec(problems=ProblemSetRef(name="mine@1/train"), ...)
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
-from ratchet_client.errors import ApiError
+from ratchet_client.errors import ApiError, Unreachable
 from ratchet_client.resource import Resource, S, listed, streamed, unary
 from ratchet_client.transport import SyncTransport
 
 CHUNK = 1 << 20
 """Bytes that are sent or asked for at once."""
+PAUSES_S = (0.5, 1, 2, 4, 8)
+"""Between tries of an upload, while the platform does not answer."""
 Progress = Callable[[int, int], None]
 """Is given the bytes that are there, and all of them."""
 
@@ -94,13 +97,26 @@ def upload(
             break
         received = split.received_bytes
         with splits[split.name].open("rb") as file:
-            file.seek(received)
             while received < split.size_bytes:
                 progress(done + received, total)
-                received = datasets.write(dataset.name, dataset.number, split.name, file.read(CHUNK), received)
+                file.seek(received)
+                received = _written(datasets, dataset, split.name, file.read(CHUNK), received)
         done += split.size_bytes
         progress(done, total)
     return datasets.get(dataset.name, dataset.number)
+
+
+def _written(datasets: Datasets[SyncTransport], dataset: pb.Dataset, split: str, data: bytes, offset: int) -> int:
+    """The bytes that are there then. A platform that is away for a moment is asked again: the same bytes are written
+    once."""
+    for seconds in (*PAUSES_S, None):
+        try:
+            return datasets.write(dataset.name, dataset.number, split, data, offset)
+        except (ApiError, Unreachable) as error:
+            if seconds is None or (isinstance(error, ApiError) and error.code != "UNAVAILABLE"):
+                raise
+            time.sleep(seconds)
+    raise AssertionError("the last try returns or raises")
 
 
 def download(

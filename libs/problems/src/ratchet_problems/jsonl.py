@@ -218,5 +218,5 @@ def _typed(value: Any, kind: type | tuple[type, ...], path: str, where: str) -> 
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null", bytes: "bytes"}
     return names.get(type(value), "a number")

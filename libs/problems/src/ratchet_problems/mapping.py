@@ -8,8 +8,11 @@ inputs and outputs (APPS, TACO).
 """
 
 import csv
+import gzip
 import json
 import sys
+import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +38,11 @@ FIELDS: Mapping[str, Sequence[str]] = {
 }
 """A field of a problem, and the names of columns that are taken for it, the first that is there."""
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+PACKED = ".gz"
+MOST_BYTES = 8 << 30
+"""The size that a packed file may unpack to."""
+MOST_NUMBER = 10**18
+"""An id that is a number is below it."""
 Row = Mapping[str, Any]
 
 
@@ -65,13 +73,29 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
             found[field] = column
     if "prompt" not in found or not {"tests", "references"} & set(found):
         missing = "prompt" if "prompt" not in found else "tests"
-        example = f"{missing}={names[0]}" if names else "there are none"
+        if not names:
+            raise InvalidArgument("there is no row with a column")
+        example = f"{missing}={names[0]}"
         raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}")
     return Columns(found, [name for name in names if name not in found.values()])
 
 
+def plain_name(path: Path) -> str:
+    """The file's name without the ending of a packed one."""
+    return path.name.removesuffix(PACKED)
+
+
+def is_table(path: Path) -> bool:
+    """By its ending, whether `rows` reads it."""
+    return Path(plain_name(path)).suffix in SUFFIXES
+
+
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Each row of a file with where it is, such as "mine.csv line 3". Raises InvalidArgument."""
+    """Each row of a file, which may be packed, with where it is, such as "mine.csv line 3". Raises InvalidArgument."""
+    if path.suffix == PACKED:
+        with tempfile.TemporaryDirectory(prefix="ratchet-data-") as folder:
+            yield from rows(_unpacked(path, Path(folder, plain_name(path))))
+        return
     match path.suffix:
         case ".jsonl":
             found: Iterable[tuple[str, object]] = (
@@ -97,10 +121,11 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 def problems(path: Path, mapped: Columns) -> Iterator[Problem]:
     """The problems of a file. Raises InvalidArgument with up to `tables.MOST_FAULTS` faults, each with its line or row
     and column."""
+    stem = Path(plain_name(path)).stem
     faults: list[InvalidProblem] = []
     for number, (where, row) in enumerate(rows(path), 1):
         try:
-            problem = jsonl.read_record(_record(row, mapped, where), where, default_id=f"{path.stem}/{number}")
+            problem = jsonl.read_record(_record(row, mapped, where), where, default_id=f"{stem}/{number}")
         except InvalidProblem as error:
             faults.append(error)
             if len(faults) == tables.MOST_FAULTS:
@@ -116,7 +141,8 @@ def _record(row: Row, mapped: Columns, where: str) -> dict[str, Any]:
     given = {field: row[column] for field, column in mapped.of.items() if row.get(column) is not None}
     record: dict[str, Any] = {name: given[name] for name in ("source", "licence", "structure") if given.get(name)}
     if "id" in given:
-        record["id"] = str(given["id"])
+        is_number = isinstance(given["id"], int) and abs(given["id"]) < MOST_NUMBER
+        record["id"] = str(given["id"]) if is_number else given["id"]
     if "prompt" in given:
         record["prompt"] = _prompt(given["prompt"], where)
     if given.get("entry_point"):
@@ -174,7 +200,7 @@ def _tests(value: object, where: str) -> tuple[list[Any], str]:
         case [str(), *_]:
             return [{"check": "\n".join(map(str, value))}], ""
         case list():
-            return value, ""
+            return [tables.without_none(one) for one in value], ""
     raise InvalidProblem(where, "tests", "must be records, Python, a list of assertions, or inputs and outputs")
 
 
@@ -189,6 +215,18 @@ def _pairs(inputs: list[Any], outputs: list[Any], entry_point: str, where: str) 
 
 def _lines(value: object) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _unpacked(path: Path, target: Path) -> Path:
+    try:
+        with gzip.open(path) as packed, target.open("wb") as file:
+            while data := packed.read(1 << 20):
+                file.write(data)
+                if file.tell() > MOST_BYTES:
+                    raise InvalidArgument(f"{path.name} unpacks to more than {MOST_BYTES >> 30} GiB")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidArgument(f"{path.name} is not a complete gzip file: {error}") from error
+    return target
 
 
 def _list(path: Path) -> list[Any]:

@@ -101,11 +101,17 @@ def _row(problem: Problem) -> dict[str, Any]:
     return {"tags": []} | record | {"tests": json.dumps(record["tests"], ensure_ascii=False)}
 
 
+def without_none(record: Any) -> Any:
+    """A record without the fields that it leaves open: a table has the columns of all its rows."""
+    return {name: it for name, it in record.items() if it is not None} if isinstance(record, dict) else record
+
+
 def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """A row without what it leaves open: columns are of all rows."""
-    record = {name: value for name, value in row.items() if value is not None}
+    record: dict[str, Any] = without_none(row)
     if isinstance(record.get("tests"), str):
         record["tests"] = jsonl.record(record["tests"], where)
+    elif isinstance(record.get("tests"), list):
+        record["tests"] = [without_none(test) for test in record["tests"]]
     if record.get("tests") == [] and record.get("references"):
         del record["tests"]
     return record

@@ -42,7 +42,7 @@ app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_h
 
 @app.command()
 def add(
-    paths: Annotated[list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet), or a folder of them.")],
+    paths: Annotated[list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet, also .gz), or a folder.")],
     name: Annotated[str, typer.Option(help="Name; default: the file's or folder's.")] = "",
     mapped: Annotated[
         list[str], typer.Option("--map", help="FIELD=COLUMN, such as prompt=question. Repeatable.", show_default=False)
@@ -53,7 +53,8 @@ def add(
 ) -> None:
     """Add files as the next version of a data set, and wait until it is examined. Columns are mapped to the fields of a
     problem by their names, or by --map."""
-    name = name or re.sub(r"[^a-z0-9._-]+", "-", paths[0].resolve().stem.lower()).strip("-.")
+    stem = Path(paths[0].resolve().name.removesuffix(".gz")).stem
+    name = name or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")
     if name in {benchmark.dataset for benchmark in BENCHMARKS.values()}:
         raise CommandError(f"{name} is the name of a public benchmark: call yours otherwise, by --name.", code=2)
     card = pb.DatasetCard(description=description, licence=licence, source=", ".join(path.name for path in paths)[:200])
@@ -235,21 +236,21 @@ def _fetched(name: str, file: Path | None, *, unchecked: bool, quiet: bool) -> F
 
 def _files(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:
     """The files of each split. Raises CommandError."""
-    from ratchet_problems.mapping import SUFFIXES  # only for this command
+    from ratchet_problems import mapping  # pyarrow takes a while
 
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+            found += sorted(one for one in path.rglob("*") if mapping.is_table(one) and one.is_file())
         elif path.is_file():
             found.append(path)
         else:
             raise CommandError(f"There is no file or folder {path}.", code=2)
     if not found:
-        raise CommandError(f"{paths[0]} holds no file that ends in {', '.join(SUFFIXES)}.", code=2)
+        raise CommandError(f"{paths[0]} holds no file that ends in {', '.join(mapping.SUFFIXES)}.", code=2)
     splits: dict[str, list[Path]] = {}
     for path in found:
-        stem = _SHARD.sub("", path.stem).lower()
+        stem = _SHARD.sub("", Path(mapping.plain_name(path)).stem).lower()
         named = next((split for split in SPLITS if stem == split or stem.endswith((f"-{split}", f"_{split}"))), "")
         alone = "train" if len(found) == 1 else re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_")
         splits.setdefault(named or alone, []).append(path)
