@@ -77,6 +77,9 @@ def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
     file.write_text('question,test\n"Add, please.","def check(f):\n    assert f()"\n')
     (problem,) = read(file)
     assert (problem.prompt, problem.tests) == ("Add, please.", (CheckTest("def check(f):\n    assert f()"),))
+    file.write_text("question,question\na,b\n")
+    with pytest.raises(InvalidArgument, match=r"set.csv names a column twice"):
+        read(file)
     file.write_text("question,test\nonly one\n")
     with pytest.raises(InvalidArgument, match=r"set.csv line 2 has not as many fields"):
         read(file)
@@ -86,6 +89,7 @@ def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
     ("names", "wanted", "said"),
     [
         (["words", "test"], {}, "no column is the prompt: map one of words, test, such as prompt=words"),
+        (["task_id", "test", "a_prompt"], {}, "such as prompt=a_prompt"),
         (["prompt", "x"], {}, "no column is the tests"),
         ([], {}, "there is no row with a column"),
         (["prompt", "test"], {"promt": "x"}, "a problem has no field 'promt'; it has id, prompt, "),
@@ -115,7 +119,7 @@ def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
         ),
         ({"prompt": "p", "input_output": {"inputs": ["1"], "outputs": []}}, "1 inputs stand beside 0 outputs"),
         (
-            {"prompt": "p", "id": 10**5000, "tests": [{"stdin": "", "expected_stdout": ""}]},
+            {"prompt": "p", "id": 10**18, "tests": [{"stdin": "", "expected_stdout": ""}]},
             "id: must be text, not a number",
         ),
         ({"prompt": "p", "tests": 3}, "must be records, Python, a list of assertions, or inputs and outputs"),
@@ -125,6 +129,26 @@ def test_values_that_cannot_be_read_are_told(tmp_path: Path, row: Mapping[str, A
     with pytest.raises(InvalidArgument) as error:
         read(written(tmp_path / "set.jsonl", [row]))
     assert said in error.value.message
+
+
+def test_code_before_assertions_stands_before_them(tmp_path: Path) -> None:
+    row = MBPP | {"test_setup_code": "", "test_imports": ["import math", "import re"]}
+    (problem,) = read(written(tmp_path / "set.jsonl", [row]))
+    assert problem.tests == (CheckTest("import math\nimport re\nassert f() == 1\nassert f() != 2"),)
+    assert mapping.columns(row, {}).unused == []
+
+
+def test_pairs_of_input_and_output_are_read_and_solution_is_a_class(tmp_path: Path) -> None:
+    pairs = [{"input": "1 2", "output": "3"}, {"input": "2 2", "output": ["4"]}]
+    (problem,) = read(written(tmp_path / "set.jsonl", [{"question": "Add.", "test_cases": pairs}]))
+    assert problem.tests == (StdioTest("1 2", "3"), StdioTest("2 2", "4"))
+    (problem,) = read(written(tmp_path / "set.jsonl", [HUMAN_EVAL | {"entry_point": "Solution().f"}]))
+    assert problem.entry_point == "Solution.f"
+
+
+def test_evalplus_is_a_benchmark_to_fetch() -> None:
+    with pytest.raises(InvalidArgument, match=r"`ratchet data fetch humaneval\+` \(or mbpp\+\) brings them"):
+        mapping.columns(["prompt", "test", "base_input", "plus_input"], {})
 
 
 def test_a_packed_file_is_read_as_what_it_holds(tmp_path: Path) -> None:

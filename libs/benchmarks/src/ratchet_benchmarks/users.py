@@ -22,20 +22,21 @@ def stamp(name: str) -> tuple[object, ...]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read(path: Path) -> tuple[Problem, ...]:
-    """Raises InvalidProblem, also for a problem without tests, or InvalidArgument for a file that is no table."""
-    problems = _read(path)
+def read(path: Path, limit: int | None = None) -> tuple[Problem, ...]:
+    """All problems, or of parquet the first `limit`. Raises InvalidProblem, also for a problem without tests, or
+    InvalidArgument for a file that is no table."""
+    problems = _read(path, limit)
     for problem in problems:
         if not problem.tests:
             raise InvalidProblem(f"{path.name}: {problem.id}", "tests", "has none: nothing can be judged by it")
     return problems
 
 
-def _read(path: Path) -> tuple[Problem, ...]:
+def _read(path: Path, limit: int | None) -> tuple[Problem, ...]:
     if path.suffix == ".jsonl":
         return jsonl.read(path)
     if path.suffix == ".parquet":
-        return tables.read(path, path.name)
+        return tables.read(path, path.name, limit)
     try:
         table = rows.parse(path.read_bytes(), path.name)
     except OSError as error:

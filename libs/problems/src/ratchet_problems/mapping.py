@@ -37,6 +37,8 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "difficulty": ("difficulty",),
 }
 """A field of a problem, and the names of columns that are taken for it, the first that is there."""
+SETUP = ("test_setup_code", "test_imports")
+"""Columns of MBPP whose code stands before a list of assertions: a text, or a list."""
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 PACKED = ".gz"
 MOST_BYTES = 8 << 30
@@ -67,6 +69,10 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
             raise InvalidArgument(f"a problem has no field {field!r}; it has {', '.join(FIELDS)}")
         if column not in names:
             raise InvalidArgument(f"there is no column {column!r}; there are {', '.join(names)}")
+    if "tests" not in wanted and {"base_input", "plus_input"} <= set(names):
+        raise InvalidArgument(
+            "these are rows of EvalPlus, whose tests are inputs: `ratchet data fetch humaneval+` (or mbpp+) brings them"
+        )
     found = dict(wanted)
     for field, known in FIELDS.items():
         if field not in found and (column := next((one for one in known if one in names), "")):
@@ -75,9 +81,11 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
         missing = "prompt" if "prompt" not in found else "tests"
         if not names:
             raise InvalidArgument("there is no row with a column")
-        example = f"{missing}={names[0]}"
+        likely = [name for name in names if name not in FIELDS["id"]]
+        likely.sort(key=lambda name: missing.rstrip("s") not in name)
+        example = f"{missing}={(likely or names)[0]}"
         raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}")
-    return Columns(found, [name for name in names if name not in found.values()])
+    return Columns(found, [name for name in names if name not in (*found.values(), *SETUP)])
 
 
 def plain_name(path: Path) -> str:
@@ -146,7 +154,8 @@ def _record(row: Row, mapped: Columns, where: str) -> dict[str, Any]:
     if "prompt" in given:
         record["prompt"] = _prompt(given["prompt"], where)
     if given.get("entry_point"):
-        record["entry_point"] = given["entry_point"]
+        name = given["entry_point"]
+        record["entry_point"] = name.replace("().", ".") if isinstance(name, str) else name  # LeetCode's
     if isinstance(given.get("difficulty"), int):
         record["difficulty"] = given["difficulty"]
     if given.get("tags"):
@@ -154,7 +163,8 @@ def _record(row: Row, mapped: Columns, where: str) -> dict[str, Any]:
     if given.get("references"):
         record["references"] = _texts(given["references"], where, "references")
     if given.get("tests"):
-        record["tests"], entry_point = _tests(given["tests"], where)
+        setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
+        record["tests"], entry_point = _tests(given["tests"], setup, where)
         code = "\n".join(one["check"] for one in record["tests"] if isinstance(one, dict) and "check" in one)
         if code and not entry_point:  # nobody says which function they are about
             entry_point = entry_point_of(code, "\n".join(map(str, record.get("references", ()))))
@@ -187,8 +197,8 @@ def _texts(value: object, where: str, field: str) -> list[Any]:
     return value
 
 
-def _tests(value: object, where: str) -> tuple[list[Any], str]:
-    """The tests, and the entry point where they name it."""
+def _tests(value: Any, setup: Sequence[str], where: str) -> tuple[list[Any], str]:
+    """The tests, and the entry point where they name it. `setup`: code before assertions."""
     if isinstance(value, str):
         try:
             value = json_text.read(value)
@@ -198,7 +208,9 @@ def _tests(value: object, where: str) -> tuple[list[Any], str]:
         case {"inputs": list(inputs), "outputs": list(outputs), **others}:
             return _pairs(inputs, outputs, str(others.get("fn_name") or ""), where)
         case [str(), *_]:
-            return [{"check": "\n".join(map(str, value))}], ""
+            return [{"check": "\n".join(map(str, (*setup, *value)))}], ""
+        case [{"input": str(), "output": str() | [str()]}, *_]:
+            return _pairs([one.get("input") for one in value], [one.get("output") for one in value], "", where)
         case list():
             return [tables.without_none(one) for one in value], ""
     raise InvalidProblem(where, "tests", "must be records, Python, a list of assertions, or inputs and outputs")
@@ -244,11 +256,16 @@ def _csv(path: Path) -> Iterator[tuple[str, Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
+            names = list(reader.fieldnames or ())
+            if len(set(names)) < len(names):
+                raise InvalidArgument(f"{path.name} names a column twice in its first line")
             for row in reader:
                 if None in row or None in row.values():
                     raise InvalidArgument(
                         f"{path.name} line {reader.line_num} has not as many fields as the first line"
                     )
                 yield f"{path.name} line {reader.line_num}", {name: value for name, value in row.items() if value}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{path.name} is not UTF-8 text") from error
+    except (OSError, csv.Error) as error:
         raise InvalidArgument(f"{path.name} cannot be read: {error}") from error

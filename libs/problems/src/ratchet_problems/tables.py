@@ -48,6 +48,11 @@ def write(problems: Iterable[Problem], path: Path) -> Kept:
     return Kept(len(digests), digest_of(digests))
 
 
+def count(path: Path) -> int:
+    """Rows of a table that `write` made."""
+    return int(_arrow()[1].ParquetFile(path).metadata.num_rows)
+
+
 def read(path: Path, name: str, limit: int | None = None) -> tuple[Problem, ...]:
     """All problems of a table that `write` made, or the first `limit`; `name` stands in errors. Raises InvalidArgument
     for another file."""

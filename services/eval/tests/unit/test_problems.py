@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,9 @@ async def test_a_data_set_is_pinned_and_read_from_this_machine(tmp_path: Path, m
     assert ref == ProblemSetRef("mine@3/test", 2)
     assert await source.check(ref) == ()
     assert [one.id for one in (await source.load(ref)).problems] == [one.id for one in load("composed/test", limit=2)]
+    monkeypatch.setattr("eval_service.adapters.problems.MOST_PROBLEMS", 3)
+    with pytest.raises(InvalidArgument, match="has 4 problems, and an evaluation measures 3 at most: set a limit"):
+        await source.check(replace(ref, limit=None))
     await source.use(ref, "eval_1")
     await source.use(ProblemSetRef("basics"), "eval_1")
     assert used == [("mine@3/test", "eval_1")]

@@ -43,6 +43,8 @@ from registry_service.settings import Settings
 SERVICE = "registry"
 GROUP = "registry-workers"
 COPIES_AT_A_TIME = 2
+EXAMINED_AT_A_TIME = 2
+"""Data sets: a small one does not wait behind a large one."""
 SWEEP_INTERVAL = timedelta(minutes=30)
 UPLOAD_EXPIRY = timedelta(hours=6)
 """The files of a copy that did not end by then are removed."""
@@ -130,7 +132,7 @@ async def provision(
             background=[
                 Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
                 Worker(queues.gates, gate_worker, clock, timing=timing).run,
-                Worker(queues.datasets, examinations, clock, timing=timing).run,
+                Worker(queues.datasets, examinations, clock, slots=EXAMINED_AT_A_TIME, timing=timing).run,
                 sweep,
                 sweep_datasets,
             ],

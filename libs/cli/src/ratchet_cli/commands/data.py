@@ -2,7 +2,8 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -25,11 +26,12 @@ from ratchet_cli.terminal.output import (
     stderr,
 )
 from ratchet_client import Client
-from ratchet_client.datasets import download, upload
-from ratchet_client.errors import Unreachable
+from ratchet_client.datasets import PAUSES_S, download, upload
+from ratchet_client.errors import ApiError, Unreachable
 from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
+from ratchet_problems import Problem
 
 KIB = 1024
 SPLITS = ("train", "validation", "valid", "dev", "test", "eval")
@@ -55,6 +57,8 @@ def add(
     problem by their names, or by --map."""
     stem = Path(paths[0].resolve().name.removesuffix(".gz")).stem
     name = name or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")
+    if not name:
+        raise CommandError(f"{paths[0].name} gives the data set no name of letters and digits: use --name.", code=2)
     if name in {benchmark.dataset for benchmark in BENCHMARKS.values()}:
         raise CommandError(f"{name} is the name of a public benchmark: call yours otherwise, by --name.", code=2)
     card = pb.DatasetCard(description=description, licence=licence, source=", ".join(path.name for path in paths)[:200])
@@ -169,7 +173,7 @@ def delete_data(
     """Delete a version of a data set."""
     ref = _ref(dataset)
     if ref.number is None:
-        raise CommandError(f"{dataset} is not a version of a data set: write {dataset}@1.", code=2)
+        raise CommandError(f"{dataset} is not a version of a data set: write {ref.name}@1.", code=2)
     with Client() as client:
         client.datasets.delete(ref.name, ref.number, force=force)
     say(f"{ref} is deleted.")
@@ -273,16 +277,28 @@ def _converted(
     made: dict[str, Path] = {}
     try:
         for split, paths in files.items():
-            columns = mapping.columns(_names(chain.from_iterable(map(mapping.rows, paths))), wanted)
+            names = list(_names(chain.from_iterable(map(mapping.rows, paths))))
+            if not names:
+                raise InvalidArgument(f"{', '.join(path.name for path in paths)} holds no rows")
+            columns = mapping.columns(names, wanted)
             if not quiet:
                 stderr.print(f"{split}: {columns}", markup=False, soft_wrap=True)
             made[split] = kept / f"{split}.parquet"
             problems = chain.from_iterable(mapping.problems(path, columns) for path in paths)
-            if not tables.write(problems, made[split]).rows:
-                raise InvalidArgument(f"{', '.join(path.name for path in paths)} holds no rows")
+            count = Count(f"reading {split}", "problems")
+            with following(count, quiet=quiet) as changed:
+                tables.write(_counted(problems, count, changed), made[split])
     except RatchetError as error:
         raise CommandError(f"{error.message}.") from error
     return made
+
+
+def _counted(problems: Iterable[Problem], count: Count, changed: Callable[[], None]) -> Iterator[Problem]:
+    for number, problem in enumerate(problems, 1):
+        yield problem
+        if number % 1_000 == 0:
+            count.update(number, 0)
+            changed()
 
 
 def _names(rows: Iterable[tuple[str, Mapping[str, object]]]) -> Iterable[str]:
@@ -298,14 +314,31 @@ def _uploaded(
 ) -> pb.Dataset:
     """READY or FAILED."""
     count = Count(f"uploading {name}", "KiB")
-    goes_on = f"The upload of {name} was broken off: the same command goes on with it."
-    with following(count, quiet=quiet, goes_on=goes_on) as changed:
-        made = upload(client.datasets, name, splits, card, _progress(count, changed))
+    try:
+        with following(count, quiet=quiet) as changed:
+            made = upload(client.datasets, name, splits, card, _progress(count, changed))
+    except (KeyboardInterrupt, Unreachable) as error:
+        reason = f" ({error})" if str(error) else ""
+        raise CommandError(f"The upload of {name} was broken off: the same command goes on with it{reason}.") from error
+    if made.state == pb.Dataset.STATE_READY:
+        return made
     with following(
         Waiting(f"examining {_id(made)}"), quiet=quiet, goes_on=f"{_id(made)} is examined further."
     ) as changed:
         changed()
-        return list(client.datasets.watch(made.name, made.number))[-1]
+        return _watched(client, made)
+
+
+def _watched(client: Client, made: pb.Dataset) -> pb.Dataset:
+    """READY or FAILED. A platform that is away for a moment is asked again."""
+    for seconds in (*PAUSES_S, None):
+        try:
+            return list(client.datasets.watch(made.name, made.number))[-1]
+        except (ApiError, Unreachable) as error:
+            if seconds is None or (isinstance(error, ApiError) and error.code != "UNAVAILABLE"):
+                raise
+            time.sleep(seconds)
+    raise AssertionError("the last try returns or raises")
 
 
 def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:

@@ -16,13 +16,15 @@ from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import Problem, notices
+from ratchet_problems import Problem, notices, tables
 from ratchet_problems.dataset_files import cached
 from ratchet_problems.datasets import Datasets
 from ratchet_problems.extraction import source_for
 from ratchet_problems.sets import dataset_of
 
 FILES = (".jsonl", ".json", ".parquet")
+MOST_PROBLEMS = 20_000
+"""Of a data set in one evaluation."""
 
 
 class LibraryProblems:
@@ -56,8 +58,14 @@ class LibraryProblems:
                 await self._datasets.use(dataset, evaluation_id)
 
     async def check(self, ref: ProblemSetRef) -> Sequence[str]:
-        if ref.name.endswith(FILES) or _dataset(ref):
+        if ref.name.endswith(FILES):
             return notices((await self.load(ref)).problems)
+        if dataset := _dataset(ref):  # it was examined when it was added
+            rows = tables.count(cached(dataset))
+            if min(rows, ref.limit or rows) > MOST_PROBLEMS:
+                fault = f"has {rows:,} problems, and an evaluation measures {MOST_PROBLEMS:,} at most: set a limit"
+                raise InvalidArgument(f"{ref.name} {fault}", [FieldViolation("spec.problems.limit", fault)])
+            return ()
         with _unusable():
             await self._bring(ref.name)
             ratchet_benchmarks.require(ref.name)
