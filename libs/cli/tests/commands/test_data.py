@@ -44,12 +44,16 @@ def test_nothing_here_says_how_to_begin(data: Any) -> None:
 def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_path: Path) -> None:
     (tmp_path / "set.jsonl").write_text('{"words": "Add.", "tests": []}\n')
     (tmp_path / "empty").mkdir()
+    (tmp_path / "none.jsonl").write_text("\n")
+    (tmp_path / "数据.jsonl").write_text("{}\n")
     for arguments, code, said in (
         (["set.jsonl"], 1, "no column is the prompt: map one of words, tests, such as prompt=words"),
         (["set.jsonl", "--map", "prompt"], 2, "--map prompt: write FIELD=COLUMN"),
         (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: is missing"),
         (["set.jsonl", "--name", "humaneval"], 2, "humaneval is the name of a public benchmark"),
         (["nothing.jsonl"], 2, "There is no file or folder"),
+        (["none.jsonl"], 1, "none.jsonl holds no rows"),
+        (["数据.jsonl"], 2, "gives the data set no name of letters and digits: use --name"),
         (["empty"], 2, "holds no file that ends in .jsonl"),
     ):
         refused = data("add", str(tmp_path / arguments[0]), *arguments[1:])
