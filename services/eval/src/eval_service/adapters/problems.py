@@ -24,7 +24,7 @@ from ratchet_problems.sets import dataset_of
 
 FILES = (".jsonl", ".json", ".parquet")
 MOST_PROBLEMS = 20_000
-"""Of a data set in one evaluation."""
+"""Limit of problems of a data set in one evaluation."""
 
 
 class LibraryProblems:
