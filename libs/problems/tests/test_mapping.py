@@ -155,7 +155,7 @@ def test_a_packed_file_is_read_as_what_it_holds(tmp_path: Path) -> None:
     packed = tmp_path / "set.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(MBPP | {"task_id": None}).encode()))
     (problem,) = read(packed)
-    assert (problem.id, problem.prompt, mapping.is_table(packed)) == ("set/1", "Add.", True)
+    assert (problem.id, problem.prompt, mapping.is_readable(packed)) == ("set/1", "Add.", True)
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(InvalidArgument, match=r"set.jsonl.gz is not a complete gzip file"):
         read(packed)

@@ -93,7 +93,7 @@ def plain_name(path: Path) -> str:
     return path.name.removesuffix(PACKED)
 
 
-def is_table(path: Path) -> bool:
+def is_readable(path: Path) -> bool:
     """By its ending, whether `rows` reads it."""
     return Path(plain_name(path)).suffix in SUFFIXES
 

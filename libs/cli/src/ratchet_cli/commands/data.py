@@ -245,7 +245,7 @@ def _files(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(one for one in path.rglob("*") if mapping.is_table(one) and one.is_file())
+            found += sorted(one for one in path.rglob("*") if mapping.is_readable(one) and one.is_file())
         elif path.is_file():
             found.append(path)
         else:
