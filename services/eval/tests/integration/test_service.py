@@ -86,7 +86,7 @@ async def test_wrong_calls_are_answered_in_a_sentence(service: Any) -> None:
         await service.CreateEvaluation(pb.CreateEvaluationRequest(spec=pb.EvaluationSpec(k=[9])))
     fields = [violation.field for violation in refused.value.violations]
     assert fields == ["spec.model", "spec.problems.name", "spec.k[0]"]
-    for name in ("no-such-set", "/nowhere/set.jsonl"):
+    for name in ("mbppp/train/x", "/nowhere/set.jsonl"):
         with pytest.raises(InvalidArgument) as refused, rpc_errors():
             bad = spec(problems=problem_pb2.ProblemSetRef(name=name))
             await service.CreateEvaluation(pb.CreateEvaluationRequest(spec=bad))

@@ -28,11 +28,11 @@ class Gateway:
             "PORT": str(self.grpc),
             "HTTP_PORT": str(self.http),
             "METRICS_PORT": str(self.metrics),
-            "DATABASE_URL": f"sqlite:///{folder / 'gateway.db'}",
             "ADMIN_KEY": KEY,
             "GRACE": "2",
         } | dict.fromkeys([f"{name}_TARGET" for name in ("TRAINER", "ROLLOUT", "SANDBOX", "EVAL", "REGISTRY")], nowhere)
         self.environment = os.environ | {f"RATCHET_GATEWAY_{name}": value for name, value in own.items()}
+        self.environment["DATABASE_URL"] = f"sqlite:///{folder / 'gateway.db'}"
         self.process = self.start()
 
     def start(self) -> "subprocess.Popen[bytes]":

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import Table, update
 
 from ratchet_kit.sql import Database
+from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
@@ -24,7 +25,11 @@ async def poison(database: Database, table: Table, row: object) -> None:
 async def test_versions_and_gates(database_url: str) -> None:
     async with Database.opened(database_url, "registry_service") as database:
         stores = Stores(
-            SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database), SqlRewardStore(database)
+            SqlModelStore(database),
+            SqlVersionStore(database),
+            SqlGateStore(database),
+            SqlRewardStore(database),
+            SqlDatasetStore(database),
         )
         for number in (1, 2, 3):
             await add_ready(stores, f"req_{number}")

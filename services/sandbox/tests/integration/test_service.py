@@ -61,7 +61,7 @@ def stub(door: grpc.aio.Channel) -> Stubs:
 async def test_execute(stub: Stubs) -> None:
     execution = (await stub.programs.Execute(pb.ExecuteRequest(program=ADD))).execution
     assert (execution.id, execution.verdict, execution.tests_passed, execution.tests_total) == ("add", 1, 1, 1)
-    assert execution.results[0] == pb.TestResult(passed=True, got="2", expected="2")
+    assert execution.results[0] == pb.TestResult(passed=True, got="2", expected="2", by_values=True)
     assert execution.cpu_time.ToTimedelta() > timedelta()
     assert "rlimits" in execution.isolation_layers
 
