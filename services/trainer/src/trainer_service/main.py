@@ -295,7 +295,7 @@ def _mlflow(settings: Settings) -> Mlflow:
 
 
 def _wandb_environment(settings: Settings) -> dict[str, str]:
-    """Also what was set under this service's own names (RATCHET_TRAINER_WANDB_API_KEY)."""
+    """The variables of W&B that are set."""
     values = {
         "WANDB_API_KEY": settings.wandb_api_key.get_secret_value(),
         "WANDB_BASE_URL": settings.wandb_base_url,
