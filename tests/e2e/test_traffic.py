@@ -39,7 +39,8 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     trained = platform.ratchet("train", *problems, "--algorithm", "sft", "--set", f"batch_size={COUNT}")
     assert trained.returncode == 0, trained.stderr
 
-    pairs = ("--set", f"pairs={folder / 'pairs.jsonl'}", "--set", f"validation_problems.limit={COUNT}")
+    held_out = ("--validation", "composed/validation", "--set", f"validation_problems.limit={COUNT}")
+    pairs = ("--set", f"pairs={folder / 'pairs.jsonl'}", *held_out)
     compared = platform.ratchet(
         "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *pairs, "--set", f"batch_size={COUNT}"
     )
