@@ -7,7 +7,9 @@ spec = RunSpec(problems=ProblemSetRef(name="mine@1/train"), ...)
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
@@ -15,10 +17,11 @@ from ratchet_client.errors import ApiError, Unreachable
 from ratchet_client.resource import Resource, S, listed, streamed, unary
 from ratchet_client.transport import SyncTransport
 
+T = TypeVar("T")
 CHUNK = 1 << 20
 """Bytes that are sent or asked for at once."""
 PAUSES_S = (0.5, 1, 2, 4, 8)
-"""Between tries of an upload, while the platform does not answer."""
+"""Between tries, while the platform does not answer."""
 Progress = Callable[[int, int], None]
 """Is given the bytes that are there, and all of them."""
 
@@ -100,23 +103,30 @@ def upload(
             while received < split.size_bytes:
                 progress(done + received, total)
                 file.seek(received)
-                received = _written(datasets, dataset, split.name, file.read(CHUNK), received)
+                write = partial(datasets.write, dataset.name, dataset.number, split.name, file.read(CHUNK), received)
+                received = _patiently(write)  # the same bytes are written once
         done += split.size_bytes
         progress(done, total)
     return datasets.get(dataset.name, dataset.number)
 
 
-def _written(datasets: Datasets[SyncTransport], dataset: pb.Dataset, split: str, data: bytes, offset: int) -> int:
-    """The bytes that are there then. A platform that is away for a moment is asked again: the same bytes are written
-    once."""
-    for seconds in (*PAUSES_S, None):
+def settled(datasets: Datasets[SyncTransport], dataset: pb.Dataset) -> pb.Dataset:
+    """The version once it is READY or FAILED. Raises ApiError, Unreachable."""
+    return _patiently(lambda: [*datasets.watch(dataset.name, dataset.number)][-1])
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """The answer of a platform that may be away for a moment: it is asked again after each of PAUSES_S."""
+    for seconds in PAUSES_S:
         try:
-            return datasets.write(dataset.name, dataset.number, split, data, offset)
-        except (ApiError, Unreachable) as error:
-            if seconds is None or (isinstance(error, ApiError) and error.code != "UNAVAILABLE"):
+            return ask()
+        except Unreachable:
+            pass
+        except ApiError as error:
+            if error.code != "UNAVAILABLE":
                 raise
-            time.sleep(seconds)
-    raise AssertionError("the last try returns or raises")
+        time.sleep(seconds)
+    return ask()
 
 
 def download(

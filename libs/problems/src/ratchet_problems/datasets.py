@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import grpc
@@ -17,7 +17,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
-from ratchet_problems.dataset_files import cached, folder, is_here
+from ratchet_problems.dataset_cache import cached, folder, is_here
 
 log = get_logger(__name__)
 
@@ -60,9 +60,8 @@ class Datasets:
             is_ready = dataset.state == pb.Dataset.STATE_READY
             if is_ready and dataset.card.edition and version in ("", dataset.card.edition):
                 split = dataset.splits[0]
-                return dataset.card.edition, await self._read(
-                    DatasetRef(dataset.name, dataset.number, split.name), split
-                )
+                ref = DatasetRef(dataset.name, dataset.number, split.name)
+                return dataset.card.edition, b"".join([part async for part in self._parts(ref, split)])
         return None
 
     async def use(self, ref: DatasetRef, user: str) -> None:
@@ -74,39 +73,35 @@ class Datasets:
         with rpc_errors():
             return (await self._stub.GetDataset(pb.GetDatasetRequest(name=ref.name, number=ref.number))).dataset
 
-    async def _read(self, ref: DatasetRef, split: pb.DatasetSplit) -> bytes:
-        data = bytearray()
-        while len(data) < split.content_bytes:
-            request = pb.ReadDatasetRequest(name=ref.name, number=ref.number or 0, split=ref.split, offset=len(data))
+    async def _parts(self, ref: DatasetRef, split: pb.DatasetSplit) -> AsyncIterator[bytes]:
+        """The content, piece by piece. Raises DataLoss at its end where it is not that of its digest."""
+        digest, done = hashlib.sha256(), 0
+        while done < split.content_bytes:
+            request = pb.ReadDatasetRequest(name=ref.name, number=ref.number or 0, split=ref.split, offset=done)
             with rpc_errors():
-                data += (await self._stub.ReadDataset(request)).data
-        if hashlib.sha256(data).hexdigest() != split.content_sha256:
+                part = (await self._stub.ReadDataset(request)).data
+            if not part:
+                break  # the digest says so
+            digest.update(part)
+            done += len(part)
+            yield part
+        if digest.hexdigest() != split.content_sha256:
             raise DataLoss(f"{ref} is damaged: its bytes are not those of its digest")
-        return bytes(data)
 
     async def _download(self, ref: DatasetRef, split: pb.DatasetSplit) -> None:
         """All of it or nothing, and never more than a part of it in memory."""
-        target, digest, done = cached(ref), hashlib.sha256(), 0
+        target = cached(ref)
         with disk_errors(str(target.parent)):
             storage.require_space(target.parent, split.content_bytes)
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".new-", delete=False) as new:
                 try:
-                    while done < split.content_bytes:
-                        request = pb.ReadDatasetRequest(
-                            name=ref.name, number=ref.number or 0, split=ref.split, offset=done
-                        )
-                        with rpc_errors():
-                            data = (await self._stub.ReadDataset(request)).data
-                        await asyncio.to_thread(new.write, data)
-                        digest.update(data)
-                        done += len(data)
-                    if digest.hexdigest() != split.content_sha256:
-                        raise DataLoss(f"{ref} is damaged: its bytes are not those of its digest")
+                    async for part in self._parts(ref, split):
+                        await asyncio.to_thread(new.write, part)
                     os.replace(new.name, target)
                 finally:
                     _remove(new.name)
-        log.info("dataset.fetched", dataset=str(ref), bytes=done)
+        log.info("dataset.fetched", dataset=str(ref), bytes=split.content_bytes)
         await asyncio.to_thread(_make_room, target)
 
 

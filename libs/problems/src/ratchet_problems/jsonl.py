@@ -219,4 +219,4 @@ def _typed(value: Any, kind: type | tuple[type, ...], path: str, where: str) -> 
 
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null", bytes: "bytes"}
-    return names.get(type(value), "a number")
+    return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)

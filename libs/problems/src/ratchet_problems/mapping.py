@@ -15,6 +15,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,25 +128,12 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def problems(path: Path, mapped: Columns) -> Iterator[Problem]:
-    """The problems of a file. Raises InvalidArgument with up to `tables.MOST_FAULTS` faults, each with its line or row
-    and column."""
-    stem = Path(plain_name(path)).stem
-    faults: list[InvalidProblem] = []
-    for number, (where, row) in enumerate(rows(path), 1):
-        try:
-            problem = jsonl.read_record(_record(row, mapped, where), where, default_id=f"{stem}/{number}")
-        except InvalidProblem as error:
-            faults.append(error)
-            if len(faults) == tables.MOST_FAULTS:
-                break
-            continue
-        if not faults:
-            yield problem
-    if faults:
-        raise tables.at_fault(faults)
+    """The problems of a file. Raises as `tables.checked`."""
+    records = ((where, number, row) for number, (where, row) in enumerate(rows(path), 1))
+    return tables.problems(records, partial(_record, mapped), plain_name(path))
 
 
-def _record(row: Row, mapped: Columns, where: str) -> dict[str, Any]:
+def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     given = {field: row[column] for field, column in mapped.of.items() if row.get(column) is not None}
     record: dict[str, Any] = {name: given[name] for name in ("source", "licence", "structure") if given.get(name)}
     if "id" in given:

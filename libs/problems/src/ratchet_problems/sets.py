@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import dataset_files, jsonl, tables
+from ratchet_problems import dataset_cache, jsonl, tables
 from ratchet_problems.basics import basic_problems
 from ratchet_problems.composed import SPLITS, composed_problems, demonstrations
 from ratchet_problems.problem import Problem
@@ -45,8 +45,8 @@ def load(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     if name.endswith(".jsonl"):
         return jsonl.read(Path(name))[:limit]
     ref = dataset_of(name)
-    if ref is not None and dataset_files.is_here(ref):
-        return tables.read(dataset_files.cached(ref), name, limit)
+    if ref is not None and dataset_cache.is_here(ref):
+        return tables.read(dataset_cache.cached(ref), name, limit)
     return _named(name)[:limit]
 
 

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -65,17 +65,25 @@ def checked(path: Path, name: str) -> Iterator[Problem]:
     Raises InvalidArgument with up to MOST_FAULTS faults, each with its line or row and field, at the end of the file or
     at the last of these faults; also for a file that is neither, or holds no problem.
     """
-    is_parquet = is_table(path)
-    unit = "row" if is_parquet else "line"
+    if is_table(path):
+        records = ((f"{name} row {number}", number, row) for number, row in enumerate(rows(path, name), 1))
+        return problems(records, _record, name)
+    lines = ((f"{name} line {number}", number, line) for number, line in jsonl.numbered_lines(path))
+    return problems(lines, jsonl.record, name)
+
+
+def problems(
+    records: Iterable[tuple[str, int, Any]], read: Callable[[Any, str], object], name: str
+) -> Iterator[Problem]:
+    """The problems of records, each with where it is and its number; `read(record, where)` gives it in our form.
+    `name`: of the file. Raises as `checked`."""
     faults: list[InvalidProblem] = []
     seen: set[str] = set()
-    for number, record in enumerate(rows(path, name), 1) if is_parquet else jsonl.numbered_lines(path):
-        where = f"{name} {unit} {number}"
+    for where, number, record in records:
         try:
-            found = jsonl.record(record, where) if isinstance(record, str) else _record(record, where)
-            problem = jsonl.read_record(found, where, default_id=f"{Path(name).stem}/{number}")
+            problem = jsonl.read_record(read(record, where), where, default_id=f"{Path(name).stem}/{number}")
             if problem.id in seen:
-                raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier {unit}")
+                raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier problem")
         except InvalidProblem as error:
             faults.append(error)
             if len(faults) == MOST_FAULTS:

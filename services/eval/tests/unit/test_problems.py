@@ -19,7 +19,7 @@ from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef, Location
 from ratchet_problems import load, tables
-from ratchet_problems.dataset_files import cached
+from ratchet_problems.dataset_cache import cached
 
 LINE = '{"prompt": "Double it.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}\n'
 

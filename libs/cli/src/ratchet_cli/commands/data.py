@@ -2,7 +2,6 @@
 
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -26,8 +25,8 @@ from ratchet_cli.terminal.output import (
     stderr,
 )
 from ratchet_client import Client
-from ratchet_client.datasets import PAUSES_S, download, upload
-from ratchet_client.errors import ApiError, Unreachable
+from ratchet_client.datasets import download, settled, upload
+from ratchet_client.errors import Unreachable
 from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
@@ -204,6 +203,8 @@ def fetch(
             brought = _uploaded(client, benchmark.dataset, {"rows": found.folder / "rows.jsonl"}, card, quiet=as_json)
     except Unreachable as error:
         reason = str(error)
+    if brought and brought.state == pb.Dataset.STATE_FAILED:
+        raise CommandError(f"{benchmark.name} is here, but not on the platform: {brought.failure.message}.")
     if as_json:
         print_json(
             {
@@ -326,19 +327,7 @@ def _uploaded(
         Waiting(f"examining {_id(made)}"), quiet=quiet, goes_on=f"{_id(made)} is examined further."
     ) as changed:
         changed()
-        return _watched(client, made)
-
-
-def _watched(client: Client, made: pb.Dataset) -> pb.Dataset:
-    """READY or FAILED. A platform that is away for a moment is asked again."""
-    for seconds in (*PAUSES_S, None):
-        try:
-            return list(client.datasets.watch(made.name, made.number))[-1]
-        except (ApiError, Unreachable) as error:
-            if seconds is None or (isinstance(error, ApiError) and error.code != "UNAVAILABLE"):
-                raise
-            time.sleep(seconds)
-    raise AssertionError("the last try returns or raises")
+        return settled(client.datasets, made)
 
 
 def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:

@@ -30,7 +30,7 @@ def improve(
 ) -> Record:
     """Takes a turn of the ratchet: measures the champion, trains, measures the candidate, gates and releases it.
 
-    `plan`: a YAML file, or a mapping with the same fields: model, train, evaluate, gate, release (docs/main-job.md).
+    `plan`: a YAML file, or a mapping with the same fields: model, train, evaluate, gate, release (docs/improve.md).
     `folder`: keeps the record, log and reports of each turn; created where it is not there. A turn that was cut off or
     failed goes on where it was, unless `new`. `prepare`: called with the names of the plan's sets when all of it is
     checked, before anything begins.

@@ -17,7 +17,7 @@ from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, notices, tables
-from ratchet_problems.dataset_files import cached
+from ratchet_problems.dataset_cache import cached
 from ratchet_problems.datasets import Datasets
 from ratchet_problems.extraction import source_for
 from ratchet_problems.sets import dataset_of

@@ -144,6 +144,11 @@ class Dataset:
     def attempts(self) -> int:
         return self.hold.attempts
 
+    @property
+    def received(self) -> int:
+        """Bytes of all uploads that are there."""
+        return sum(split.received for split in self.splits.values())
+
     def split(self, name: str) -> Split:
         """Raises NotFound, with those that there are."""
         if name not in self.splits:

@@ -69,8 +69,9 @@ class Datasets:
 
     def watch(self, ref: DatasetRef) -> AsyncIterator[Dataset]:
         """The version as it is, then at each change, until it is READY or FAILED. Raises NotFound."""
-        received = lambda it: (it.state, sum(split.received for split in it.splits.values()))  # noqa: E731
-        return work.watch(partial(self._store.get, ref), lambda it: it.state.is_final, key=received)
+        return work.watch(
+            partial(self._store.get, ref), lambda it: it.state.is_final, key=lambda it: (it.state, it.received)
+        )
 
     async def read(self, ref: DatasetRef, offset: int) -> bytes:
         """Bytes of a split's content, MAX_CHUNK at most. Raises NotFound, FailedPrecondition, InvalidArgument,

@@ -26,9 +26,9 @@ class SqlDatasetStore:
         async with self._database.writing() as connection:
             # From here to the end of the transaction nobody else gives a number of this name.
             await insert_if_absent(connection, dataset_names, {"name": spec.name, "latest_number": 0})
-            latest = dataset_names.c.latest_number
-            counted = update(dataset_names).where(dataset_names.c.name == spec.name).values(latest_number=latest + 1)
-            number = int((await connection.execute(counted.returning(latest))).scalar_one())
+            of_name = dataset_names.c.name == spec.name
+            latest = select(dataset_names.c.latest_number).where(of_name).with_for_update()
+            number = int((await connection.execute(latest)).scalar_one()) + 1
             same = select(datasets).where(
                 datasets.c.name == spec.name,
                 or_(
@@ -37,9 +37,8 @@ class SqlDatasetStore:
                 ),
             )
             if (row := (await connection.execute(same.order_by(datasets.c.number.desc()))).first()) is not None:
-                back = update(dataset_names).where(dataset_names.c.name == spec.name).values(latest_number=number - 1)
-                await connection.execute(back)
                 return _to_dataset(row)
+            await connection.execute(update(dataset_names).where(of_name).values(latest_number=number))
             splits = {name: Split(upload) for name, upload in spec.uploads.items()}
             made = Dataset(spec.name, number, spec.card, splits, now, actor)
             await insert_if_absent(connection, datasets, _row(made) | {"digest": digest} | request.columns)
