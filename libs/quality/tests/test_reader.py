@@ -49,8 +49,11 @@ def test_no_hostile_source_costs_another_its_score() -> None:
 
 
 def test_a_reader_that_dies_or_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "TIMEOUT_S", 0.0)  # whatever it has computed is too much
     with Reader(["length"]) as slow:
+        slow.read(PLAIN, PROBLEM)
+        assert slow._process is not None
+        slow._process.send_signal(signal.SIGSTOP)  # else it may answer before it is waited for
+        monkeypatch.setattr(reader, "TIMEOUT_S", 0.0)  # whatever it has computed is too much
         assert slow.read(PLAIN, PROBLEM)["length"].detail == "not read: it took its reader down, or too much time"
         monkeypatch.undo()
         assert slow.read(PLAIN, PROBLEM)["length"].value == 1.0
