@@ -162,6 +162,20 @@ async def test_a_set_without_a_validation_split_is_not_validated(trainer: Any, m
     assert run.spec.validation_problems is None
 
 
+async def test_a_limit_alone_is_of_the_sets_own_validation_split(trainer: Any, make_spec: Any) -> None:
+    limit = ProblemSetRef("", limit=8)
+    run = await trainer.create("r1", make_spec(validation_problems=limit))
+    assert (run.spec.validation_problems.name, run.spec.validation_problems.limit) == ("composed/validation", 8)
+    for changes, field in (
+        ({"problems": ProblemSetRef("mine.jsonl")}, "spec.validation_problems.name"),
+        ({"problems": ProblemSetRef("other/train")}, "spec.validation_problems.name"),
+        ({"validation_problems": ProblemSetRef("", limit=0)}, "spec.validation_problems.limit"),
+    ):
+        with pytest.raises(InvalidArgument) as refusal:
+            await trainer.create("", make_spec(**{"validation_problems": limit} | changes))
+        assert field in {violation.field for violation in refusal.value.violations}
+
+
 async def test_a_run_is_kept_while_the_queue_is_down(trainer: Any, make_spec: Any) -> None:
     trainer.queue.is_away = True
     run = await trainer.create("r1", make_spec())

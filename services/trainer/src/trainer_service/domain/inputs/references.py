@@ -68,10 +68,10 @@ class References:
         held_out = None
         if spec.validation_pairs:
             held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
-        if spec.validation_problems:
+        if spec.validation_problems and (spec.validation_problems.name or not spec.problems.validation_split):
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
-            validated = await self._validation_split(spec.problems, faults)
+            validated = await self._validation_split(spec, faults)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
         there = await self._plugins.installed() if spec.plugins else ()
         reward_model = await self._reward_model(spec.reward, faults)
@@ -153,14 +153,20 @@ class References:
             faults.add(f"{field}.name", f"cannot be read: {error.message}")
         return None
 
-    async def _validation_split(self, problems: ProblemSetRef, faults: Faults) -> FoundSet | None:
-        """The default: a set that has splits is validated on its own validation split; any other, on nothing."""
-        split = problems.validation_split
+    async def _validation_split(self, spec: RunSpec, faults: Faults) -> FoundSet | None:
+        """The default: a set that has splits is validated on its own validation split, with the limit that was asked
+        for; any other, on nothing."""
+        split = spec.problems.validation_split
         if split is None:
             return None
+        limit = spec.validation_problems.limit if spec.validation_problems else None
+        if limit is not None and not faults.bounds("validation_problems.limit", limit, at_least=1):
+            return None
         try:
-            return await self._problems.look_up(split)
+            return await self._problems.look_up(replace(split, limit=limit))
         except NotFound:
+            if spec.validation_problems:
+                faults.add("validation_problems.name", f"is missing: there is no {split.name} that it could be")
             return None
         except InvalidArgument as error:  # a plug-in's
             faults.add("validation_problems.name", f"cannot be read: {error.message}")
