@@ -15,6 +15,7 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
+from ratchet_cli.commands import audits
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
 from ratchet_cli.terminal.output import (
@@ -41,6 +42,7 @@ MOST_NAMED = 20
 DATASET = "name@number; name alone is its newest version."
 
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
+app.command()(audits.audit)
 
 
 @app.command()
