@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import grpc
@@ -28,6 +27,7 @@ from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
 from ratchet_problems.datasets import Datasets
+from trainer_service.adapters.code_version import code_version
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -145,13 +145,12 @@ def _compose(
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
     )
     deadlines = deadlines or Deadlines(silence=settings.silence)
-    code_version = settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}"
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
-        registration=Registration(ports.versions, ports.problems, ports.clock, code_version, deadlines.again),
+        registration=Registration(ports.versions, ports.problems, ports.clock, code_version(), deadlines.again),
         policies=ports.policies,
         events=ports.events,
         updates=updates,

@@ -33,8 +33,6 @@ class Settings(ServiceSettings):
     artifact_url: str = ""
     """Folder or fsspec URL below which exported models are kept, in `runs/`: where registry-service and rollout-service
     can read them. Empty: in the folder of the run, for services on one machine."""
-    code_version: str = ""
-    """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
     """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster

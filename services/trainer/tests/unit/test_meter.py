@@ -24,7 +24,7 @@ def series(run: Run) -> list[float | None]:
 async def test_a_run_that_another_replica_ends_leaves_the_metrics(trainer: Trainer, run: Run) -> None:
     """This replica only reads the store: it has neither the run's job nor its reports."""
     ports = replace(trainer.ports, meter=PrometheusMeter())
-    settings = Settings(code_version="v1", reconcile_interval=timedelta(milliseconds=5))
+    settings = Settings(reconcile_interval=timedelta(milliseconds=5))
     stop = asyncio.Event()
     async with provision(settings, ports=ports) as replica, asyncio.TaskGroup() as tasks:
         _, _, count, *_ = replica.background
