@@ -81,6 +81,11 @@ class Timing:
     pause: timedelta = timedelta(seconds=1)
     """After a fault of the platform."""
 
+    @classmethod
+    def of_lease(cls, lease: timedelta) -> Self:
+        """For holds that outlive their worker by `lease`."""
+        return cls(beat=lease / 10, reconcile=lease / 3, settle=min(lease / 3, cls().settle))
+
 
 class Worker(Generic[C]):
     """Does the work of one kind, `slots` at a time. Use `run` as background work of `ratchet_kit.server.serve`."""

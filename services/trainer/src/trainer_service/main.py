@@ -145,6 +145,7 @@ def _compose(
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
     )
     deadlines = deadlines or Deadlines(silence=settings.silence)
+    timing = timing or Timing(beat=settings.lease / 4, reconcile=settings.lease * 3 / 4)
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
@@ -164,7 +165,7 @@ def _compose(
         ports.clock,
         slots=settings.concurrency + 1,  # one to see whose turn it is not, and to register what has trained
         leased=True,
-        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
+        timing=timing,
     )
     retention = Retention(ports.store, ports.folders)
     kept = [
@@ -193,7 +194,7 @@ def _compose(
         background=(
             worker.run,
             scheduler.run,
-            partial(_count, ports, settings.reconcile_interval),
+            partial(_count, ports, timing.reconcile),
             *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
@@ -245,7 +246,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
         plugins = InstalledPlugins(settings.allowed_plugins)
-        places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
+        places = Places([*settings.source_roots, str(settings.runs_folder)])
         store = SqlRunStore(database)
         folders = FsspecModelFolders(
             settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None

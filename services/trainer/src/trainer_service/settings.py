@@ -41,7 +41,6 @@ class Settings(ServiceSettings):
     """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
-    reconcile_interval: timedelta = timedelta(seconds=15)
     silence: timedelta = timedelta(minutes=10)
     """A job that runs and sends no heartbeat for so long hangs, and is started again."""
 
