@@ -23,8 +23,9 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 
-class Held(Protocol):
-    """A thing that is held by `ratchet_kit.work.Hold`: each method gives the new value, or raises one of LEFT_ALONE."""
+class Failing(Protocol):
+    """A `ratchet_kit.work.Held` that has an id and can fail: each method gives the new value, or raises one of
+    LEFT_ALONE."""
 
     @property
     def id(self) -> str: ...
@@ -36,7 +37,7 @@ class Held(Protocol):
     def fail(self, owner: str, failure: Failure, now: datetime) -> Self: ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=Failing)
 
 
 class HeldWork(Generic[H]):

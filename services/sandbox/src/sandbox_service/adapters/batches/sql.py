@@ -179,7 +179,7 @@ class SqlBatchStore:
         row = (await connection.execute(select(t.chunks).where(_is(ref)).with_for_update())).first()
         if row is None:
             raise NotFound(f"batch {ref.batch_id} has no chunk at {ref.first}")
-        return Chunk(ref, row.size, sql.hold_of(row), row.done)
+        return Chunk(ref, row.size, row.done, hold=sql.hold_of(row))
 
 
 def _batch_row(batch: Batch) -> dict[str, Any]:
