@@ -13,6 +13,7 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
+from ratchet_cli.commands.options import named
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
 from ratchet_cli.terminal.output import (
@@ -117,7 +118,7 @@ def list_data(as_json: JsonFlag = False) -> None:
 @app.command()
 def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFlag = False) -> None:
     """Show a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
     if as_json:
@@ -147,7 +148,7 @@ def download_data(
     to: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
 ) -> None:
     """Download the files of a data set: parquet, one for each split."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
         for split in found.splits:
@@ -170,7 +171,7 @@ def delete_data(
     force: Annotated[bool, typer.Option("--force", help="Delete it even if runs or evaluations used it.")] = False,
 ) -> None:
     """Delete a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     if ref.number is None:
         raise CommandError(f"{dataset} is not a version of a data set: write {ref.name}@1.", code=2)
     with Client() as client:
@@ -336,14 +337,6 @@ def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:
         changed()
 
     return progress
-
-
-def _ref(text: str) -> DatasetRef:
-    """Raises CommandError for what is no name of a data set."""
-    try:
-        return DatasetRef.parse(text)
-    except InvalidArgument as error:
-        raise CommandError(f"{error.message}.", code=2) from error
 
 
 def _id(dataset: pb.Dataset) -> str:
