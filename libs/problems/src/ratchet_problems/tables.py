@@ -16,7 +16,7 @@ MAGIC = b"PAR1"
 ROWS_AT_ONCE = 1_000
 MOST_FAULTS = 20
 """The number of a file's faults that are told at once."""
-_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure")
+_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure", "language")
 _LISTS = ("references", "tags")
 
 
@@ -111,7 +111,8 @@ def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
 
 def _row(problem: Problem) -> dict[str, Any]:
     record = problem.to_json()
-    return {"tags": []} | record | {"tests": json.dumps(record["tests"], ensure_ascii=False)}
+    tests = json.dumps(record["tests"], ensure_ascii=False)
+    return {"tags": [], "language": problem.language} | record | {"tests": tests}
 
 
 def without_none(record: Any) -> Any:
