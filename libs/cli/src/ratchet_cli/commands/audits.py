@@ -26,7 +26,7 @@ from ratchet_workflows import UsageError
 from ratchet_workflows.datasets import local
 
 SHOWN = 20
-WHY = "what passes all of its tests"
+PASSING = "what passes all of its tests"
 
 
 def audit(
@@ -54,8 +54,8 @@ def audit(
         return
     weak = [one for one in found if one.weakness > 0]
     if weak:
-        rows = [(one.id, f"{one.weakness:.2f}", _why(one)) for one in weak[:SHOWN]]
-        print_table(("problem", "weakness", WHY), rows, breakable=(WHY,))
+        rows = [(one.id, f"{one.weakness:.2f}", _passing(one)) for one in weak[:SHOWN]]
+        print_table(("problem", "weakness", PASSING), rows, breakable=(PASSING,))
     _say_sums(name, found, len(weak))
 
 
@@ -71,7 +71,7 @@ def _say_sums(name: str, found: Sequence[Audited], weak: int) -> None:
     say(f"{name}: {cheated} of {len(known)} problems reward a cheat; {killed}.")
 
 
-def _why(one: Audited) -> str:
+def _passing(one: Audited) -> str:
     survivors = f"{len(one.survivors)} of {one.mutants} mutants, such as {one.survivors[0]}" if one.survivors else ""
     return "; ".join([*one.cheats, *([survivors] if survivors else [])])
 
