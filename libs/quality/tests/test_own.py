@@ -41,6 +41,7 @@ async def test_it_is_given_the_samples_and_no_tests() -> None:
         "problem": {
             "id": "p",
             "prompt": "Write f.",
+            "conversation": [],
             "entry_point": "f",
             "references": ["def f(x): return 2\n"],
             "difficulty": 1,

@@ -11,10 +11,13 @@ from typing import Any
 from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
+from ratchet_problems.messages import Message
 
 _OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
+ROLES = ("system", "user", "assistant")
+"""Of the messages of a prompt."""
 
 
 class InvalidProblem(InvalidArgument):
@@ -130,6 +133,8 @@ class Problem:
     structure: str = ""
     tags: tuple[str, ...] = ()
     """What it is about ("graphs", "pandas"): scores are also given by tag."""
+    conversation: tuple[Message, ...] = ()
+    """What was said before the prompt, which is the user's last message."""
     digest: str = field(init=False, compare=False)
     """sha256 (hex) over everything above: two problems with one digest are the same problem."""
 
@@ -152,6 +157,8 @@ class Problem:
             )
         if not self.tests and not self.references:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
+        for index, message in enumerate(self.conversation):
+            self._check_message(message, index)
         for index, test in enumerate(self.tests):
             self._check_test(test, f"tests[{index}]")
         try:
@@ -159,6 +166,15 @@ class Problem:
         except UnicodeEncodeError as error:
             where = self.id.encode("ascii", "backslashreplace").decode()
             raise InvalidProblem(where, "text", "must not hold an unpaired surrogate") from error
+
+    def _check_message(self, message: Message, index: int) -> None:
+        path = f"prompt[{index}]"
+        if message.role not in ROLES:
+            raise InvalidProblem(
+                self.id, f"{path}.role", f"must be one of {', '.join(ROLES)}, not {clip(repr(message.role), 60)}"
+            )
+        if not message.content.strip():
+            raise InvalidProblem(self.id, f"{path}.content", "must not be empty")
 
     def _check_test(self, test: TestCase, path: str) -> None:
         match test:
@@ -196,6 +212,17 @@ class Problem:
             raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
 
     @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole prompt, as a chat."""
+        return (*self.conversation, Message("user", self.prompt))
+
+    @property
+    def shown(self) -> str:
+        """The whole prompt as people read it."""
+        said = [f"{message.role}: {message.content}" for message in self.messages]
+        return "\n\n".join(said) if self.conversation else self.prompt
+
+    @property
     def forgeable(self) -> bool:
         """Whether tests share the program's process, which could forge their results."""
         return any(isinstance(test, CheckTest) and test.shared for test in self.tests)
@@ -205,7 +232,7 @@ class Problem:
         tags = {"tags": list(self.tags)} if self.tags else {}  # none: the digest is what it was before there were any
         return {
             "id": self.id,
-            "prompt": self.prompt,
+            "prompt": written(self.messages) if self.conversation else self.prompt,
             "entry_point": self.entry_point,
             "tests": [test.to_json() for test in self.tests],
             "references": list(self.references),
@@ -214,6 +241,11 @@ class Problem:
             "licence": self.licence,
             "structure": self.structure,
         } | tags
+
+
+def written(messages: Iterable[Message]) -> list[dict[str, str]]:
+    """As OpenAI's API, chat templates and records have them."""
+    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def data_digest(problems: Iterable[Problem]) -> str:

@@ -138,7 +138,7 @@ def measure_difficulty(
 def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], str]:
     """Of a problem, by its set and its id. Raises what `_problems` raises."""
     problems, first = _problems(evaluation), _sets(evaluation)[0].name
-    return lambda benchmark, problem: problems[(benchmark or first, problem)].prompt
+    return lambda benchmark, problem: problems[(benchmark or first, problem)].shown
 
 
 def _sets(evaluation: pb.Evaluation) -> list[problem_pb2.ProblemSetRef]:
