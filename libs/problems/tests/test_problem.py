@@ -62,6 +62,13 @@ def test_a_conversation_is_a_part_of_the_prompt() -> None:
     assert (asked.shown, ADD.shown) == ("system: Be brief.\n\nuser: Write add(a, b).", "Write add(a, b).")
 
 
+def test_the_system_of_a_problem_comes_before_one_for_all() -> None:
+    own = replace(ADD, conversation=(Message("system", "Be brief."),))
+    assert own.under("Be kind.") is own
+    assert ADD.under("") is ADD
+    assert ADD.under("Be brief.") == own
+
+
 def test_the_data_digest_ignores_order_and_notices_a_change() -> None:
     other = replace(ADD, id="other")
     assert data_digest([ADD, other]) == data_digest([other, ADD])

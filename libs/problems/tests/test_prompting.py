@@ -24,7 +24,7 @@ def test_a_conversation_goes_before_and_is_no_text() -> None:
     system = Message("system", "Be brief.")
     asked = replace(PROBLEM, conversation=(system,))
     assert RULES.put(asked, "chat").messages == (system, Message("user", "Solve def f(x):\n"))
-    with pytest.raises(InvalidArgument, match="p is a conversation, which only a chat template can put"):
+    with pytest.raises(InvalidArgument, match="p is a conversation: only a chat template can put it"):
         RULES.put(asked, "completion")
 
 

@@ -18,9 +18,9 @@ def fingerprint(problem: Problem) -> str:
 
 
 def taught(problem: Problem) -> tuple[str, ...]:
-    """The fingerprints of what is learned with the problem: its own, and those of the messages of its user."""
-    asked = [_of_texts([message.content]) for message in problem.messages if message.role == "user"]
-    return tuple(dict.fromkeys([fingerprint(problem), *asked]))
+    """Fingerprints of all that is learned with the problem: its own, and those of the messages of its user."""
+    said = [_of_texts([message.content]) for message in problem.messages if message.role == "user"]
+    return tuple(dict.fromkeys([fingerprint(problem), *said]))
 
 
 def tests_fingerprint(problem: Problem) -> str:

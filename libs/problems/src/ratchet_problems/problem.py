@@ -4,20 +4,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
-from ratchet_problems.messages import Message
+from ratchet_problems.messages import Message, under
 
 _OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
 ROLES = ("system", "user", "assistant")
-"""Of the messages of a prompt."""
+"""Speakers of the messages of a prompt."""
 
 
 class InvalidProblem(InvalidArgument):
@@ -134,7 +134,7 @@ class Problem:
     tags: tuple[str, ...] = ()
     """What it is about ("graphs", "pandas"): scores are also given by tag."""
     conversation: tuple[Message, ...] = ()
-    """What was said before the prompt, which is the user's last message."""
+    """The messages before the prompt, which is the user's last one."""
     digest: str = field(init=False, compare=False)
     """sha256 (hex) over everything above: two problems with one digest are the same problem."""
 
@@ -215,6 +215,11 @@ class Problem:
     def messages(self) -> tuple[Message, ...]:
         """The whole prompt, as a chat."""
         return (*self.conversation, Message("user", self.prompt))
+
+    def under(self, system: str) -> "Problem":
+        """The problem with a message of the system first, unless it has one. An empty one changes nothing."""
+        conversation = under(system, self.conversation)
+        return self if conversation is self.conversation else replace(self, conversation=conversation)
 
     @property
     def shown(self) -> str:

@@ -84,7 +84,7 @@ class Prompting:
                 raise InvalidArgument("a chat has no examples in front of its problem: leave shots out")
             return Prompt(messages=(*problem.conversation, Message("user", self.message(problem))))
         if problem.conversation:
-            raise InvalidArgument(f"{problem.id} is a conversation, which only a chat template can put to a model")
+            raise InvalidArgument(f"{problem.id} is a conversation: only a chat template can put it to a model")
         shots = self.shots if shots is None else shots
         if not 0 <= shots <= len(self.examples):
             raise InvalidArgument(f"shots must be 0 to {len(self.examples)} here, not {shots}")

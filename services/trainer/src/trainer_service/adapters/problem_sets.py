@@ -9,6 +9,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_problems import NAMES, data_digest, examine, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.datasets import Datasets
+from ratchet_problems.messages import has_system
 from ratchet_problems.sets import dataset_of
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.inputs.found import FoundSet, Trial
@@ -69,7 +70,13 @@ def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
         dict.fromkeys(one for pair in pairs for one in taught(pair.as_problem))
     )  # a problem has several pairs
     digest = pair_files.pairs_digest(pairs)
-    return FoundSet(replace(ref, digest=digest), len(pairs), fingerprints=prints, form=pair_files.form_of(pairs))
+    return FoundSet(
+        replace(ref, digest=digest),
+        len(pairs),
+        fingerprints=prints,
+        form=pair_files.form_of(pairs),
+        system=next((pair.id for pair in pairs if has_system(pair.messages)), ""),
+    )
 
 
 def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
@@ -97,5 +104,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         notices(examined),
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+        conversation=next((problem.id for problem in problems if problem.conversation), ""),
+        system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
     )

@@ -121,6 +121,8 @@ class RunSpec:
     """Where its guards act."""
     environment: EnvironmentSpec | None = None
     """What judges answers, in training and in validation; None: single-turn code."""
+    system: str = ""
+    """In front of every prompt that has no message of the system itself."""
 
     @property
     def learned(self) -> ProblemSetRef:

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, data_digest, pairs
+from ratchet_problems.messages import under
 from ratchet_problems.pairs import Pair
 from ratchet_problems.prompting import Form, Prompt
 from trainer_service.job.samples import problems as problem_sets
@@ -28,8 +29,9 @@ class PromptDataset(Dataset[dict[str, Any]]):
     def __init__(
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
-        problems: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
-        self.digest = data_digest(problems)
+        read: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
+        self.digest = data_digest(read)
+        problems = [problem.under(config.system) for problem in read]
         prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
         lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
@@ -57,7 +59,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
         read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
-        problems = [problem for problem in read if problem.references]
+        problems = [problem.under(config.system) for problem in read if problem.references]
         end = ending(tokenizer, config.stops, config.prompt_form)
         rows = {problem.id: self._row(problem, tokenizer, config.prompt_form, end) for problem in problems}
         lengths = [_counted(row["input_ids"].tolist(), name, config) for name, row in rows.items()]
@@ -85,7 +87,7 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         rows = []
         end = ending(tokenizer, config.stops, config.prompt_form)
         for pair in read:
-            put = _prompt_of_pair(pair, config.prompt_form)
+            put = _prompt_of_pair(pair, config.prompt_form, config.system)
             rows.append([self._row(tokenizer, put, answer, end) for answer in (pair.chosen, pair.rejected)])
         lengths = [
             max(_counted(row["input_ids"].tolist(), pair.id, config) for row in both)
@@ -130,11 +132,13 @@ def answered(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str,
     }
 
 
-def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
+def _prompt_of_pair(pair: Pair, form: Form, system: str) -> Prompt:
     """Conversations and texts as they stand; a problem as any."""
-    if pair.form:
-        return Prompt(messages=pair.messages, text=pair.text)
-    return prompt_of(pair.as_problem, form)
+    if pair.text:
+        return Prompt(text=pair.text)
+    if pair.messages:
+        return Prompt(messages=under(system, pair.messages))
+    return prompt_of(pair.as_problem.under(system), form)
 
 
 def _counted(tokens: Sequence[int], name: str, config: Any) -> int:
