@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ratchet_problems import Message, Problem
-from ratchet_problems.problem import written
+from ratchet_problems.messages import records
 
 MOST_CPU_TIME = timedelta(seconds=240)
 """That a sandbox gives a program unless its settings say otherwise (RATCHET_SANDBOX_MAX_CPU_TIME)."""
@@ -38,7 +38,7 @@ class Task:
     @property
     def conversation(self) -> list[dict[str, str]]:
         """The messages as chat templates and OpenAI's API take them."""
-        return written(self.messages)
+        return records(self.messages)
 
     @classmethod
     def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits(), is_program: bool = False) -> "Task":

@@ -39,3 +39,8 @@ def under(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 def has_system(messages: Iterable[Message]) -> bool:
     return any(message.role == "system" for message in messages)
+
+
+def records(messages: Iterable[Message]) -> list[dict[str, str]]:
+    """As OpenAI's API, chat templates and JSONL have them, without calls of tools."""
+    return [{"role": message.role, "content": message.content} for message in messages]

@@ -11,7 +11,7 @@ from typing import Any
 from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
-from ratchet_problems.messages import Message, under
+from ratchet_problems.messages import Message, records, under
 
 _OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
@@ -237,7 +237,7 @@ class Problem:
         tags = {"tags": list(self.tags)} if self.tags else {}  # none: the digest is what it was before there were any
         return {
             "id": self.id,
-            "prompt": written(self.messages) if self.conversation else self.prompt,
+            "prompt": records(self.messages) if self.conversation else self.prompt,
             "entry_point": self.entry_point,
             "tests": [test.to_json() for test in self.tests],
             "references": list(self.references),
@@ -246,11 +246,6 @@ class Problem:
             "licence": self.licence,
             "structure": self.structure,
         } | tags
-
-
-def written(messages: Iterable[Message]) -> list[dict[str, str]]:
-    """As OpenAI's API, chat templates and records have them."""
-    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def data_digest(problems: Iterable[Problem]) -> str:

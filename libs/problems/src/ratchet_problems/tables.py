@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import jsonl
-from ratchet_problems.problem import InvalidProblem, Problem, digest_of, written
+from ratchet_problems import jsonl, messages
+from ratchet_problems.problem import InvalidProblem, Problem, digest_of
 
 MAGIC = b"PAR1"
 ROWS_AT_ONCE = 1_000
@@ -117,7 +117,7 @@ def _row(problem: Problem) -> dict[str, Any]:
     columns = {
         "prompt": problem.prompt,
         "tests": json.dumps(record["tests"], ensure_ascii=False),
-        _CONVERSATION: written(problem.conversation),
+        _CONVERSATION: messages.records(problem.conversation),
     }
     return {"tags": []} | record | columns
 

@@ -76,6 +76,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
         system=message.system,
+        all_answers=message.all_answers,
     )
 
 
@@ -129,6 +130,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         experiment=spec.experiment,
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
         system=spec.system,
+        all_answers=spec.all_answers,
     )
 
 

@@ -191,6 +191,7 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.custom_cls.name={dataset}",
         f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
         f"+data.system={quote(job.spec.system)}",
+        f"+data.all_answers={job.spec.all_answers}",
         f"+data.stops={list(stops_of(Path(job.base_path)))}",
         f"+data.vocabulary={vocabulary(base_config(Path(job.base_path)))}",
     )

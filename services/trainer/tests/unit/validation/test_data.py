@@ -85,6 +85,14 @@ def test_conversations_and_a_system_need_a_chat_template_that_writes_them(make_s
     assert named(make_spec(system="x" * 40_000)) == {"spec.system": "must have at most 32768 characters"}
 
 
+def test_all_answers_are_for_examples(make_spec: Any) -> None:
+    assert named(make_spec(algorithm="sft", all_answers=True)) == {}
+    for algorithm in ("grpo", "dpo"):
+        assert named(make_spec(algorithm=algorithm, all_answers=True)) == {
+            "spec.all_answers": f"must be absent: {algorithm.upper()} learns from no answers of a conversation"
+        }
+
+
 def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
     its = Template(changes="changes what the user says", turns_changes="leaves out thoughts")
     found = replace(FOUND, base=replace(STARTER_1, template=its))

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.verl
 def data(**fields: Any) -> Any:
     """The part of verl's config."""
     whole = {"filter_overlong_prompts": True, "prompt_form": "chat", "system": "", "stops": [], "vocabulary": 0}
+    whole["all_answers"] = False
     return SimpleNamespace(**whole | fields)
 
 
@@ -44,6 +45,9 @@ class Letters:
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> list[int] | str:
         text = "".join(message["content"] for message in conversation)
         return [ord(letter) for letter in text] if options["tokenize"] else text
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        return [ord(letter) for letter in text]
 
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(letter) for letter in text]}
@@ -132,6 +136,22 @@ def test_a_system_is_put_before_what_has_none_of_its_own(tmp_path: Path) -> None
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     both = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), data(max_length=99, system="All."))
     assert [read(both[place][0], learned=False) for place in range(3)] == ["All.Hm.", "Own.Hm.", "All.Ask."]
+
+
+def test_every_answer_of_a_conversation_may_be_learned(tmp_path: Path) -> None:
+    roles = ("system", "user", "assistant", "user", "assistant")
+    said = tuple(Message(role, f"{role}{place}.") for place, role in enumerate(roles))
+    one = Problem("a", "Ask.", (), references=("Yes.",))
+    jsonl.write([replace(one, conversation=said), replace(one, id="b")], tmp_path / "mine.jsonl")
+    last = ExampleDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_length=99))
+    assert [read(row, learned=True) for row in (last[0], last[1])] == ["Yes.\0", "Yes.\0"]
+    rows = ExampleDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_length=99, all_answers=True))
+    assert [(read(rows[place], learned=False), read(rows[place], learned=True)) for place in range(len(rows))] == [
+        ("system0.user1.", "assistant2.\0"),
+        ("system0.user1.assistant2.user3.", "assistant4.\0"),
+        ("system0.user1.assistant2.user3.assistant4.Ask.", "Yes.\0"),
+        ("Ask.", "Yes.\0"),
+    ]
 
 
 def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None:

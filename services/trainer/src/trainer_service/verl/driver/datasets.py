@@ -1,7 +1,7 @@
 """Problems as verl's data sets: prompts for RL, worked examples for SFT; and pairs, for DPO. The "file" of one is the
 name of the set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -51,7 +51,8 @@ class PromptDataset(Dataset[dict[str, Any]]):
 
 class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     """One row per problem with a reference: prompt and reference as tokens, the loss on reference and what ends it.
-    Those of more than `config.max_length` tokens are left out, or refused, as in PromptDataset.
+    Those of more than `config.max_length` tokens are left out, or refused, as in PromptDataset. With
+    `config.all_answers` there is a row, too, for each answer in its conversation, to the messages before it.
 
     The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
     """
@@ -61,14 +62,18 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         self.digest = data_digest(read)
         problems = [problem.under(config.system) for problem in read if problem.references]
         end = ending(tokenizer, config.stops, config.prompt_form)
-        rows = {problem.id: self._row(problem, tokenizer, config.prompt_form, end) for problem in problems}
-        lengths = [_counted(row["input_ids"].tolist(), name, config) for name, row in rows.items()]
+        rows = {
+            problem.id: [
+                answered(tokenizer, put, answer, end)
+                for put, answer in _examples(problem, config.prompt_form, config.all_answers)
+            ]
+            for problem in problems
+        }
+        lengths = [
+            max(_counted(row["input_ids"].tolist(), name, config) for row in some) for name, some in rows.items()
+        ]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
-        self._rows = [rows[problem.id] for problem in self.fitting.problems]
-
-    @staticmethod
-    def _row(problem: Problem, tokenizer: Any, form: Form, end: Ending) -> dict[str, torch.Tensor]:
-        return answered(tokenizer, prompt_of(problem, form), problem.references[0], end)
+        self._rows = [row for problem in self.fitting.problems for row in rows[problem.id]]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -118,6 +123,13 @@ class ConversationPairDataset(PairDataset):
             "position_ids": torch.arange(len(tokens)),
             "loss_mask": torch.ones_like(tokens),  # verl asks for one
         }
+
+
+def _examples(problem: Problem, form: Form, all_answers: bool) -> Iterator[tuple[Prompt, str]]:
+    for place, message in enumerate(problem.conversation if all_answers else ()):
+        if message.role == "assistant":
+            yield Prompt(messages=problem.conversation[:place]), message.content
+    yield prompt_of(problem, form), problem.references[0]
 
 
 def answered(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str, torch.Tensor]:

@@ -22,6 +22,9 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
             _check_forgeable(found, faults)
         _check_problems(found, faults)
     _check_pairs(spec, found, algorithm, faults)
+    if spec.all_answers:
+        only = f"must be absent: {algorithm.name.upper()} learns from no answers of a conversation"
+        faults.unless(algorithm.takes_examples, "all_answers", only)
     if spec.curriculum:
         _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
 
