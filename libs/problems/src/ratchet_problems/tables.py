@@ -16,7 +16,7 @@ MAGIC = b"PAR1"
 ROWS_AT_ONCE = 1_000
 MOST_FAULTS = 20
 """The number of a file's faults that are told at once."""
-_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure")
+_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure", "language")
 _LISTS = ("references", "tags")
 _CONVERSATION = "conversation"
 """A column: what was said before the prompt."""
@@ -119,7 +119,7 @@ def _row(problem: Problem) -> dict[str, Any]:
         "tests": json.dumps(record["tests"], ensure_ascii=False),
         _CONVERSATION: messages.records(problem.conversation),
     }
-    return {"tags": []} | record | columns
+    return {"tags": [], "language": problem.language} | record | columns
 
 
 def without_none(record: Any) -> Any:

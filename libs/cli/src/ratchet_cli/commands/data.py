@@ -264,8 +264,8 @@ def _files(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:
 
 def _mapping(given: Sequence[str]) -> Mapping[str, str]:
     pairs = [text.partition("=") for text in given]
-    if wrong := next((text for text, (_, sign, column) in zip(given, pairs, strict=True) if not (sign and column)), ""):
-        raise CommandError(f"--map {wrong}: write FIELD=COLUMN, such as prompt=question.", code=2)
+    if wrong := next((text for text, (_, sign, column) in zip(given, pairs, strict=True) if not sign), ""):
+        raise CommandError(f"--map {wrong}: write FIELD=COLUMN, such as prompt=question; language= reads none.", code=2)
     return {field: column for field, _, column in pairs}
 
 

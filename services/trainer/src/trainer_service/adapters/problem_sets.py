@@ -9,6 +9,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_problems import NAMES, data_digest, examine, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.datasets import Datasets
+from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import has_system
 from ratchet_problems.sets import dataset_of
 from trainer_service.adapters.trials import SandboxTrials
@@ -107,4 +108,5 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         conversation=next((problem.id for problem in problems if problem.conversation), ""),
         system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
+        languages=tuple(sorted({problem.language for problem in problems} - {PYTHON})),
     )

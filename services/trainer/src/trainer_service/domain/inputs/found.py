@@ -118,6 +118,8 @@ class FoundSet:
     """The id of one that has a message of the system, where there is one."""
     kinds: tuple[Kind, ...] = ()
     """Of its problems; empty for pairs."""
+    languages: tuple[str, ...] = ()
+    """Of its problems, those that are not Python."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
 
 def notices(spec: RunSpec, found: Found) -> Sequence[str]:
     """What is no fault of a valid spec, and should be known of the run."""
-    return [*data.notices(spec, found), *hyperparameters.notices(spec)]
+    return [*data.notices(spec, found), *rewards.notices(spec, found), *hyperparameters.notices(spec)]
 
 
 def _check_names(spec: RunSpec, limits: Limits, faults: Faults) -> None:
