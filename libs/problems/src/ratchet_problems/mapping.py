@@ -45,7 +45,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
 """A field of a problem, and the names of columns that are taken for it, the first that is there."""
 SETUP = ("test_setup_code", "test_imports")
 """Columns of MBPP whose code stands before a list of assertions: a text, or a list."""
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
 PACKED = ".gz"
 MOST_BYTES = 8 << 30
 """The size that a packed file may unpack to."""
@@ -61,7 +61,7 @@ class Columns:
     of: Mapping[str, str]
     unused: Sequence[str]
     language: str = ""
-    """Of all rows, where no column says it."""
+    """The language of all rows, where no column says it."""
 
     def __str__(self) -> str:
         used = ", ".join(field if field == column else f"{field} <- {column}" for field, column in self.of.items())
@@ -135,7 +135,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
             found = ((f"{path.name} row {number}", row) for number, row in enumerate(_list(path), 1))
         case ".csv":
             found = _csv(path)
-        case ".parquet":
+        case ".parquet" | ".arrow":
             found = ((f"{path.name} row {number}", row) for number, row in enumerate(tables.rows(path, path.name), 1))
         case other:
             raise InvalidArgument(

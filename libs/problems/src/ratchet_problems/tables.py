@@ -143,13 +143,22 @@ def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Rows of any parquet file, one after another; `name` stands in errors. Raises InvalidArgument."""
+    """Rows of any parquet file, or an Arrow stream (.arrow), one after another; `name` stands in errors. Raises
+    InvalidArgument."""
     arrow, parquet = _arrow()
+    is_stream = path.suffix == ".arrow"
     try:
-        for batch in parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE):
+        batches = (
+            arrow.ipc.open_stream(arrow.memory_map(str(path)))
+            if is_stream
+            else parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE)
+        )
+        for batch in batches:
             yield from batch.to_pylist()
     except (arrow.ArrowException, OSError) as error:
-        raise InvalidArgument(f"{name} is not a complete parquet file: {error}") from error
+        raise InvalidArgument(
+            f"{name} is not a complete {'Arrow' if is_stream else 'parquet'} file: {error}"
+        ) from error
 
 
 def _arrow() -> tuple[Any, Any]:

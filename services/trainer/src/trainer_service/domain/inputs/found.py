@@ -119,7 +119,7 @@ class FoundSet:
     kinds: tuple[Kind, ...] = ()
     """Of its problems; empty for pairs."""
     languages: tuple[str, ...] = ()
-    """Of its problems, those that are not Python."""
+    """The languages of its problems other than Python."""
 
 
 @dataclass(frozen=True, slots=True)
