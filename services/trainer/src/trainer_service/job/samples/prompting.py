@@ -1,5 +1,7 @@
 """How a run's problems are put to its model, as tokens, and how tokens are read."""
 
+import string
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +9,8 @@ from typing import Any
 from ratchet_problems import Message, Problem, rendering
 from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
 from trainer_service.job.samples.endings import Ending, ending, rendered, written_after
+
+_PLAIN = "".join(sorted({*string.punctuation, " "} - {*"%$\\'"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,15 @@ class Prompting:
 
     def reply(self, messages: Sequence[Message], replies: Sequence[Message], answer: Sequence[int]) -> Sequence[int]:
         return reply_ids(self.tokenizer, messages, replies, answer, self.ending)
+
+
+def setting_of(system: str) -> str:
+    """A message of the system as a setting of verl's, percent-encoded: Hydra reads backslashes, OmegaConf `${`."""
+    return urllib.parse.quote(system, safe=_PLAIN)
+
+
+def system_of(setting: str) -> str:
+    return urllib.parse.unquote(setting)
 
 
 def prompt_of(problem: Problem, form: Form) -> Prompt:

@@ -16,7 +16,7 @@ from ratchet_problems.prompting import Form, Prompt
 from trainer_service.job.samples import problems as problem_sets
 from trainer_service.job.samples.endings import Ending, ending
 from trainer_service.job.samples.prompt_limits import fitting
-from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of
+from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of, system_of
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -31,7 +31,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
     ) -> None:
         read: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(read)
-        problems = [problem.under(config.system) for problem in read]
+        problems = [problem.under(system_of(config.system)) for problem in read]
         prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
         lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
@@ -60,7 +60,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
         read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
-        problems = [problem.under(config.system) for problem in read if problem.references]
+        problems = [problem.under(system_of(config.system)) for problem in read if problem.references]
         end = ending(tokenizer, config.stops, config.prompt_form)
         rows = {
             problem.id: [
@@ -92,7 +92,7 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         rows = []
         end = ending(tokenizer, config.stops, config.prompt_form)
         for pair in read:
-            put = _prompt_of_pair(pair, config.prompt_form, config.system)
+            put = _prompt_of_pair(pair, config.prompt_form, system_of(config.system))
             rows.append([self._row(tokenizer, put, answer, end) for answer in (pair.chosen, pair.rejected)])
         lengths = [
             max(_counted(row["input_ids"].tolist(), pair.id, config) for row in both)
