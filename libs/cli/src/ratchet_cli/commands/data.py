@@ -44,6 +44,7 @@ DATASET = "name@number; name alone is its newest version."
 
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
 app.command()(audits.audit)
+app.command()(audits.strengthen)
 
 
 @app.command()
