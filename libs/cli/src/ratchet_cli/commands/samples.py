@@ -136,7 +136,7 @@ def measure_difficulty(
 
 
 def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], str]:
-    """Of a problem, by its set and its id. Raises what `_problems` raises."""
+    """The statement of a problem, by its set and its id. Raises like `_problems`."""
     problems, first = _problems(evaluation), _sets(evaluation)[0].name
     return lambda benchmark, problem: problems[(benchmark or first, problem)].prompt
 
