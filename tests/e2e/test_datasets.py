@@ -73,5 +73,14 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
     assert (run.spec.problems.name, run.spec.problems.digest) == ("mine@1/train", digests["train"])
     assert run.spec.validation_problems.name == "mine@1/validation"
+    divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
+    assert divided.returncode == 0, divided.stderr
+    second = json.loads(divided.stdout)
+    sizes = {split["name"]: split["rows"] for split in second["splits"]}
+    assert (second["number"], second["card"]["made_of"], sum(sizes.values())) == (2, "mine@1", 40)
+    changes = json.loads(platform.ratchet("data", "diff", "mine@1", "mine@2", "--json").stdout)
+    assert sorted(changes["train"]["removed"]) == sorted(changes["held-out"]["added"])
+    assert changes["validation"] == {"added": [], "removed": [], "changed": {}, "same": 7}
+
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)

@@ -18,5 +18,5 @@ def language_of(name: str) -> str:
 
 
 def is_language(name: str) -> bool:
-    """True where it names a language that is known here."""
+    """True for a name of a language that is known here."""
     return language_of(name) in {*LANGUAGES, *_NAMES.values()}

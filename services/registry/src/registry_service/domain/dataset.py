@@ -50,6 +50,8 @@ class Card:
     licence: str = ""
     edition: str = ""
     """The public benchmark's edition whose rows it holds; empty: it holds problems."""
+    made_of: str = ""
+    """The version that it was made of, such as "mine@1"; empty: it was made of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,12 @@ class DatasetSpec:
         if self.name in FAMILIES:
             faults.add("name", f"must not be {self.name}: problems of Ratchet's own are called so")
         faults.length("card.description", self.card.description, MAX_REASON)
-        for field in ("source", "licence", "edition"):
+        for field in ("source", "licence", "edition", "made_of"):
             faults.length(f"card.{field}", getattr(self.card, field), MAX_TEXT)
         if faults.required("splits", self.uploads):
             faults.length("splits", self.uploads, MAX_SPLITS)
+        if self.card.made_of:
+            faults.read("card.made_of", DatasetRef.parse, self.card.made_of)
         if self.card.edition and list(self.uploads) != [ROWS]:
             faults.add("splits", f"must be one, {ROWS!r}, for a benchmark's edition")
         for split, upload in list(self.uploads.items())[:MAX_SPLITS]:

@@ -109,7 +109,7 @@ def judge_run(report: Report) -> Outcome:
 
 
 def judge_after_program(report: Report) -> Outcome:
-    """Of code in another language than Python, which stands after the program: it passes where all ends with status 0.
+    """Code in another language than Python, which stands after the program, passes where all ends with status 0.
     Who asserted, program or test, nobody sees."""
     trouble = _script_trouble(report)
     if trouble is None:

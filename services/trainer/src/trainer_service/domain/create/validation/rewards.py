@@ -20,7 +20,7 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
 
 
 def notices(spec: RunSpec, found: Found) -> Sequence[str]:
-    """What is no fault, and should be known of what answers earn."""
+    """Sentences on the reward that are no fault, and should be known."""
     languages = found.problems.languages if found.problems else ()
     kinds = {one.name: ratchet_rewards.kind(one) for one in spec.reward.components if not one.is_own}
     readers = [name for name, kind in kinds.items() if kind.reads]
