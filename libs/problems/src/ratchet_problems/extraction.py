@@ -2,6 +2,10 @@
 
 A completion is a model's text, so that nothing of it is compiled or parsed here, and what is done to it takes time in
 proportion to its length (outline.py). Whether the program is one, its lane says.
+
+Not by tree-sitter-python and markdown-it-py in place of outline.py's parts and fences.py: of 3,937 published samples
+89 and none give another program, of the 256 tests of this reader 7 and 33 fail (strings that hold fences, thoughts,
+fences behind words), in 2.2 and 1.2 times the CPU time (measured in November 2026, versions 0.25 and 4.3).
 """
 
 import functools

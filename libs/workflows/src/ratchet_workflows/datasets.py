@@ -2,16 +2,20 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ratchet.registry.v1 import dataset_pb2 as pb
+from ratchet_benchmarks import BENCHMARKS
+from ratchet_benchmarks.users import is_path
 from ratchet_client import Client
 from ratchet_client.datasets import download, settled, upload
+from ratchet_client.errors import Unreachable
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, splitting, tables
+from ratchet_problems.sets import dataset_of
 from ratchet_workflows.errors import UsageError
 
 
@@ -39,6 +43,24 @@ def files(client: Client, dataset: pb.Dataset) -> Iterator[Mapping[str, Path]]:
         yield found
 
 
+@contextmanager
+def local(name: str) -> Iterator[str]:
+    """The name by which the problems are read on this machine, as long as the context lasts: a data set is fetched from
+    the platform. Raises UsageError for a split that is not named, ApiError, Unreachable, OSError."""
+    ref = None if is_path(name) or name.partition("/")[0].partition("@")[0] in BENCHMARKS else dataset_of(name)
+    if ref is None:
+        yield name
+        return
+    with ExitStack() as open_here:
+        try:
+            client = open_here.enter_context(Client())
+            dataset = client.datasets.get(ref.name, ref.number)
+        except Unreachable as error:
+            raise UsageError(f"no benchmark {name!r}, and nobody knows whether it is a data set: {error}") from error
+        source = _one_split(dataset, ref)
+        yield str(open_here.enter_context(files(client, dataset))[source])
+
+
 def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Dataset:
     """Makes the next version of the data set, of whose split `ref.split` (or its only one) these shares became splits
     of their own. Problems of one structure, or of one prompt, stay together. READY or FAILED.
@@ -46,13 +68,8 @@ def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Da
     Raises UsageError, InvalidArgument for shares that cannot be drawn, ApiError, Unreachable, OSError.
     """
     dataset = client.datasets.get(ref.name, ref.number)
-    names = [one.name for one in dataset.splits]
-    source = ref.split or names[0]
+    names, source = [one.name for one in dataset.splits], _one_split(dataset, ref)
     version = f"{dataset.name}@{dataset.number}"
-    if source not in names or (len(names) > 1 and not ref.split):
-        raise UsageError(
-            f"{version} has the splits {', '.join(names)}: name the one to divide, such as {version}/{names[0]}"
-        )
     if there := [one for one in shares if one in names]:
         raise UsageError(f"{version} has a split {there[0]} already")
     with files(client, dataset) as tables_of:
@@ -65,6 +82,14 @@ def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Da
         card.CopyFrom(dataset.card)
         card.made_of = version
         return settled(client.datasets, upload(client.datasets, dataset.name, made, card))
+
+
+def _one_split(dataset: pb.Dataset, ref: DatasetRef) -> str:
+    """The split that is named, or the only one. Raises UsageError."""
+    names, version = [one.name for one in dataset.splits], f"{dataset.name}@{dataset.number}"
+    if (ref.split or len(names) == 1) and (ref.split or names[0]) in names:
+        return ref.split or names[0]
+    raise UsageError(f"{version} has the splits {', '.join(names)}: name one, such as {version}/{names[0]}")
 
 
 def difference(client: Client, before: DatasetRef, after: DatasetRef) -> Mapping[str, Difference]:

@@ -23,5 +23,3 @@ class Settings(ServiceSettings):
     eval_target: str = "127.0.0.1:8705"
     lease: timedelta = timedelta(seconds=30)
     """How long a version or a gate stays with a worker that died."""
-    reconcile_interval: timedelta = timedelta(seconds=10)
-    """How often what the queue has lost is put back on it."""

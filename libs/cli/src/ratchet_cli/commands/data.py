@@ -15,6 +15,8 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
+from ratchet_cli.commands import audits
+from ratchet_cli.commands.options import named
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
 from ratchet_cli.terminal.output import (
@@ -41,6 +43,7 @@ MOST_NAMED = 20
 DATASET = "name@number; name alone is its newest version."
 
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
+app.command()(audits.audit)
 
 
 @app.command()
@@ -118,7 +121,7 @@ def list_data(as_json: JsonFlag = False) -> None:
 @app.command()
 def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFlag = False) -> None:
     """Show a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
     if as_json:
@@ -159,7 +162,7 @@ def split(
         except ValueError:
             raise CommandError(f"--into {text}: write SPLIT=SHARE, such as validation=0.1.", code=2) from None
     with Client() as client, _refusing():
-        made = workflows.split(client, _ref(dataset), shares)
+        made = workflows.split(client, named(DatasetRef.parse, dataset), shares)
     _show_made(made, as_json=as_json)
 
 
@@ -171,7 +174,7 @@ def diff(
 ) -> None:
     """Compare two versions by the ids of their problems."""
     with Client() as client, _refusing():
-        found = workflows.difference(client, _ref(before), _ref(after))
+        found = workflows.difference(client, named(DatasetRef.parse, before), named(DatasetRef.parse, after))
     if as_json:
         print_json({name: asdict(one) for name, one in found.items()})
         return
@@ -192,7 +195,7 @@ def download_data(
     to: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
 ) -> None:
     """Download the files of a data set: parquet, one for each split."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
         for split in found.splits:
@@ -215,7 +218,7 @@ def delete_data(
     force: Annotated[bool, typer.Option("--force", help="Delete it even if runs or evaluations used it.")] = False,
 ) -> None:
     """Delete a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     if ref.number is None:
         raise CommandError(f"{dataset} is not a version of a data set: write {ref.name}@1.", code=2)
     with Client() as client:
@@ -384,14 +387,6 @@ def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:
         changed()
 
     return progress
-
-
-def _ref(text: str) -> DatasetRef:
-    """Raises CommandError for what is no name of a data set."""
-    try:
-        return DatasetRef.parse(text)
-    except InvalidArgument as error:
-        raise CommandError(f"{error.message}.", code=2) from error
 
 
 def _id(dataset: pb.Dataset) -> str:

@@ -10,13 +10,13 @@ It has its number from the start. Once READY nothing of it changes but who used 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, NotFound
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
-from ratchet_kit.work import FREE, Hold
+from ratchet_kit.work import FREE, Held
 from ratchet_problems.sets import FAMILIES
 
 MAX_SPLITS = 20
@@ -121,7 +121,7 @@ class DatasetSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Held):
     name: str
     number: int
     card: Card
@@ -134,7 +134,6 @@ class Dataset:
     uses: int = 0
     """Runs and evaluations that used it, deleted ones too."""
     last_user: str = ""
-    hold: Hold = FREE
 
     @property
     def ref(self) -> DatasetRef:
@@ -143,10 +142,6 @@ class Dataset:
     @property
     def id(self) -> str:
         return str(self.ref)
-
-    @property
-    def attempts(self) -> int:
-        return self.hold.attempts
 
     @property
     def received(self) -> int:
@@ -189,29 +184,13 @@ class Dataset:
         whole = all(one.is_whole for one in splits.values())
         return replace(self, splits=splits, state=State.EXAMINING if whole else State.UPLOADING)
 
-    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
-        """Raises FailedPrecondition when it is not EXAMINING, Aborted while another worker has it. So do the others,
-        where `owner` does not hold it."""
-        self._must_be_examining()
-        return replace(self, hold=self.hold.claim(self.id, owner, now, lease))
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
-        self._must_be_examining()
-        return replace(self, hold=self.hold.renew(self.id, owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Dataset":
-        self._must_be_examining()
-        return replace(self, hold=self.hold.release(self.id, owner, attempted=attempted))
-
     def complete(self, owner: str, contents: Mapping[str, Content], now: datetime) -> "Dataset":
-        self._must_be_examining()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         splits = {name: replace(split, content=contents[name]) for name, split in self.splits.items()}
         return replace(self, state=State.READY, splits=splits, end_time=now, hold=FREE)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
-        self._must_be_examining()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
 
     def check_deletable(self, *, force: bool) -> None:
@@ -223,9 +202,13 @@ class Dataset:
                 "used it could not be repeated; set force to delete it anyway"
             )
 
-    def _must_be_examining(self) -> None:
+    @property
+    def label(self) -> str:
+        return f"data set {self.ref}"
+
+    def check_open(self) -> None:
         if self.state is not State.EXAMINING:
-            raise FailedPrecondition(f"data set {self.ref} is {self.state}")
+            raise FailedPrecondition(f"{self.label} is {self.state}")
 
 
 def not_there(ref: DatasetRef, numbers: Sequence[int], names: Sequence[str]) -> NotFound:

@@ -61,7 +61,7 @@ class VersionRegistry(Protocol):
         ...
 
 
-EXPERIMENT = "ratchet"
+PROJECT = "ratchet"
 """Where a spec names none."""
 
 
@@ -77,8 +77,8 @@ class Shown:
     """Name -> content, of the small ones on record."""
 
     @property
-    def experiment(self) -> str:
-        return self.run.spec.experiment or EXPERIMENT
+    def project(self) -> str:
+        return self.run.spec.tracker_project or PROJECT
 
     @property
     def name(self) -> str:
