@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Cancelled, NotFound, RatchetError, ResourceExhausted, Unavailable
-from ratchet_policies.choice import beginning, choose
 from ratchet_policies.generation import Prompt
 from ratchet_policies.loading import LOST
 from ratchet_policies.member import Member
+from ratchet_policies.prefix_choice import beginning, choose
 
 AGAIN: tuple[type[RatchetError], ...] = (Unavailable, Cancelled, ResourceExhausted, *LOST)
 """Errors where another engine may do better."""
