@@ -7,27 +7,37 @@ contents/<sha256>                     what is kept
 import asyncio
 import hashlib
 import json
+import multiprocessing
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet_kit import json_text, storage
 from ratchet_kit.disk_errors import disk_errors
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
+from ratchet_kit.names import DatasetRef
 from ratchet_problems import InvalidProblem, Problem, examine, tables
 from ratchet_problems.jsonl import numbered_lines
+from ratchet_problems.near.sketches import Sketcher
 from ratchet_problems.tables import MOST_FAULTS
+from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.dataset import Content, Upload
 
 UPLOADS, CONTENTS = "uploads", "contents"
+_LARGE = 32 << 20
+"""Bytes of a file that a second process helps with."""
 
 
 class FsspecDatasetFiles:
     """Keeps data sets under `root`. A content is made in a file of this machine first, and is never changed."""
 
-    def __init__(self, root: str) -> None:
-        """Raises InvalidArgument for a URL that cannot be used."""
+    def __init__(self, root: str, sketches: FsspecSketchStore) -> None:
+        """`sketches`: where those of each content are put. Raises InvalidArgument for a URL that cannot be used."""
         self._root = storage.Folder(root)
+        self._sketches = sketches
 
     async def write_chunk(self, dataset: str, split: str, offset: int, data: bytes) -> None:
         part = f"{UPLOADS}/{dataset}/{split}/{offset:015d}"
@@ -61,12 +71,29 @@ class FsspecDatasetFiles:
             tally = _Tally()
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
+                self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
             else:
-                table = tables.write(tally.of(tables.checked(whole, split)), kept)
+                with _helper(upload.size_bytes) as helper:
+                    sketcher = Sketcher(helper)
+                    table = tables.write(sketcher.of(tally.of(tables.checked(whole, split))), kept)
+                    self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest = table.rows, table.digest
             content = Content(kept.stat().st_size, _sha256(kept), rows, digest, tally.notices)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return content
+
+
+@contextmanager
+def _helper(size_bytes: int) -> Iterator[Executor | None]:
+    """Another process that sketches, for a file that takes a while."""
+    if size_bytes < _LARGE:
+        yield None
+        return
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as helper:
+        try:
+            yield helper
+        except BrokenProcessPool as error:
+            raise Unavailable("the process that sketches problems was killed") from error
 
 
 class _Tally:
