@@ -1,4 +1,4 @@
-"""What a problem is compared by: the words of its prompt, the shape of its reference, the literals of its tests.
+"""The features that problems are compared by: words of the prompt, the shape of the reference, literals of the tests.
 
 None of the three knows the names that a problem was given: a renamed problem has the same features.
 """
@@ -103,7 +103,7 @@ def _hashes(texts: Iterable[str]) -> frozenset[int]:
 
 
 def _words(prompt: str) -> Iterator[str]:
-    """Stems of words and numbers, whatever their order. Names are none: they hold "_"."""
+    """Stems of words and numbers, whatever their order. Names are left out: they hold "_"."""
     for word in _WORD.findall(prompt.casefold()):
         if "_" not in word and (stem := _stem(word)):
             yield stem

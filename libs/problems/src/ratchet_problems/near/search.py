@@ -17,7 +17,7 @@ _OWN_ROWS = (4, 5, 4)
 """Among the problems of one set, which may be a million."""
 _AT_ONCE = 1_000
 _PAIRS_AT_ONCE = 50_000
-_TOLD = 0.2
+_SHOWN = 0.2
 """Less is no likeness."""
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -40,7 +40,7 @@ class Match:
 
     def __str__(self) -> str:
         found = {name: getattr(self, name) for name in VIEWS}
-        return ", ".join(f"{name} {value:.2f}" for name, value in found.items() if value >= _TOLD)
+        return ", ".join(f"{name} {value:.2f}" for name, value in found.items() if value >= _SHOWN)
 
 
 class Known:
@@ -51,7 +51,7 @@ class Known:
         self._tables = [_table(sketches, view, rows) for view, rows in enumerate(_KNOWN_ROWS)]
 
     def matches(self, sketches: Sketches) -> Iterator[Match]:
-        """Of each problem of `sketches` every known one that is nearly the same."""
+        """Every known problem that is nearly the same as one of `sketches`."""
         for start in range(0, len(sketches), _AT_ONCE):
             places = np.arange(start, min(start + _AT_ONCE, len(sketches)))
             found = [
@@ -61,7 +61,7 @@ class Known:
 
 
 def duplicates(sketches: Sketches) -> Iterator[Match]:
-    """Of each problem that is nearly the same as an earlier one, one such. `other` is the earlier."""
+    """One match for each problem that is nearly the same as an earlier one. `other` is the earlier."""
     found: set[int] = set()
     for view, rows in enumerate(_OWN_ROWS):
         present = np.flatnonzero(sketches.sizes[:, view])
@@ -86,7 +86,7 @@ def duplicates(sketches: Sketches) -> Iterator[Match]:
 @dataclass(frozen=True, slots=True)
 class _Table:
     keys: NDArray[np.uint64]
-    """Of all bands, in order."""
+    """Keys of all bands, in order."""
     places: NDArray[np.int64]
 
 
@@ -99,7 +99,7 @@ def _table(sketches: Sketches, view: int, rows: int) -> _Table:
 
 
 def _keys(sketches: Sketches, places: NDArray[np.int64], view: int, band: int, rows: int) -> NDArray[np.uint64]:
-    """Of one band; keys of two bands differ."""
+    """Keys of one band; those of two bands differ."""
     keys = np.full(len(places), band + 1, dtype=np.uint64)
     for place in range(band * rows, (band + 1) * rows):
         keys = keys * np.uint64(0x9E3779B97F4A7C15) + sketches.signatures[places, view, place]
@@ -134,7 +134,7 @@ def _verified(left: Sketches, right: Sketches, pairs: Pairs) -> Iterator[Match]:
 
 
 def _same(alike: NDArray[np.float64], sizes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which pairs are nearly the same, by what they have in common.
+    """Selects the pairs that are nearly the same.
 
     One view may say so alone where it is of some size; two that are alike need less. A prompt is believed unless the
     reference or the tests, where both problems have them, say otherwise. tests/bench/near_duplicates.py measures this.

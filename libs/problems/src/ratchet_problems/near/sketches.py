@@ -1,5 +1,5 @@
-"""MinHash sketches (Broder, On the resemblance and containment of documents, 1997) of problems: what says how alike two
-problems are, without either of them."""
+"""MinHash sketches (Broder, On the resemblance and containment of documents, 1997) of problems: numbers that say how
+alike two problems are, without either of them."""
 
 import io
 import zlib
@@ -17,7 +17,7 @@ from ratchet_problems.near.features import VIEWS, Features, features
 from ratchet_problems.problem import Problem
 
 HASHES = 128
-"""Of a view: the standard error of a similarity of a half is 0.04."""
+"""Hash functions of a view: the standard error of a similarity of a half is 0.04."""
 _AT_ONCE = 1_000
 _IN_FLIGHT = 4
 _random = np.random.default_rng(31)  # the same in every process: sketches of two services are compared
@@ -27,7 +27,7 @@ _ADDENDS = _random.integers(0, 1 << 63, size=HASHES, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """Of problems, in order."""
+    """Sketches of problems, in order."""
 
     ids: Sequence[str]
     signatures: NDArray[np.uint16]

@@ -25,9 +25,9 @@ log = get_logger(__name__)
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _LEARNED = ("composed/train", "composed/demonstrations")
-"""Of Ratchet's own sets, those that nothing is measured on."""
+"""Ratchet's own sets that nothing is measured on."""
 _SHOWN = 3
-"""As many pairs a finding tells."""
+"""Number of pairs that a notice shows."""
 
 
 class FsspecSketchStore:
@@ -48,7 +48,7 @@ class FsspecSketchStore:
         self._root.write(_key(digest), sketches.to_bytes())
 
     def keep_benchmark(self, dataset: str, sha256: str, data: bytes) -> None:
-        """Those of all its parts. A benchmark that is not known, or must be prepared first, has none."""
+        """Keeps the sketches of all its parts; nothing for an unknown benchmark, or one that must be prepared first."""
         problems: dict[str, Problem] = {}
         for benchmark in BENCHMARKS.values():
             if benchmark.dataset != dataset or benchmark.needs_truth:
@@ -73,7 +73,7 @@ class FsspecSketchStore:
 
     def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
         found: dict[str, Sketches] = {}
-        told: dict[str, Sequence[Alike]] = {}
+        notices: dict[str, Sequence[Alike]] = {}
         for split, digest in splits.items():
             sketches = self._find(digest)
             if sketches is None:
@@ -86,9 +86,9 @@ class FsspecSketchStore:
                 if (other := self._find(key)) is not None
             ]
             own = [_alike(name, sketches, known.sketches, known.matches(sketches)) for name, known in _own()]
-            told[split] = [one for one in (within, *between, *public, *own) if one is not None]
+            notices[split] = [one for one in (within, *between, *public, *own) if one is not None]
             found[split] = sketches
-        return told
+        return notices
 
     def _find(self, digest: str) -> Sketches | None:
         try:

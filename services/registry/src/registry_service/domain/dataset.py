@@ -80,7 +80,7 @@ class Alike:
     """Problems of a split that are nearly the same as others."""
 
     set: str
-    """Whose problems the others are; empty: earlier ones of the split."""
+    """The set of the others; empty: earlier ones of the split."""
     problems: int
     pairs: tuple[Pair, ...]
     """The first few."""

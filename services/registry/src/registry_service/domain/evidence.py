@@ -10,7 +10,7 @@ from registry_service.domain.tries import LEAST_PROBLEMS
 from registry_service.domain.version import Version
 
 _NAMED = 5
-"""As many pairs a refusal names."""
+"""Number of pairs that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class Pair:
     problem: str
     """Its id."""
     other: str
-    """Of what was there before: what a version learned from, an earlier row, a benchmark's problem."""
+    """The id of the problem that was there before: one that was learned from, an earlier row, a benchmark's."""
     reason: str
-    """What of them is alike, and by how much: "prompt 0.83, tests 1.00"."""
+    """Similarities: "prompt 0.83, tests 1.00"."""
 
     def __str__(self) -> str:
         return f"{self.problem} like {self.other} ({self.reason})"

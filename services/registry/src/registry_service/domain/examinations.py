@@ -76,7 +76,7 @@ class Examinations(HeldWork[Dataset]):
 
 
 def _measured(dataset: Dataset) -> Iterator[tuple[str, str]]:
-    """What may be measured on: a benchmark, and splits that are not for training."""
+    """The contents that may be measured on: a benchmark, and splits that are not for training."""
     for name, split in dataset.splits.items():
         if split.content is not None and dataset.card.edition:
             yield dataset.name, split.content.sha256

@@ -258,7 +258,7 @@ class DatasetFiles(Protocol):
 
 
 class SketchStore(Protocol):
-    """What tells near-duplicates: the sketches of problems, by the digest of their set. Both methods may raise
+    """The sketches of problems, by the digest of their set, which tell near-duplicates. Both methods may raise
     Unavailable."""
 
     async def pairs(self, learned: str, measured: str) -> Sequence[Pair]:
