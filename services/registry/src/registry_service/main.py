@@ -116,7 +116,8 @@ async def provision(
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)
         examinations = Examinations(stores.datasets, dataset_files, sketches, name, clock, settings.lease)
-        datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock)
+        allowed = [name.strip() for name in settings.licences.split(",") if name.strip()]
+        datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock, allowed)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:

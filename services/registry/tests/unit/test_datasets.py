@@ -23,6 +23,7 @@ from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
+from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 from ..conftest import FAST, files_below
 
@@ -37,6 +38,7 @@ class World:
     datasets: Datasets
     worker: Worker[Dataset]
     root: Path
+    parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
 
     async def create(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "") -> Dataset:
         uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
@@ -75,7 +77,8 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         queue = MemoryQueue()
         examinations = Examinations(store, files, sketches, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
-        yield World(Datasets(store, files, queue, clock), worker, tmp_path / "files")
+        parts = store, files, queue, clock
+        yield World(Datasets(*parts), worker, tmp_path / "files", parts)
 
 
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
@@ -227,3 +230,22 @@ async def test_near_duplicates_are_told(world: World) -> None:
 
 async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(world: World) -> None:
     assert (await world.add({"rows": b'{"text": 1}\n'}, "mbpp", "2021")).state is State.READY
+
+
+async def test_secrets_and_addresses_are_told(world: World) -> None:
+    key = "ghp_" + "a1B2" * 9
+    lines = [line(str(place), f"Write {place} to user{place}@mail.example.org") for place in range(6)]
+    lines += [line("key", f"Log in with {key} and sort the list."), line("fine", "Sort a list_of_values_in_place2.")]
+    dataset = await world.add({"train": b"".join(lines)})
+    notices = dataset.splits["train"].content.notices
+    assert "1 problem with what looks like a key or a token: key" in notices
+    assert "6 problems with an e-mail address: 0, 1, 2, 3, 4 ..." in notices
+
+
+async def test_an_operator_says_which_licences_are_allowed(world: World) -> None:
+    careful = Datasets(*world.parts, ["MIT", "Apache-2.0"])
+    upload = {"train": Upload(1, "0" * 64)}
+    for licence in ("", "GPL-3.0"):
+        with pytest.raises(InvalidArgument, match="operator allows: MIT, Apache-2"):
+            await careful.create(DatasetSpec("mine", Card(licence=licence), upload), "")
+    assert (await careful.create(DatasetSpec("mine", Card(licence="MIT"), upload), "")).number == 1
