@@ -54,7 +54,7 @@ def spec(init: Path) -> trainer_pb2.RunSpec:
         hyperparameters=trainer_pb2.Hyperparameters(
             learning_rate=1e-3,
             batch_size=32,
-            micro_batch_size=32,
+            micro_batch_tokens=32 * (64 + 72),
             warmup_steps=20,
             max_prompt_tokens=64,
             max_response_tokens=72,

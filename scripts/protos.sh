@@ -10,8 +10,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(cd "${RATCHET_LIGHT_ENV:-.venvs/light}/bin" && pwd)
-# Bases without this file are older than the stable API: any change was allowed.
-stable_since=ratchet/common/v1/node.proto
+# Bases whose protos lack this name are older than the stable API: any change was allowed.
+stable_since=tracker_project
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -61,7 +61,7 @@ breaking() {
   local base new old
   base=$(base_commit)
   [ -n "$base" ] || { echo "buf breaking: skipped, there is no earlier commit here to compare with."; return; }
-  git cat-file -e "$base:proto/$stable_since" 2>/dev/null \
+  git grep --quiet --word-regexp "$stable_since" "$base" -- proto/ratchet \
     || { echo "buf breaking: skipped, ${base:0:12} is older than the stable API (no $stable_since)."; return; }
   mkdir "$scratch/base"
   git archive "$base" proto/ratchet | tar -x -C "$scratch/base"

@@ -2,7 +2,8 @@
 # Runs the service of this image, on the ports that the Dockerfile exposes. A variable that is set already is kept.
 set -eu
 prefix=RATCHET_$(echo "$SERVICE" | tr '[:lower:]' '[:upper:]')
-for default in HOST=0.0.0.0 PORT=50051 METRICS_PORT=9090 HTTP_PORT=8080; do
+case "$SERVICE" in gateway | sandbox) http=HTTP_PORT=8080 ;; *) http= ;; esac
+for default in HOST=0.0.0.0 PORT=50051 METRICS_PORT=9090 $http; do
   printenv "${prefix}_${default%%=*}" >/dev/null || export "${prefix}_$default"
 done
 if [ -n "${RATCHET_SERVICE_TOKEN_DIGEST_FILE:-}" ]; then

@@ -133,9 +133,7 @@ def _built(folder: Path, net: Network, redis_url: str, database_url: str, count:
         "RATCHET_GATEWAY_ADMIN_KEY": KEY,
         "RATCHET_SANDBOX_LANES": "1",
         "RATCHET_EVAL_LEASE": "6",
-        "RATCHET_EVAL_RECONCILE_INTERVAL": "2",
         "RATCHET_REGISTRY_LEASE": "6",
-        "RATCHET_REGISTRY_RECONCILE_INTERVAL": "2",
     }
     nowhere = f"127.0.0.1:{free_port()}"
     targets = {peer: "ipv4:" + ",".join(one.target for one in cables[peer]) for peer in PEERS if peer in cables}

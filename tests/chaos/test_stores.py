@@ -72,10 +72,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             "ARTIFACT_URL": str(tmp_path / "artifacts"),
             "RATCHET_SOURCES": str(tmp_path),
             "RATCHET_REGISTRY_LEASE": "3",
-            "RATCHET_REGISTRY_RECONCILE_INTERVAL": "1",
             "RATCHET_SANDBOX_LANES": "1",
             "RATCHET_SANDBOX_BATCH_LEASE": "3",
-            "RATCHET_SANDBOX_BATCH_RECONCILE_INTERVAL": "1",
         }
         replicas = {
             service: [Replica(service, environment, tmp_path / f"{service}-{n}.log") for n in (1, 2)]

@@ -16,6 +16,14 @@ from .conftest import Platform
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
+BASH = {
+    "question": "Read two numbers and print their sum, in bash.",
+    "tests": json.dumps([{"stdin": "1 2\n", "expected_stdout": "3"}]),
+    "language": "sh",
+    "solution": "read a b\necho $((a + b))\n",
+}
+
+
 def written(folder: Path, split: str, name: str, size: int) -> str:
     """In the form of another project: its columns have other names, and tests are a text."""
     lines = [
@@ -26,7 +34,8 @@ def written(folder: Path, split: str, name: str, size: int) -> str:
         }
         for one in load(name, limit=size)
     ]
-    (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, BASH])
+    (folder / f"{split}.jsonl").write_text(text)
     return str(folder / f"{split}.jsonl")
 
 
@@ -39,7 +48,7 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert added.returncode == 0, added.stderr
     dataset = json.loads(added.stdout)
     assert (dataset["name"], dataset["number"], dataset["card"]["licence"]) == ("mine", 1, "MIT")
-    assert {split["name"]: split["rows"] for split in dataset["splits"]} == {"train": 32, "validation": 6}
+    assert {split["name"]: split["rows"] for split in dataset["splits"]} == {"train": 33, "validation": 7}
     assert json.loads(platform.ratchet("data", "add", *files, "--name", "mine", "--json").stdout)["number"] == 1
 
     measured = platform.ratchet("evaluate", "--model", "starter", "--benchmark", "mine/validation", "--json")
@@ -47,6 +56,9 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     problems = json.loads(measured.stdout)["spec"]["problems"]
     digests = {split["name"]: split["digest"] for split in dataset["splits"]}
     assert (problems["name"], problems["digest"]) == ("mine@1/validation", digests["validation"])
+
+    samples = client.evaluations.samples(json.loads(measured.stdout)["id"])
+    assert {one.tests_total for one in samples if one.problem_id == "validation/7"} == {1}  # in bash
 
     small = trainer_pb2.Hyperparameters(batch_size=8, group_size=4, max_prompt_tokens=64, max_response_tokens=32)
     spec = trainer_pb2.RunSpec(
@@ -61,5 +73,14 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
     assert (run.spec.problems.name, run.spec.problems.digest) == ("mine@1/train", digests["train"])
     assert run.spec.validation_problems.name == "mine@1/validation"
+    divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
+    assert divided.returncode == 0, divided.stderr
+    second = json.loads(divided.stdout)
+    sizes = {split["name"]: split["rows"] for split in second["splits"]}
+    assert (second["number"], second["card"]["made_of"], sum(sizes.values())) == (2, "mine@1", 40)
+    changes = json.loads(platform.ratchet("data", "diff", "mine@1", "mine@2", "--json").stdout)
+    assert sorted(changes["train"]["removed"]) == sorted(changes["held-out"]["added"])
+    assert changes["validation"] == {"added": [], "removed": [], "changed": {}, "same": 7}
+
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)

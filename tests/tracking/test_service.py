@@ -119,7 +119,7 @@ async def _train(world: World) -> Run:
         problems=ProblemSetRef("composed/train"),
         steps=3,
         display_name="three steps",
-        experiment="nightly",
+        tracker_project="nightly",
         loggers=("console", "mlflow"),
         output_model="starter",
     )

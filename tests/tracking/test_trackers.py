@@ -64,7 +64,7 @@ def platform(trackers: Trackers) -> Iterator[Platform]:
 def _spec() -> trainer_pb2.RunSpec:
     return trainer_pb2.RunSpec(
         display_name="three steps",
-        experiment="nightly",
+        tracker_project="nightly",
         base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
         problems=problem_pb2.ProblemSetRef(name="composed/train"),

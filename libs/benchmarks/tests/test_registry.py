@@ -102,6 +102,9 @@ def test_evalplus_must_be_prepared_first(published: Published) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "count"),
     [
+        ("humaneval-cpp", "humaneval-x/humaneval_cpp.jsonl.gz", 164),
+        ("humaneval-java", "humaneval-x/humaneval_java.jsonl.gz", 164),
+        ("humaneval-js", "humaneval-x/humaneval_js.jsonl.gz", 164),
         ("leetcode", "leetcode/LeetCodeDataset-v0.2.0-test.jsonl.gz", 200),
         ("codecontests", "codecontests/codecontests_py_300.jsonl.gz", 300),
         ("apps", "apps/APPS_selected150.jsonl", 150),

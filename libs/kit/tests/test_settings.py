@@ -21,6 +21,13 @@ def env(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.parametrize("variable", ["RATCHET_DEMO_GRACES", "RATCHET_DEMO_LIMITS__ONE", "ratchet_demo_graces"])
+def test_a_variable_that_is_no_setting_ends_the_process(env, variable):
+    env.setenv(variable, "3")
+    with pytest.raises(SystemExit, match=f"^{variable} is not a setting: unset it$"):
+        Settings.read()
+
+
 def test_defaults(env):
     settings = Settings()
     assert (settings.host, settings.port, settings.metrics_port) == ("127.0.0.1", 8702, 0)

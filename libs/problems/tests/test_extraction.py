@@ -368,3 +368,35 @@ def test_real_programs_come_out_of_every_frame(frame: str) -> None:
         if ast.dump(ast.parse(found)) != ast.dump(ast.parse(program)):
             wrong.append((name, found))
     assert not wrong, wrong[:3]
+
+
+CPP = "#include <vector>\nusing namespace std;\n/* Adds. */\nint add(int a, int b) {\n"
+BODY = "    return a + b;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("completion", "program"),
+    [
+        (BODY, f"{CPP}    return a + b;\n}}"),
+        (f"{BODY}int main() {{ add(1, 2); }}\n", f"{CPP}    return a + b;\n}}"),
+        (f"{CPP}{BODY}", f"{CPP}{BODY}"),
+        (f"Here:\n```cpp\n{CPP}{BODY}```\n", f"{CPP}{BODY}"),
+        (
+            f"```cpp\nint add(int a, int b) {{\n{BODY}```",
+            f"#include <vector>\nusing namespace std;\nint add(int a, int b) {{\n{BODY}",
+        ),
+    ],
+    ids=("goes on", "says more", "repeats the prompt", "whole in a fence", "a fence without what it includes"),
+)
+def test_an_answer_in_another_language(completion: str, program: str) -> None:
+    assert source_for(CPP, "add", completion, "c++") == program
+
+
+def test_nothing_stands_before_a_package() -> None:
+    prompt = 'package main\nimport "strings"\nfunc up(s string) string {\n'
+    answer = "package main\nfunc up(s string) string { return s }\n"
+    assert source_for(prompt, "up", f"```go\n{answer}```", "go") == answer
+
+
+def test_words_in_a_prompt_begin_no_program() -> None:
+    assert source_for("Read two numbers, print their sum. In Go.", "", "package main\n", "go") == "package main\n"

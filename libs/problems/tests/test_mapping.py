@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, mapping, tables
+from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, examine, mapping, tables
 
 HUMAN_EVAL = {
     "task_id": "T/0",
@@ -175,3 +175,25 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(InvalidArgument, match=r"a.parquet is not a complete parquet file"):
         list(mapping.rows(tmp_path / "a.parquet"))
+
+
+def test_tests_in_another_language_stand_after_the_program(tmp_path: Path) -> None:
+    row = {"name": "HumanEval_1", "language": "rs", "prompt": "fn f() -> i32 {\n", "tests": "}\n\nfn main() {}"}
+    (problem,) = read(written(tmp_path / "set.jsonl", [row]))  # MultiPL-E's
+    assert (problem.language, problem.tests) == ("rust", (CheckTest("\n\nfn main() {}", shared=True),))
+    assert (problem.entry_point, examine(problem)) == ("", "")
+
+
+def test_all_rows_may_be_in_one_language(tmp_path: Path) -> None:
+    file = written(tmp_path / "set.jsonl", [VERL])
+    assert [problem.language for problem in read(file, language="golang")] == ["go"]
+    assert str(mapping.columns(VERL, {"language": "go"})).endswith(", language <- all go")
+    with pytest.raises(InvalidArgument, match="no column 'cobol'"):
+        read(file, language="cobol")
+
+
+def test_a_column_of_another_meaning_is_left_out(tmp_path: Path) -> None:
+    file = written(tmp_path / "set.jsonl", [VERL | {"language": "English"}])
+    with pytest.raises(InvalidArgument, match=r"language: must be one of python, c, .*, not 'english'"):
+        read(file)
+    assert [problem.language for problem in read(file, language="")] == ["python"]

@@ -1,6 +1,8 @@
 """The type itself: what it refuses, and its digests."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ from ratchet_problems import (
     StdioTest,
     UnknownProblemSet,
     data_digest,
+    jsonl,
     load,
+    tables,
 )
 
 ADD = Problem(id="add", prompt="Write add(a, b).", entry_point="add", tests=(CallTest.of([1, 2], 3),))
@@ -67,3 +71,28 @@ def test_literals_keep_tuples_and_number_keys() -> None:
 def test_an_unknown_set_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownProblemSet, match="composed/train"):
         load(name)
+
+
+STDIO, AFTER, APART = StdioTest("1", "1"), CheckTest("main()", shared=True), CheckTest("main()")
+
+
+@pytest.mark.parametrize(
+    ("language", "test", "said"),
+    [
+        ("go", CallTest("[1]", "1"), r"tests\[0\]: is for Python: a problem in go has tests by stdin"),
+        ("go", APART, r"tests\[0\].shared: must be true: a check in go is code that stands after the program"),
+        ("Go", STDIO, "language: must be one of python, c, "),
+    ],
+)
+def test_another_language_has_tests_by_stdin_or_after_the_program(language: str, test: Any, said: str) -> None:
+    with pytest.raises(InvalidProblem, match=said):
+        Problem("p", "Echo.", (test,), language=language)
+
+
+def test_a_language_is_written_and_read_where_it_is_not_python(tmp_path: Path) -> None:
+    problem = Problem("p", "Echo.", (STDIO, AFTER), language="rust")
+    jsonl.write([problem], tmp_path / "set.jsonl")
+    tables.write([problem], tmp_path / "set.parquet")
+    assert jsonl.read(tmp_path / "set.jsonl") == (problem,)
+    assert tables.read(tmp_path / "set.parquet", "set") == (problem,)
+    assert "language" not in Problem("p", "Echo.", (STDIO,)).to_json()

@@ -16,7 +16,9 @@ TAKEN = {
     "mbpp/sanitized-mbpp.json": 427,
     "codecontests/codecontests_py_300.jsonl.gz": 300,
     "leetcode/LeetCodeDataset-v0.2.0-test.jsonl.gz": 200,
+    "humaneval-x/humaneval_python.jsonl.gz": 164,
 }
+IN_A_LANGUAGE = ("cpp", "java", "js", "go", "rust")
 REFUSED = {
     "evalplus/HumanEvalPlus.jsonl.gz": r"rows of EvalPlus, .* `ratchet data fetch humaneval\+`",
     "evalplus/MbppPlus.jsonl.gz": r"rows of EvalPlus, .* `ratchet data fetch humaneval\+`",
@@ -43,6 +45,14 @@ def test_it_is_taken_as_it_is(name: str) -> None:
     assert len(problems) == TAKEN[name]
     assert all(problem.tests for problem in problems)
     assert [fault for problem in problems if (fault := examine(problem))] == []
+
+
+@pytest.mark.parametrize("language", IN_A_LANGUAGE)
+def test_it_is_taken_once_its_language_is_said(language: str) -> None:
+    path = file(f"humaneval-x/humaneval_{language}.jsonl.gz")
+    problems = list(mapping.problems(path, columns(path, language=language)))
+    assert len(problems) == 164
+    assert all(problem.forgeable for problem in problems)
 
 
 @pytest.mark.parametrize("name", REFUSED)

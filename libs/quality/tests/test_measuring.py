@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -80,6 +81,12 @@ async def test_programs_are_read_side_by_side_and_in_order() -> None:
     assert values[1]["style"] == 0.0
     assert values[2] == {"style": 0.0, "similarity": 0.0, "length": 0.0}
     assert values[3]["length"] == 0.5
+
+
+async def test_programs_in_another_language_are_not_read() -> None:
+    problem = replace(PROBLEM, tests=(), language="go")
+    found = await measured(Sandbox(), ("style", "length"), sample("package main"), problem=problem)
+    assert [one and dict(one.values) for one in found] == [{"style": 0.0, "length": 0.0}]
 
 
 async def test_efficiency_is_the_references_time_over_the_programs() -> None:

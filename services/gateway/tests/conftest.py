@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from ratchet_testing import ManualClock
@@ -13,3 +14,9 @@ async def world(clock: ManualClock) -> AsyncIterator[World]:
     await world.start()
     yield world
     await world.stop()
+
+
+@pytest.fixture
+async def http(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    async with world.http() as client:
+        yield client

@@ -4,22 +4,25 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
 from ratchet.sandbox.v1 import batch_pb2_grpc, diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
-from sandbox_service.main import run
+from ratchet_kit import server
+from sandbox_service.main import provision
 from sandbox_service.settings import Settings
 
 SERVICE = program_pb2.DESCRIPTOR.services_by_name["ProgramService"].full_name
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[str]:
+async def serving(settings: Settings, queue_limit: int = 4096) -> AsyncIterator[str]:
     """Gives the address."""
+    limited = partial(provision, queue_limit=queue_limit)
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    task = asyncio.create_task(run(settings, on_ready=ready.set_result, stop=stop))
+    task = asyncio.create_task(server.run("sandbox", limited, settings, on_ready=ready.set_result, stop=stop))
     await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()

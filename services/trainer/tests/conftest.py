@@ -172,7 +172,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     )
     soon = timedelta(milliseconds=1)
     deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
-    async with provision(Settings(code_version="v1"), ports=ports, deadlines=deadlines) as service:
+    async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
             ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,

@@ -11,6 +11,7 @@ from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBen
 from ratchet_benchmarks.big_code_bench import BIG_CODE_BENCH, BIG_CODE_BENCH_HARD
 from ratchet_benchmarks.evalplus import HUMAN_EVAL_PLUS, MBPP_PLUS, truth
 from ratchet_benchmarks.human_eval import HUMAN_EVAL
+from ratchet_benchmarks.human_eval_x import HUMAN_EVAL_X
 from ratchet_benchmarks.leetcode import LEETCODE
 from ratchet_benchmarks.mbpp import MBPP, MBPP_SANITIZED
 from ratchet_benchmarks.standard_input import APPS, CODE_CONTESTS
@@ -30,6 +31,7 @@ _ALL = (
     CODE_CONTESTS,
     APPS,
     LEETCODE,
+    *HUMAN_EVAL_X,
 )
 BENCHMARKS = {one.name: one for one in _ALL}
 OWN = ratchet_problems.NAMES

@@ -113,8 +113,8 @@ def test_what_must_share_its_process_is_listed_and_written_so(ratchet: Any, targ
 
 def test_a_set_that_cannot_be_read_says_so(ratchet: Any, target: str) -> None:
     result = ratchet("benchmarks", "verify", "humanevil", "--target", target)
-    assert result.returncode == 1
-    assert "no benchmark 'humanevil'" in result.stderr
+    assert result.returncode == 2
+    assert "no benchmark 'humanevil', and nobody knows whether it is a data set" in result.stderr
     assert ratchet("benchmarks", "verify", "basics", "--target", "127.0.0.1:1").returncode == 4
 
 

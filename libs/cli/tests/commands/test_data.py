@@ -51,7 +51,7 @@ def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_
         (["set.jsonl", "--map", "prompt"], 2, "--map prompt: write FIELD=COLUMN"),
         (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: is missing"),
         (["set.jsonl", "--name", "humaneval"], 2, "humaneval is the name of a public benchmark"),
-        (["nothing.jsonl"], 2, "There is no file or folder"),
+        (["nothing.jsonl"], 2, "there is no file or folder"),
         (["none.jsonl"], 1, "none.jsonl holds no rows"),
         (["数据.jsonl"], 2, "gives the data set no name of letters and digits: use --name"),
         (["empty"], 2, "holds no file that ends in .jsonl"),

@@ -147,7 +147,7 @@ async def _tried(environment: Environment, task: Task, *tests: TestCase) -> _Out
     as_it_stands = await _judged(environment, replace(tried, is_program=True), reference)
     if not as_it_stands.wrong or as_it_stands.of_tests or as_it_stands.wrong.startswith("TIME_LIMIT"):
         return as_it_stands
-    as_answer = await _judged(environment, tried, f"```python\n{reference}\n```")
+    as_answer = await _judged(environment, tried, f"```{task.problem.language}\n{reference}\n```")
     return as_it_stands if as_answer.wrong else as_answer
 
 

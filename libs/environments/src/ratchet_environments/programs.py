@@ -5,14 +5,14 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.task import Limits, Task
 from ratchet_kit.times import duration_to_proto
 from ratchet_problems.convert import complete, test_to_proto
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
 from ratchet_problems.problem import Problem, TestCase
 
 
 def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
     """The answer's code with the problem's tests. `program_id` is the problem's unless given."""
     problem = task.problem
-    source = answer if task.is_program else source_for(problem.prompt, problem.entry_point, answer)
+    source = answer if task.is_program else program_of(problem, answer)
     return pb.Program(
         id=program_id or problem.id,
         # half a surrogate pair, which a tokenizer may give and no message holds, becomes "?"
@@ -20,6 +20,7 @@ def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
         entry_point=problem.entry_point,
         tests=[_test(test, problem) for test in problem.tests],
         limits=_limits(task.limits),
+        language=problem.language,
         runtime=task.runtime,
         processes=task.limits.processes,
     )

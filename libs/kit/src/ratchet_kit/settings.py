@@ -66,8 +66,6 @@ class ServiceSettings(BaseSettings):
     sources: str = ""
     """More folders and URLs (s3://bucket/prefix), separated by commas, below which callers' models and sets of problems
     may lie: see `source_roots`."""
-    max_model_bytes: int = 1 << 40
-    """Of a model that a caller names."""
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
     max_message_bytes: int = 64 << 20
@@ -139,7 +137,7 @@ class ServiceSettings(BaseSettings):
 
 
 class _OwnEnvironment(PydanticBaseSettingsSource):
-    """The variables with the service's prefix. Raises ValueError for one of SHARED, which would be passed over."""
+    """The variables with the service's prefix. Raises ValueError for one that would have no effect."""
 
     def __init__(self, settings_cls: type[BaseSettings], variables: PydanticBaseSettingsSource) -> None:
         super().__init__(settings_cls)
@@ -149,12 +147,14 @@ class _OwnEnvironment(PydanticBaseSettingsSource):
         return self._variables.get_field_value(field, field_name)
 
     def __call__(self) -> dict[str, Any]:
-        values = self._variables()
-        for name in SHARED:
-            if name in values:
-                prefix = self.settings_cls.model_config["env_prefix"]
-                raise ValueError(f"{prefix}{name.upper()} is not a setting: set {SHARED[name]}")
-        return values
+        prefix = self.settings_cls.model_config["env_prefix"]
+        for variable in sorted(name for name in os.environ if prefix and name.upper().startswith(prefix)):
+            name = variable[len(prefix) :].lower().partition("__")[0]
+            if name in SHARED:
+                raise ValueError(f"{variable} is not a setting: set {SHARED[name]}")
+            if name not in self.settings_cls.model_fields:
+                raise ValueError(f"{variable} is not a setting: unset it")
+        return self._variables()
 
 
 class _SharedEnvironment(PydanticBaseSettingsSource):

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     Column,
@@ -164,6 +165,17 @@ class Database:
                 async with sql_errors(MIGRATION_LIMIT):
                     await self._prepare()
                 self._prepare = None
+
+
+def row_of(value: Any, table: Table, /, **columns: Any) -> dict[str, Any]:
+    """The row of a dataclass: its fields that the table has a column of the same name for, and `columns`."""
+    return {one.name: getattr(value, one.name) for one in fields(value) if one.name in table.c} | columns
+
+
+def value_of(kind: type[R], row: Row[Any], /, **values: Any) -> R:
+    """The dataclass of a row: its fields that the row has a column of the same name for, and `values`."""
+    names = {one.name for one in fields(cast(Any, kind))} & row._mapping.keys() - values.keys()
+    return kind(**{name: row._mapping[name] for name in names}, **values)
 
 
 def request_columns() -> tuple[Column[str], Column[str]]:

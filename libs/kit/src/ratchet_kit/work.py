@@ -7,10 +7,10 @@ own store, and what is to be done. `every` is the loop of whatever else is done 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, Self, TypeVar, cast
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError
@@ -133,6 +133,46 @@ class Hold:
 
 FREE: Final = Hold()
 """Nobody's, and never begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A frozen value that one worker at a time has. Each transition gives the new value, and raises FailedPrecondition
+    where no worker may have it any more, Aborted where `owner` does not have it."""
+
+    hold: Hold = FREE
+
+    @property
+    def label(self) -> str:
+        """Its kind and name, for what is raised: "gate gate_1"."""
+        raise NotImplementedError
+
+    def check_open(self) -> None:
+        """Raises FailedPrecondition where no worker may have it any more."""
+
+    @property
+    def attempts(self) -> int:
+        """How often a worker has begun it."""
+        return self.hold.attempts
+
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> Self:
+        """Gives it to a worker. Raises Aborted while another living one has it."""
+        self.check_open()
+        return replace(self, hold=self.hold.claim(self.label, owner, now, lease))
+
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> Self:
+        self.check_open()
+        return replace(self, hold=self.hold.renew(self.label, owner, now, lease))
+
+    def release(self, owner: str, *, attempted: bool) -> Self:
+        """For any worker to claim. `attempted` is false where this one only had no time left for it."""
+        self.check_open()
+        return replace(self, hold=self.hold.release(self.label, owner, attempted=attempted))
+
+    def check_held(self, owner: str) -> None:
+        """Raises like the transitions."""
+        self.check_open()
+        self.hold.check(self.label, owner)
 
 
 @dataclass(frozen=True, slots=True)

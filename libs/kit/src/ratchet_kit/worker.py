@@ -23,8 +23,9 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 
-class Held(Protocol):
-    """A thing that is held by `ratchet_kit.work.Hold`: each method gives the new value, or raises one of LEFT_ALONE."""
+class Failing(Protocol):
+    """A `ratchet_kit.work.Held` that has an id and can fail: each method gives the new value, or raises one of
+    LEFT_ALONE."""
 
     @property
     def id(self) -> str: ...
@@ -36,7 +37,7 @@ class Held(Protocol):
     def fail(self, owner: str, failure: Failure, now: datetime) -> Self: ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=Failing)
 
 
 class HeldWork(Generic[H]):
@@ -80,6 +81,11 @@ class Timing:
     """How long one look at the queue waits."""
     pause: timedelta = timedelta(seconds=1)
     """After a fault of the platform."""
+
+    @classmethod
+    def of_lease(cls, lease: timedelta) -> Self:
+        """For holds that outlive their worker by `lease`."""
+        return cls(beat=lease / 10, reconcile=lease / 3, settle=min(lease / 3, cls().settle))
 
 
 class Worker(Generic[C]):

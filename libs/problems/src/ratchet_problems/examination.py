@@ -10,7 +10,8 @@ import symtable
 from collections.abc import Iterable
 
 from ratchet_kit import syntax
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
+from ratchet_problems.languages import PYTHON
 from ratchet_problems.problem import CheckTest, Problem, StdioTest, TestCase
 
 _NAMED = 5
@@ -29,6 +30,8 @@ def examine(problem: Problem) -> str:
     """The first fault, as "tests[0].check: ..."; empty where there is none."""
     if not problem.tests:
         return "tests: missing; only SFT learns from references alone"
+    if problem.language != PYTHON:
+        return ""
     for place, test in enumerate(problem.tests):
         if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):
             return f"tests[{place}].check: {fault}"
@@ -61,7 +64,7 @@ def _wants_exact_decimals(test: TestCase) -> bool:
 
 def _as_answer(reference: str, problem: Problem) -> str:
     """It may go on with its prompt, as an answer may, or be fenced."""
-    return source_for(problem.prompt, problem.entry_point, reference)
+    return program_of(problem, reference)
 
 
 def _fault_of_check(test: CheckTest, problem: Problem) -> str:

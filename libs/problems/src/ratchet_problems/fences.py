@@ -11,15 +11,9 @@ import re
 from dataclasses import dataclass, field
 
 from ratchet_problems import outline, prose
+from ratchet_problems.languages import is_language, language_of
 
 SPECIAL = r"(?:<\|[^|<>\s]{1,40}+\|>|<｜[^｜<>\s]{1,40}+｜>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>)"
-_LANGUAGES = {
-    "python": "python", "python3": "python", "py": "python", "py3": "python", "ipython": "python",
-    "cpp": "cpp", "c++": "cpp", "cc": "cpp", "c": "c",
-    "javascript": "javascript", "js": "javascript", "node": "javascript", "nodejs": "javascript",
-    "typescript": "typescript", "ts": "typescript", "go": "go", "golang": "go", "java": "java",
-    "bash": "bash", "sh": "bash", "shell": "bash", "rust": "rust", "rs": "rust",
-}  # fmt: skip
 _OUTSIDE = re.compile(
     r"^[ \t]*+(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)(?P<info>[^\n]*+)$"
     r"|(?<=[^`\n])(?P<inline>```)(?P<tag>python3?|py3?|cpp|c\+\+|java|javascript|js|go|rust|bash)[ \t\r]*+$"
@@ -37,12 +31,6 @@ _ANY_FENCE = re.compile(r"^[ \t]*+(?:`{3,}+(?=[^`\n]*+$)|~{3,}+)[ \t\r]*+(?P<inf
 _REST_OF_LINE = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _BEGINS = re.compile(rf"(?:\s*+{SPECIAL})*+")
 _MOST_MARGIN = 64
-
-
-def language_of(tag: str) -> str:
-    """One name for the names that a language has; an unknown one's is its own."""
-    tag = tag.strip().strip("{}.").lower()
-    return _LANGUAGES.get(tag, tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +199,7 @@ class _Reader:
 
 def _opens_another(closing: re.Match[str]) -> bool:
     words = (closing.groupdict().get("words") or "").split()
-    return bool(words) and words[0].strip("{}.").lower() in _LANGUAGES
+    return bool(words) and is_language(words[0])
 
 
 def _without_margin(code: str, margin: int) -> str:

@@ -9,9 +9,10 @@ call it); instead of tests `references`, for SFT alone. A test is one of
     {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
     {"check": "def check(candidate): ..."}   with "names": ["Node"], what it uses of the program beside the entry point,
                                              and "shared": true where it must run in the program's process
-A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come
-in any order), one of stdin "tolerance" (for what is expected with a decimal point or an exponent; without it tokens are
-compared as text), any test "held_out": true (it counts, and is never shown).
+With "language": "go" (or another of languages.py) tests are by stdin, or a check with "shared": true, whose code stands
+after the program. A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements
+of a list come in any order), one of stdin "tolerance" (for what is expected with a decimal point or an exponent;
+without it tokens are compared as text), any test "held_out": true (it counts, and is never shown).
 """
 
 import json
@@ -21,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit import json_text, syntax
+from ratchet_problems.languages import language_of
 from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
 
 _GZIP = b"\x1f\x8b"
-_TEXTS = ("id", "entry_point", "source", "licence", "structure")
+_TEXTS = ("id", "entry_point", "source", "licence", "structure", "language")
 _FIELDS = {"prompt", "tests", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
 _STDIO = {"stdin", "expected_stdout"}, {"tolerance", "held_out"}
@@ -126,7 +128,7 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
             tags=tuple(
                 _typed(text, str, f"tags[{index}]", where) for index, text in enumerate(_list(record, "tags", where))
             ),
-            **({"id": default_id} | {name: _text(record, name, where) for name in _TEXTS if name in record}),
+            **({"id": default_id} | {name: _named(record, name, where) for name in _TEXTS if name in record}),
         )
     except InvalidProblem as error:
         raise InvalidProblem(where, error.path, error.reason) from error
@@ -201,6 +203,11 @@ def _text(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *,
     if required and name not in record:
         raise InvalidProblem(where, f"{prefix}{name}", "is missing")
     return str(_typed(record[name], str, f"{prefix}{name}", where))
+
+
+def _named(record: Mapping[str, Any], name: str, where: str) -> str:
+    text = _text(record, name, where)
+    return language_of(text) if name == "language" else text
 
 
 def _list(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *, required: bool = False) -> list[Any]:

@@ -23,6 +23,7 @@ from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import jsonl, tables
 from ratchet_problems.entry_points import entry_point_of
+from ratchet_problems.languages import PYTHON, is_language, language_of
 from ratchet_problems.problem import InvalidProblem, Problem
 
 FIELDS: Mapping[str, Sequence[str]] = {
@@ -31,6 +32,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
     "entry_point": ("entry_point", "fn_name", "function_name"),
     "references": ("references", "canonical_solution", "solution", "solutions", "code", "completion"),
+    "language": ("language", "lang", "programming_language"),
     "tags": ("tags",),
     "source": ("source",),
     "licence": ("licence", "license"),
@@ -40,7 +42,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
 """A field of a problem, and the names of columns that are taken for it, the first that is there."""
 SETUP = ("test_setup_code", "test_imports")
 """Columns of MBPP whose code stands before a list of assertions: a text, or a list."""
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
 PACKED = ".gz"
 MOST_BYTES = 8 << 30
 """The size that a packed file may unpack to."""
@@ -55,29 +57,42 @@ class Columns:
 
     of: Mapping[str, str]
     unused: Sequence[str]
+    language: str = ""
+    """The language of all rows, where no column says it."""
 
     def __str__(self) -> str:
         used = ", ".join(field if field == column else f"{field} <- {column}" for field, column in self.of.items())
+        used += f", language <- all {self.language}" if self.language else ""
         return used + (f"; unused: {', '.join(self.unused)}" if self.unused else "")
 
 
 def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
-    """`wanted`: columns by field, as a user maps them. Raises InvalidArgument for an unknown field or column, and where
-    no column is the prompt, or neither tests nor references."""
+    """`wanted`: columns by field, as a user maps them; an empty one: the field is not read. That of language may be
+    a language, which all rows are in.
+
+    Raises InvalidArgument for an unknown field or column, and where no column is the prompt, or neither tests nor
+    references.
+    """
     names = list(dict.fromkeys(names))
+    language = wanted.get("language", "")
+    if language and language not in names and is_language(language):
+        wanted = {**wanted, "language": ""}
+    else:
+        language = ""
     for field, column in wanted.items():
         if field not in FIELDS:
             raise InvalidArgument(f"a problem has no field {field!r}; it has {', '.join(FIELDS)}")
-        if column not in names:
+        if column and column not in names:
             raise InvalidArgument(f"there is no column {column!r}; there are {', '.join(names)}")
     if "tests" not in wanted and {"base_input", "plus_input"} <= set(names):
         raise InvalidArgument(
             "these are rows of EvalPlus, whose tests are inputs: `ratchet data fetch humaneval+` (or mbpp+) brings them"
         )
-    found = dict(wanted)
+    found = dict(wanted)  # empty: no column
     for field, known in FIELDS.items():
         if field not in found and (column := next((one for one in known if one in names), "")):
             found[field] = column
+    found = {field: column for field, column in found.items() if column}
     if "prompt" not in found or not {"tests", "references"} & set(found):
         missing = "prompt" if "prompt" not in found else "tests"
         if not names:
@@ -86,7 +101,7 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
         likely.sort(key=lambda name: missing.rstrip("s") not in name)
         example = f"{missing}={(likely or names)[0]}"
         raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}")
-    return Columns(found, [name for name in names if name not in (*found.values(), *SETUP)])
+    return Columns(found, [name for name in names if name not in (*found.values(), *SETUP)], language)
 
 
 def plain_name(path: Path) -> str:
@@ -115,7 +130,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
             found = ((f"{path.name} row {number}", row) for number, row in enumerate(_list(path), 1))
         case ".csv":
             found = _csv(path)
-        case ".parquet":
+        case ".parquet" | ".arrow":
             found = ((f"{path.name} row {number}", row) for number, row in enumerate(tables.rows(path, path.name), 1))
         case other:
             raise InvalidArgument(
@@ -135,7 +150,10 @@ def problems(path: Path, mapped: Columns) -> Iterator[Problem]:
 
 def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     given = {field: row[column] for field, column in mapped.of.items() if row.get(column) is not None}
-    record: dict[str, Any] = {name: given[name] for name in ("source", "licence", "structure") if given.get(name)}
+    plain = ("source", "licence", "structure", "language")
+    record: dict[str, Any] = {name: given[name] for name in plain if given.get(name)}
+    if mapped.language:
+        record["language"] = mapped.language
     if "id" in given:
         is_number = isinstance(given["id"], int) and abs(given["id"]) < MOST_NUMBER
         record["id"] = str(given["id"]) if is_number else given["id"]
@@ -153,12 +171,22 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     if given.get("tests"):
         setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
         record["tests"], entry_point = _tests(given["tests"], setup, where)
+        if language_of(str(record.get("language", PYTHON))) != PYTHON:
+            record["tests"] = [_after_program(one) for one in record["tests"]]
+            return record
         code = "\n".join(one["check"] for one in record["tests"] if isinstance(one, dict) and "check" in one)
         if code and not entry_point:  # nobody says which function they are about
             entry_point = entry_point_of(code, "\n".join(map(str, record.get("references", ()))))
         if entry_point:
             record.setdefault("entry_point", entry_point)
     return record
+
+
+def _after_program(test: Any) -> Any:
+    """Code in another language; MultiPL-E's begins with the brace that ends the program's function."""
+    if not isinstance(test, dict) or "check" not in test:
+        return test
+    return {"check": str(test["check"]).removeprefix("}"), "shared": True}
 
 
 def _prompt(value: object, where: str) -> object:

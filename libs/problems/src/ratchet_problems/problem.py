@@ -11,6 +11,7 @@ from typing import Any
 from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
+from ratchet_problems.languages import LANGUAGES, PYTHON
 
 _OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
@@ -82,7 +83,8 @@ class StdioTest:
 @dataclass(frozen=True, slots=True)
 class CheckTest:
     """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, plain asserts, tests of
-    pytest, unittest or doctest, a script."""
+    pytest, unittest or doctest, a script. In another language: code that stands after the program, and fails by its
+    exit status."""
 
     code: str
     held_out: bool = False
@@ -130,6 +132,8 @@ class Problem:
     structure: str = ""
     tags: tuple[str, ...] = ()
     """What it is about ("graphs", "pandas"): scores are also given by tag."""
+    language: str = PYTHON
+    """One of LANGUAGES."""
     digest: str = field(init=False, compare=False)
     """sha256 (hex) over everything above: two problems with one digest are the same problem."""
 
@@ -150,6 +154,10 @@ class Problem:
                 "difficulty",
                 f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}",
             )
+        if self.language not in LANGUAGES:
+            raise InvalidProblem(
+                self.id, "language", f"must be one of {', '.join(LANGUAGES)}, not {clip(repr(self.language), 40)}"
+            )
         if not self.tests and not self.references:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
         for index, test in enumerate(self.tests):
@@ -161,6 +169,8 @@ class Problem:
             raise InvalidProblem(where, "text", "must not hold an unpaired surrogate") from error
 
     def _check_test(self, test: TestCase, path: str) -> None:
+        if self.language != PYTHON:
+            self._check_foreign(test, path)
         match test:
             case CallTest():
                 if not self.entry_point:
@@ -191,6 +201,15 @@ class Problem:
                         raise InvalidProblem(self.id, f"{path}.{name}", f"is longer than {MOST_TEXT_BYTES} bytes")
                 self._check_tolerance(test, path)
 
+    def _check_foreign(self, test: TestCase, path: str) -> None:
+        """Nothing can be called from outside there."""
+        if isinstance(test, CallTest):
+            reason = f"is for Python: a problem in {self.language} has tests by stdin, or a check that is shared"
+            raise InvalidProblem(self.id, path, reason)
+        if isinstance(test, CheckTest) and not test.shared:
+            reason = f"must be true: a check in {self.language} is code that stands after the program"
+            raise InvalidProblem(self.id, f"{path}.shared", reason)
+
     def _check_tolerance(self, test: CallTest | StdioTest, path: str) -> None:
         if test.tolerance is not None and not 0 <= test.tolerance < float("inf"):
             raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
@@ -202,7 +221,9 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The record of one line of JSONL; `ratchet_problems.jsonl` reads it back."""
-        tags = {"tags": list(self.tags)} if self.tags else {}  # none: the digest is what it was before there were any
+        # none, and Python: the digest is what it was before there were any
+        more: dict[str, Any] = {"tags": list(self.tags)} if self.tags else {}
+        more |= {"language": self.language} if self.language != PYTHON else {}
         return {
             "id": self.id,
             "prompt": self.prompt,
@@ -213,7 +234,7 @@ class Problem:
             "source": self.source,
             "licence": self.licence,
             "structure": self.structure,
-        } | tags
+        } | more
 
 
 def data_digest(problems: Iterable[Problem]) -> str:

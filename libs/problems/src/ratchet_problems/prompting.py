@@ -6,6 +6,7 @@ from typing import Literal
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems.extraction import begins_program
+from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import Message
 from ratchet_problems.problem import Problem
 
@@ -95,7 +96,7 @@ def _own_text(problem: Problem) -> str:
 
 def _own_stop(problem: Problem) -> tuple[str, ...]:
     name = problem.entry_point
-    if not name:  # a program that reads its input prints at the margin
+    if not name or problem.language != PYTHON:  # a program that reads its input prints at the margin
         return END_OF_TEXT
     stop = FUNCTION_STOP if begins_program(problem.prompt, name) else EVALPLUS_STOP
     return tuple(one for one in stop if one != f"\ndef {name}(")

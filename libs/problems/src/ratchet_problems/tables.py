@@ -16,7 +16,7 @@ MAGIC = b"PAR1"
 ROWS_AT_ONCE = 1_000
 MOST_FAULTS = 20
 """The number of a file's faults that are told at once."""
-_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure")
+_TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure", "language")
 _LISTS = ("references", "tags")
 
 
@@ -111,7 +111,8 @@ def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
 
 def _row(problem: Problem) -> dict[str, Any]:
     record = problem.to_json()
-    return {"tags": []} | record | {"tests": json.dumps(record["tests"], ensure_ascii=False)}
+    tests = json.dumps(record["tests"], ensure_ascii=False)
+    return {"tags": [], "language": problem.language} | record | {"tests": tests}
 
 
 def without_none(record: Any) -> Any:
@@ -131,13 +132,22 @@ def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Rows of any parquet file, one after another; `name` stands in errors. Raises InvalidArgument."""
+    """Rows of any parquet file, or an Arrow stream (.arrow), one after another; `name` stands in errors. Raises
+    InvalidArgument."""
     arrow, parquet = _arrow()
+    is_stream = path.suffix == ".arrow"
     try:
-        for batch in parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE):
+        batches = (
+            arrow.ipc.open_stream(arrow.memory_map(str(path)))
+            if is_stream
+            else parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE)
+        )
+        for batch in batches:
             yield from batch.to_pylist()
     except (arrow.ArrowException, OSError) as error:
-        raise InvalidArgument(f"{name} is not a complete parquet file: {error}") from error
+        raise InvalidArgument(
+            f"{name} is not a complete {'Arrow' if is_stream else 'parquet'} file: {error}"
+        ) from error
 
 
 def _arrow() -> tuple[Any, Any]:

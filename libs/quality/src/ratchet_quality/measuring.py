@@ -22,6 +22,7 @@ from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
+from ratchet_problems.languages import PYTHON
 from ratchet_quality import own, preference
 from ratchet_quality.components import READABLE
 from ratchet_quality.efficiency import NotMeasurable, compare, cpu_time
@@ -128,6 +129,8 @@ class Measurer:
     async def _read_all(self, problem: Problem, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         if not self._read:
             return [{} for _ in samples]
+        if problem.language != PYTHON:  # which is all that they read
+            return [dict.fromkeys(self._read, 0.0) for _ in samples]
         loop = asyncio.get_running_loop()
         reading = (loop.run_in_executor(self._threads, self._read_one, problem, sample.source) for sample in samples)
         return list(await asyncio.gather(*reading))

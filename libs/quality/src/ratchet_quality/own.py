@@ -85,6 +85,7 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
         "prompt": problem.prompt,
         "entry_point": problem.entry_point,
         "references": list(problem.references),
+        "language": problem.language,
         "difficulty": problem.difficulty,
         "tags": list(problem.tags),
     }

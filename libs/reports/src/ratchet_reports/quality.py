@@ -17,7 +17,8 @@ from ratchet_kit import client as grpc_client
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.statistics import wilson
 from ratchet_problems import Problem
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
+from ratchet_problems.languages import PYTHON
 from ratchet_quality import COMPONENTS, Score, efficiency
 from ratchet_quality.reader import Reader
 from ratchet_reports.document import QualityRow
@@ -73,7 +74,8 @@ def measure(
     found: list[dict[str, Score]] = []
     with Reader(reads) as reader:
         for place, item in enumerate(items):
-            found.append(dict(reader.read(item.source, item.problem)) if reads else {})
+            can_read = reads and item.problem.language == PYTHON
+            found.append(dict(reader.read(item.source, item.problem)) if can_read else {})
             progress(place + 1, len(items))
     if EFFICIENCY in wanted.components:
         for scores, score in zip(found, asyncio.run(_efficiencies(items, wanted.sandbox)), strict=True):
@@ -136,7 +138,7 @@ def _source(evaluation: pb.Evaluation, loaded: LoadedBenchmark, problem: Problem
     program; extraction reads both."""
     if evaluation.spec.prompting.form == pb.Prompting.FORM_COMPLETION and not evaluation.spec.imported_samples:
         return loaded.program(problem, completion)
-    return source_for(problem.prompt, problem.entry_point, completion)
+    return program_of(problem, completion)
 
 
 async def _efficiencies(items: Sequence[_Item], sandbox: str) -> list[Score | None]:

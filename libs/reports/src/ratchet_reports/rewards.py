@@ -21,7 +21,7 @@ from ratchet_kit.errors import NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import RewardRef
 from ratchet_problems import Problem
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.own import Sample
 from ratchet_reports.errors import ReportError
@@ -109,5 +109,5 @@ async def _score(
 
 async def _graded(environment: CodeEnvironment, problem: Problem, sample: FileSample) -> Sample:
     task = Task.of(problem, is_program=sample.is_program)
-    source = sample.text if sample.is_program else source_for(problem.prompt, problem.entry_point, sample.text)
+    source = sample.text if sample.is_program else program_of(problem, sample.text)
     return Sample(sample.text, source, (await judge(environment, task, sample.text)).grade)

@@ -54,7 +54,7 @@ class KeptFolder:
             yield
         except OSError as error:
             reason = error.strerror or error
-            raise WorkflowError(f"{self.folder} cannot be used: {reason}. Name another by --folder.") from error
+            raise WorkflowError(f"{self.folder} cannot be used: {reason}. Name another folder.") from error
 
 
 def now() -> str:

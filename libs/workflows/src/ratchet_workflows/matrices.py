@@ -23,8 +23,8 @@ PATIENCE_S = 60.0
 """So long nothing may answer."""
 MOST_ATTEMPTS = 20
 OLDEST = 10
-"""So many models back does --base follow."""
-GOES_ON = "The evaluations go on; the same command follows them again."
+"""How many models back a base is followed."""
+GOES_ON = "The evaluations go on and can be followed again."
 ENDED = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 

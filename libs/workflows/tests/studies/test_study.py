@@ -124,7 +124,7 @@ def test_a_platform_that_is_away_for_a_while_is_waited_for(make: Make) -> None:
 def test_a_file_that_has_changed_is_another_study(make: Make) -> None:
     platform = Platform()
     make(platform).finish(new=False)
-    with pytest.raises(UsageError, match="has changed since the study began: undo that, or begin anew by --new"):
+    with pytest.raises(UsageError, match="has changed since the study began: undo that, or begin a new study"):
         make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=False)
     make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=True)
     assert len(platform.all(RUN)) == 4 + 6

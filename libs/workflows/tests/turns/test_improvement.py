@@ -127,7 +127,7 @@ def test_a_file_that_has_changed_does_not_go_on_with_another_turn(work: Any, tur
     with pytest.raises(WorkflowError):
         work(platform).by_hand(new=False)
     (folder / "improve.yaml").write_text(PLAN.replace("steps: 4", "steps: 5"))
-    with pytest.raises(UsageError, match=r"has changed since turn 1 began, .* begin anew by --new"):
+    with pytest.raises(UsageError, match=r"has changed since turn 1 began, .* begin a new turn"):
         work(platform).by_hand(new=False)
     assert work(platform).by_hand(new=True).state is State.RELEASED
 

@@ -61,7 +61,7 @@ def test_what_is_no_record_is_said(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(WorkflowError, match="Name another by --folder"), Turns(tmp_path / "file" / "below").locked():
+    with pytest.raises(WorkflowError, match="Name another folder"), Turns(tmp_path / "file" / "below").locked():
         pass
 
 

@@ -92,7 +92,7 @@ async def provision(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
-    places = Places(settings.source_roots, settings.max_model_bytes)
+    places = Places(settings.source_roots)
     clock, meter = clock or SystemClock(), meter or PrometheusMeter()
     async with AsyncExitStack() as stack:
 
@@ -117,21 +117,21 @@ async def provision(
         stack.push_async_callback(redis.aclose)
         name = settings.worker_name()
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
-        deadlines = Deadlines(settings.fault_patience, settings.room_patience)
+        deadlines = Deadlines(settings.fault_patience, 2 * settings.fault_patience)
         measurer = Measurer(
             Loader(problems, store, partial(Patience, deadlines, meter, clock, sleep)),
             Examiner(environments(None), JUDGED_TOGETHER),
-            Drawer(host, clock, settings.concurrency),
+            Drawer(host, clock),
             Judge(environments, meter, JUDGED_TOGETHER),
         )
         events = RedisEvents(redis)
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)
-        timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
+        timing = timing or Timing.of_lease(settings.lease)
         yield Service(
             Evaluations(store, queue, problems, models, events, clock),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
-            Leftovers(store, host, events, clock, settings.reconcile_interval, settings.fault_patience),
+            Leftovers(store, host, events, clock, timing.reconcile, settings.fault_patience),
             partial(
                 tidy,
                 [

@@ -24,16 +24,12 @@ class Settings(ServiceSettings):
 
     slots: int = Field(default=1, ge=0)
     """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""
-    concurrency: int = Field(default=48, ge=1)
-    """Samples of an evaluation that are drawn together."""
     lease: timedelta = timedelta(seconds=30)
     """How long an evaluation stays with a worker that has died."""
-    reconcile_interval: timedelta = timedelta(seconds=10)
     fault_patience: timedelta = timedelta(minutes=15)
     """How long the platform may be at fault, without one new sample, before an evaluation fails for it: more than an
-    engine that died gets to start again. So long, too, an evaluation waits for the next sample that its caller adds."""
-    room_patience: timedelta = timedelta(minutes=30)
-    """How long an evaluation waits for room in rollout-service."""
+    engine that died gets to start again. So long, too, an evaluation waits for the next sample that its caller adds;
+    for room in rollout-service it waits twice as long."""
     keep_texts: timedelta = timedelta(days=180)
     """How long the completions of an evaluation, and what was seen when they ran, can be read after its end; 0: until
     it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""

@@ -46,8 +46,6 @@ def service(world: Any, redis_url: str, name: str, slots: int = 1) -> AbstractAs
         redis_url=redis_url,
         lease=LEASE,
         slots=slots,
-        concurrency=4,
-        reconcile_interval=TIMING.reconcile,
     )
     return provision(
         settings,

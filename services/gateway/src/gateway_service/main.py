@@ -207,7 +207,6 @@ def _wire_rest(
         registry=peers.registry,
         authenticator=keys.authenticator,
         usage=keys.usage,
-        max_body_bytes=ground.settings.max_body_bytes,
         backends={**peers.backends, **servicers.backends, **guarded},
         check_ready=stores.check_ready,
         refresh=releases.known.refresh,

@@ -39,8 +39,6 @@ class Settings(ServiceSettings):
     """The bootstrap administrator's key. None: the one in `admin_key_file`, made at the first start."""
     admin_key_file: Path = Field(default_factory=lambda: files.home() / "admin.key")
 
-    max_body_bytes: int = Field(default=16 << 20, ge=1)
-    """Of an HTTP request; more is 413."""
     max_message_bytes: int = Field(default=4 << 20, ge=1)
     """Of a gRPC request."""
     key_limits: KeyLimits = KeyLimits()
@@ -66,8 +64,6 @@ class Settings(ServiceSettings):
     """Answers that this gateway makes at the same time for offline experiments."""
     prepare_timeout: timedelta = timedelta(minutes=10)
     """How long a release's candidate may take to load."""
-    drain: timedelta = timedelta(seconds=30)
-    """Between the end of a release and unloading the version that lost."""
     keep_texts: timedelta = timedelta(days=1)
     """How long an answer that was not scored can still be graded."""
     keep_records: timedelta = timedelta(days=30)

@@ -85,6 +85,8 @@ class Intervals:
     """At the releases, which may each move one step then."""
     watching: timedelta = timedelta(seconds=1)
     """At a release that a caller watches."""
+    drain: timedelta = timedelta(seconds=30)
+    """Between the end of a release and unloading the version that lost, for requests under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def wire_releases(ground: Ground, models: KnownModels, serving: Serving) -> Rele
     stores, registry, settings, clock = ground.stores, ground.peers.registry, ground.settings, ground.clock
     known = KnownReleases(stores.releases, models)
     releases = Releases(known, stores.completions, registry, clock, ground.intervals.watching)
-    options = ControlOptions(ground.intervals.release_tick, settings.prepare_timeout, settings.drain)
+    options = ControlOptions(ground.intervals.release_tick, settings.prepare_timeout, ground.intervals.drain)
     controller = ReleaseController(known, stores.completions, serving, registry, clock, options, stores.experiments)
     return ReleaseRoom(known, releases, controller)
 

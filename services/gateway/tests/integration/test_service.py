@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import grpc
 import httpx
@@ -17,6 +18,7 @@ import pytest
 
 from gateway_service import main
 from gateway_service.settings import Settings
+from gateway_service.wiring import Intervals
 from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet.gateway.v1 import key_pb2, release_pb2
@@ -40,6 +42,12 @@ class Door:
     target: str
 
 
+@pytest.fixture(autouse=True)
+def a_short_drain(monkeypatch) -> None:
+    quick = partial(main.provision, intervals=Intervals(drain=timedelta(seconds=0.1)))
+    monkeypatch.setattr(main, "provision", quick)
+
+
 @pytest.fixture
 def settings(tmp_path, peers) -> Settings:
     return Settings(
@@ -53,7 +61,6 @@ def settings(tmp_path, peers) -> Settings:
         trainer_target=f"127.0.0.1:{free_port()}",
         rollout_target=peers,
         registry_target=peers,
-        drain=timedelta(seconds=0.1),
         load_wait=timedelta(seconds=5),
     )
 

@@ -8,15 +8,7 @@ import pytest
 from gateway_service.rest import bodies
 from gateway_service.rest.openai_requests import ChatRequest, TextRequest
 
-from ..world import World
-
 MANY = bodies.MAX_VALUES + 1
-
-
-@pytest.fixture
-async def http(world: World):
-    async with world.http() as client:
-        yield client
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/generate", "/api/v1/runs"])

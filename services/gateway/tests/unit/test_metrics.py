@@ -1,6 +1,6 @@
 """What applications measure, and cost, as metrics of experiments: through the gateway's REST API."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,6 @@ VARIANTS = [
     {"name": name, "version": {"model": "starter", "number": number}}
     for name, number in (("control", 1), ("treatment", 2))
 ]
-
-
-@pytest.fixture
-async def http(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    async with world.http() as client:
-        yield client
 
 
 async def create(http: httpx.AsyncClient, **spec: Any) -> httpx.Response:

@@ -7,30 +7,15 @@ from datetime import timedelta
 
 import openai
 import pytest
-from openai.types import completion_create_params as text_create_params
-from openai.types.chat import completion_create_params
 
 from gateway_service.domain.releases.release import Stage
-from gateway_service.rest.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
 from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
-from ratchet_policies import Sampling, TextPrompt, Tool, Tools, over_length
-from ratchet_problems import Message, ToolCall
+from ratchet_policies import Sampling, TextPrompt, over_length
 
 from ..doubles import policy_id_of
 from ..world import ADMIN_KEY, World
 
 HI = [{"role": "user", "content": "say hi to all"}]
-WEATHER = {
-    "type": "function",
-    "function": {"name": "weather", "description": "Of a city.", "parameters": {"type": "object"}, "strict": True},
-}
-CALL = {"id": "call_7", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
-
-
-@pytest.fixture
-async def http(world: World):
-    async with world.http() as client:
-        yield client
 
 
 async def chat(http, **body):
@@ -140,90 +125,6 @@ async def test_an_echo_alone(http) -> None:
     assert (choice["text"], choice["logprobs"]["token_logprobs"]) == ("say hi", [None, -0.5])
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({"prompt": []}, "prompt"),
-        ({"prompt": ["a"] * 129}, "prompt"),
-        ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
-        ({"prompt": "a", "tools": []}, "tools"),
-        ({"prompt": "a", "suffix": "b"}, "suffix"),
-        ({"prompt": "a", "logprobs": 21}, "logprobs"),
-        ({"prompt": "a", "stop": ["b"] * 65}, "stop"),
-        ({"prompt": "a", "logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
-    ],
-)
-async def test_says_which_parameter_of_a_text_is_wrong(http, body, param) -> None:
-    reply = await http.post("/v1/completions", json={"model": "starter"} | body)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"].startswith(param)
-
-
-async def test_tools_are_called_and_answered(world: World, http) -> None:
-    message = (await chat(http, tools=[WEATHER])).json()["choices"][0]
-    (call,) = message["message"]["tool_calls"]
-    assert (message["finish_reason"], message["message"]["content"]) == ("tool_calls", None)
-    assert call == {
-        "id": "call_0",
-        "type": "function",
-        "function": {"name": "weather", "arguments": '{"said": "say hi to all"}'},
-    }
-    said = [*HI, {"role": "assistant", "content": None, "tool_calls": [CALL]}]
-    answered = await chat(
-        http, messages=[*said, {"role": "tool", "tool_call_id": "call_7", "content": "sunny"}], tools=[WEATHER]
-    )
-    assert answered.json()["choices"][0]["message"] == {"role": "assistant", "content": "sunny"}
-    prompt = world.engine.prompts[-1]
-    assert prompt.messages[1:] == (
-        Message("assistant", "", (ToolCall("weather", '{"city": "Rome"}', "call_7"),)),
-        Message("tool", "sunny", tool_call_id="call_7"),
-    )
-    assert prompt.tools == Tools((Tool("weather", "Of a city.", '{"type": "object"}', True),))
-
-
-@pytest.mark.parametrize(
-    ("choice", "parallel", "names", "reason"),
-    [
-        ("auto", None, ["weather", "time"], "tool_calls"),
-        ("required", False, ["weather"], "tool_calls"),
-        ({"type": "function", "function": {"name": "time"}}, True, ["time"], "stop"),
-        ("none", None, [], "stop"),
-    ],
-)
-async def test_which_tools_are_called(http, choice, parallel, names, reason) -> None:
-    tools = [WEATHER, {"type": "function", "function": {"name": "time"}}]
-    body = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
-    answer = (await chat(http, **body)).json()["choices"][0]
-    assert [call["function"]["name"] for call in answer["message"].get("tool_calls", [])] == names
-    assert answer["finish_reason"] == reason
-
-
-async def test_calls_in_pieces(http) -> None:
-    reply = await chat(http, tools=[WEATHER], stream=True, stream_options={"include_usage": True})
-    lines = [json.loads(line.removeprefix("data: ")) for line in reply.text.split("\n\n")[:-2]]
-    *pieces, usage = lines
-    deltas = [piece["choices"][0]["delta"] for piece in pieces]
-    assert deltas == [
-        {
-            "role": "assistant",
-            "tool_calls": [
-                {"index": 0, "id": "call_0", "type": "function", "function": {"name": "weather", "arguments": ""}}
-            ],
-        },
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"said": "say hi to all"}'}}]},
-    ]
-    assert pieces[-1]["choices"][0]["finish_reason"] == "tool_calls"
-    assert usage["usage"]["completion_tokens"] == 4  # two of which nothing was to be seen
-
-
-async def test_a_model_that_takes_no_tools_says_what_to_set(world: World, http) -> None:
-    world.engine.reads_calls = False
-    reply = await chat(http, tools=[WEATHER])
-    error = reply.json()["error"]
-    assert (reply.status_code, error["param"]) == (400, "tools")
-    assert "RATCHET_ROLLOUT_TOOL_PARSERS" in error["message"]
-
-
 async def test_prompts_of_tokens(http) -> None:
     for prompt in ([1, 2], [[1, 2], [3]]):
         reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompt})
@@ -265,71 +166,6 @@ async def test_what_the_engine_broke_off_is_an_error_and_no_answer(world: World,
     assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "unavailable")
     world.engine.breaks_off_after = {"starter@1": 0}
     assert (await chat(http, stream=True)).status_code == 503
-
-
-@pytest.mark.parametrize(
-    ("body", "param", "code"),
-    [
-        ({"tools": [{"type": "function"}]}, "tools.0.function", None),
-        ({"tools": [{"type": "function", "function": {"name": "two words"}}]}, "tools.0.function.name", None),
-        ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice", None),
-        ({"tool_choice": "required"}, "tool_choice", None),
-        ({"functions": [WEATHER["function"]]}, "functions", "unsupported_parameter"),
-        ({"prediction": {"type": "content"}}, "prediction", "unsupported_parameter"),
-        ({"presence_penalty": 3}, "presence_penalty", None),
-        ({"logit_bias": {"1": 101}}, "logit_bias.1", None),
-        ({"response_format": {"type": "yaml"}}, "response_format", None),
-        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.json_schema", None),
-        ({"top_logprobs": 2}, "top_logprobs", None),
-        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", None),
-        ({"banana": 1}, "banana", None),
-        ({"temperature": 3}, "temperature", None),
-        ({"n": 0}, "n", None),
-        ({"messages": []}, "messages", None),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0", None),
-        ({"messages": [{"role": "user"}]}, "messages.0", None),
-        ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages.0", None),
-        ({"model": "Bad Name"}, "model", None),
-    ],
-)
-async def test_says_which_parameter_is_wrong(http, body, param, code) -> None:
-    response = await chat(http, **body)
-    assert response.status_code == 400
-    error = response.json()["error"]
-    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
-    assert error["message"]
-
-
-async def test_neutral_values_of_unsupported_parameters_pass(http) -> None:
-    response = await chat(http, presence_penalty=0, tools=[], response_format={"type": "text"}, logit_bias=None)
-    assert response.status_code == 200
-
-
-async def test_what_changes_no_answer_is_ignored(http) -> None:
-    hints = {
-        "metadata": {"team": "a"},
-        "prompt_cache_key": "k",
-        "prompt_cache_options": {"mode": "explicit"},
-        "prompt_cache_retention": "24h",
-        "safety_identifier": "u",
-        "service_tier": "flex",
-        "verbosity": "medium",
-    }
-    parts = [{"type": "text", "text": "say hi to all", "prompt_cache_breakpoint": {"mode": "explicit"}}]
-    options = {"include_usage": True, "include_obfuscation": True}
-    said = await chat(http, **hints, messages=[{"role": "user", "content": parts}])
-    assert (said.status_code, said.json()["choices"][0]["message"]["content"]) == (200, "say hi to all")
-    assert (await chat(http, **hints, stream=True, stream_options=options)).status_code == 200
-
-
-def test_every_parameter_of_the_newest_client_is_known() -> None:
-    """Taken, ignored or refused by its name; what a later client adds is for this test."""
-    for body, params in (
-        (ChatRequest, completion_create_params.CompletionCreateParamsBase),
-        (TextRequest, text_create_params.CompletionCreateParamsBase),
-    ):
-        known = {*body.model_fields, "stream", *IGNORED, *NEUTRAL}
-        assert params.__annotations__.keys() - known == set()
 
 
 async def test_a_prompt_that_is_too_long_has_openais_code(world: World, http) -> None:
@@ -414,26 +250,6 @@ async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> 
         assert {response.json()["model"]} == versions
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", 2**63),
-        ("seed", -(2**63) - 1),
-        ("max_tokens", 2**31),
-        ("max_completion_tokens", 2**31),
-        ("top_k", 2**31),
-        ("stop", "\ud800"),
-        ("user", "\ud800"),
-        ("messages", [{"role": "user", "content": "\ud800"}]),
-    ],
-)
-async def test_what_no_engine_can_be_sent_is_the_callers_fault(http, name, value) -> None:
-    body = json.dumps({"model": "starter", "messages": HI, name: value})
-    response = await http.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
-    assert response.status_code == 400
-    assert response.json()["error"]["param"].startswith(name)
-
-
 async def test_models(http) -> None:
     listed = (await http.get("/v1/models")).json()
     assert [model["id"] for model in listed["data"]] == ["starter"]
@@ -496,58 +312,6 @@ async def test_an_answer_that_nobody_waits_for_is_not_made(
     async with asyncio.timeout(5):
         await world.gateway.http(scope, receive, send)
     assert stopped.is_set()
-
-
-@pytest.mark.parametrize(
-    "messages", [HI * 10_001, [{"role": "user", "content": [{"type": "text", "text": ""}] * 1001}]]
-)
-async def test_a_chat_has_a_number_of_messages_and_parts(http, messages) -> None:
-    reply = await http.post("/v1/chat/completions", json={"model": "starter", "messages": messages})
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"].startswith("messages")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(
-            (name, text)
-            for name in ("n", "max_tokens", "seed", "top_k", "temperature")
-            for text in ("1_0", "+1", "1", "1\n")
-        ),
-        *((name, True) for name in ("n", "max_tokens", "temperature", "top_p")),
-        *(("stream", value) for value in ("yes", "true", 1, "on")),
-        ("logprobs", "false"),
-        ("parallel_tool_calls", 0),
-        ("stream_options", {"include_usage": "on"}),
-        ("logit_bias", {"1_0": 1}),
-        ("logit_bias", {"+1": 1}),
-        ("logit_bias", {"\u0661": 1}),
-        ("logit_bias", {"1": "5"}),
-        ("logit_bias", {str(token): 1 for token in range(1025)}),
-    ],
-)
-async def test_numbers_and_flags_are_no_texts(http, name, value) -> None:
-    reply = await chat(http, **{name: value})
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"].split(".")[0] == name
-
-
-@pytest.mark.parametrize("prompt", [["1", 2], [True], [1.5], [-1], [[1], ["2"]], [2**31]])
-async def test_token_ids_are_whole_numbers(http, prompt) -> None:
-    reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompt})
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"].split(".")[0] == "prompt"
-
-
-async def test_the_simplest_door_takes_no_texts_for_numbers(http) -> None:
-    for name, value in (("max_tokens", "1_0"), ("max_tokens", True), ("temperature", "+1")):
-        reply = await http.post("/generate", json={"model": "starter", "prompt": "say hi", name: value})
-        assert reply.status_code == 400
-        assert [one["field"] for one in reply.json()["error"]["violations"]] == [name]
-    assert (
-        await http.post("/generate", json={"model": "starter", "prompt": "hi", "max_tokens": 5.0})
-    ).status_code == 200
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,12 +21,6 @@ from .test_metrics import ACCEPTED, COST, PRICE, VARIANTS, faults
 QUALITY = {"measure": "MEASURE_QUALITY"}
 TOKENS = {"measure": "MEASURE_TOKENS"}
 ERRORS = {"measure": "MEASURE_ERROR_RATE"}
-
-
-@pytest.fixture
-async def http(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    async with world.http() as client:
-        yield client
 
 
 def prompts(count: int, problem: str = "") -> Sequence[Mapping[str, Any]]:

@@ -1,5 +1,7 @@
 """Protobuf to the domain and back. Pure."""
 
+from dataclasses import asdict, fields
+
 from ratchet.registry.v1 import dataset_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
@@ -192,7 +194,8 @@ def dataset_spec_from_proto(request: dataset_pb2.CreateDatasetRequest) -> Datase
     uploads = {split.name: Upload(split.size_bytes, split.sha256) for split in request.splits}
     if len(uploads) < len(request.splits):
         raise InvalidArgument("splits must have different names")
-    return DatasetSpec(request.name, Card(card.description, card.source, card.licence, card.edition), uploads)
+    names = (field.name for field in fields(Card))
+    return DatasetSpec(request.name, Card(**{name: getattr(card, name) for name in names}), uploads)
 
 
 def dataset_ref_from_proto(name: str, number: int | None, split: str | None = None) -> DatasetRef:
@@ -208,16 +211,13 @@ def dataset_ref_from_proto(name: str, number: int | None, split: str | None = No
 
 
 def dataset_to_proto(dataset: Dataset) -> dataset_pb2.Dataset:
-    card = dataset.card
     return dataset_pb2.Dataset(
         name=dataset.name,
         number=dataset.number,
         state=dataset_pb2.Dataset.State.Value(f"STATE_{dataset.state.name}"),
         failure=failure_to_proto(dataset.failure),
         splits=[_split_to_proto(name, split) for name, split in dataset.splits.items()],
-        card=dataset_pb2.DatasetCard(
-            description=card.description, source=card.source, licence=card.licence, edition=card.edition
-        ),
+        card=dataset_pb2.DatasetCard(**asdict(dataset.card)),
         create_time=timestamp_to_proto(dataset.create_time),
         end_time=timestamp_to_proto(dataset.end_time) if dataset.end_time else None,
         actor=dataset.actor,

@@ -106,12 +106,12 @@ async def provision(
         if evaluations is None:
             evaluations = GrpcEvaluationSource(await stack.enter_async_context(client.channel(settings.eval_target)))
         artifacts = artifacts or FsspecArtifactStore(
-            f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots, settings.max_model_bytes)
+            f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots)
         )
         datasets_url = f"{settings.artifact_url.rstrip('/')}/datasets"
         sketches = FsspecSketchStore(f"{datasets_url}/sketches")
         dataset_files = dataset_files or FsspecDatasetFiles(datasets_url, sketches)
-        timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
+        timing = timing or Timing.of_lease(settings.lease)
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)

@@ -25,5 +25,3 @@ class Settings(ServiceSettings):
     """SPDX identifiers of the licences that data sets may have, with commas. Empty: any, or none."""
     lease: timedelta = timedelta(seconds=30)
     """How long a version or a gate stays with a worker that died."""
-    reconcile_interval: timedelta = timedelta(seconds=10)
-    """How often what the queue has lost is put back on it."""

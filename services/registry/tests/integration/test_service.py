@@ -131,7 +131,6 @@ def machine(
         {
             "RATCHET_REGISTRY_EVAL_TARGET": evaluations[1],
             "RATCHET_REGISTRY_LEASE": "2",
-            "RATCHET_REGISTRY_RECONCILE_INTERVAL": "0.5",
             "DATABASE_URL": f"sqlite:///{tmp_path}/db/registry.db",
             "REDIS_URL": redis_url,
             "ARTIFACT_URL": str(tmp_path / "artifacts"),

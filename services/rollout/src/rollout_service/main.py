@@ -66,8 +66,7 @@ async def provision(
     async with AsyncExitStack() as stack:
         ports = Ports(
             engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings, devices)),
-            folders=folders
-            or DiskModelFolders(work / "models", Places(settings.source_roots, settings.max_model_bytes)),
+            folders=folders or DiskModelFolders(work / "models", Places(settings.source_roots)),
             journal=journal or FileJournal(work / "policies"),
             meter=meter or PrometheusMeter(),
             clock=clock or SystemClock(),

@@ -2,10 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -20,104 +17,12 @@ from ratchet_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from ratchet_policies import NodeState, PolicyState, Purpose, Sampling, TokenPrompt
-from ratchet_testing import ManualClock
-from rollout_service.domain.generation import GenerationRequest
-from rollout_service.domain.host import RestartLimits
-from rollout_service.domain.policies import LoadPolicy, Policies
-from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
+from rollout_service.domain.policies import LoadPolicy
+from rollout_service.domain.policy import PolicyName, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder
-from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
-from rollout_service.main import provision
-from rollout_service.settings import Settings
 
-from ..memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
-
-BASE = content_id(b"base")
-P = PolicyName("p")
-REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
-
-
-class RecordingMeter:
-    def __init__(self) -> None:
-        self.tokens = self.updates = self.deaths = self.hangs = 0
-        self.gone: list[PolicyName] = []
-        self.evictions: list[PolicyName] = []
-        self.sequences = 0
-        self.draining = False
-
-    def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
-        self.tokens += tokens
-
-    def updated(self, result: WeightUpdateResult) -> None:
-        self.updates += 1
-
-    def busy(self, policy: PolicyName, sequences: int) -> None:
-        self.sequences = sequences
-
-    def drained(self, draining: bool) -> None:
-        self.draining = draining
-
-    def evicted(self, policy: PolicyName) -> None:
-        self.evictions.append(policy)
-
-    def engine_died(self, policy: PolicyName, hung: bool) -> None:
-        self.deaths += 1
-        self.hangs += hung
-
-    def unloaded(self, policy: PolicyName) -> None:
-        self.gone.append(policy)
-
-
-class World:
-    """The ports in memory, and the service over them."""
-
-    policies: Policies
-
-    def __init__(self, capacity: int = 2, device: Literal["cpu", "cuda"] = "cpu") -> None:
-        self.settings = Settings(capacity=capacity, device=device)
-        self.engines = ScriptedEngines()
-        self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
-        self.meter = RecordingMeter()
-        self.journal = MemoryJournal()
-        self.clock = ManualClock()
-
-    @asynccontextmanager
-    async def service(self) -> AsyncIterator[Policies]:
-        """A service over these ports. A second one finds what the first left: it is the same service, restarted."""
-        async with provision(
-            self.settings,
-            engines=self.engines,
-            folders=self.folders,
-            journal=self.journal,
-            meter=self.meter,
-            clock=self.clock,
-            limits=RestartLimits(
-                deaths=3,
-                healthy_after=timedelta(seconds=60),
-                delay=timedelta(milliseconds=1),
-                fetch=timedelta(seconds=0.5),
-            ),
-        ) as service:
-            yield service.policies
-
-    @property
-    def engine(self) -> ScriptedEngine:
-        return self.engines.started[-1]
-
-    async def load(self, name: PolicyName = P, source: str = "/base") -> Policy:
-        await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
-        return await self.policies.settled(name)
-
-    async def update(self, content: bytes, announced: PolicyId | None = None, base: PolicyId | None = None) -> None:
-        update = WeightUpdate(P, announced or content_id(content), step=1, base=base)
-        await self.policies.update(update, weights(content))
-
-    async def until(self, state: State) -> Policy:
-        async with asyncio.timeout(2):
-            while self.policies.get(P).state is not state:
-                await asyncio.sleep(0.001)
-        return self.policies.get(P)
+from ..memory import content_id
+from ..world import BASE, REQUEST, P, World
 
 
 @pytest.fixture
@@ -128,11 +33,6 @@ async def world() -> AsyncIterator[World]:
     assert all(engine.stopped for engine in world.engines.started)
     assert world.folders.held == []
     assert await world.journal.kept() == []
-
-
-async def weights(content: bytes) -> WeightStream:
-    yield TensorHeader("w", "U8", (len(content),), "")
-    yield Chunk(content)
 
 
 class TestLoad:
@@ -448,144 +348,3 @@ class TestRecovery:
             assert policy.state is State.FAILED
             assert policy.failure is not None
             assert "have the hash" in policy.failure.message
-
-
-class TestGpus:
-    @pytest.fixture
-    async def world(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-        world = World(capacity=3, device="cuda")
-        async with world.service() as world.policies:
-            yield world
-
-    async def test_each_policy_is_placed_where_the_fewest_are(self, world: World) -> None:
-        for name in ("a", "b", "c"):
-            await world.load(PolicyName(name))
-        assert world.engines.devices == [("4",), ("5",), ("4",)]
-
-    async def test_a_gpu_is_free_again_when_its_policy_is_gone_or_has_failed(self, world: World) -> None:
-        await world.load(PolicyName("a"))
-        world.engines.refusals = [FailedPrecondition("no room for the KV cache")]
-        assert (await world.load(PolicyName("b"))).state is State.FAILED
-        await world.load(PolicyName("c"))
-        await world.policies.unload(PolicyName("a"))
-        await world.load(PolicyName("d"))
-        assert world.engines.devices == [("4",), ("5",), ("4",)]
-
-    async def test_an_engine_that_died_comes_back_where_it_was(self, world: World) -> None:
-        await world.load(PolicyName("a"))
-        await world.load()
-        world.engine.die("killed")
-        async with asyncio.timeout(2):
-            while len(world.engines.started) < 3:
-                await asyncio.sleep(0.001)
-        assert world.engines.devices == [("4",), ("5",), ("5",)]
-
-    async def test_more_than_there_are_is_refused(self, world: World) -> None:
-        with pytest.raises(InvalidArgument, match="cannot be loaded"):
-            await world.policies.load(LoadPolicy("r", P, "/base", EngineOptions(tensor_parallel_size=3)))
-
-    async def test_what_was_loaded_is_recovered_on_the_gpus_that_are_left(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        await world.policies.load(LoadPolicy("r", P, "/base", EngineOptions(tensor_parallel_size=2)))
-        await world.policies.settled(P)
-        await world.load(PolicyName("one"))
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
-        async with world.service() as recovered:
-            assert (await recovered.settled(PolicyName("one"))).devices == ("7",)
-            with pytest.raises(NotFound):
-                recovered.get(P)
-
-
-async def test_pages_are_by_name() -> None:
-    world = World(capacity=5)
-    async with world.service() as world.policies:
-        for name in ("c", "a", "b"):
-            await world.load(PolicyName(name))
-        first = await world.policies.page(2, "")
-        second = await world.policies.page(2, first.next_page_token)
-    assert [policy.name for policy in first.items] == ["a", "b"]
-    assert [policy.name for policy in second.items] == ["c"]
-    assert second.next_page_token == ""
-
-
-class TestRoom:
-    @pytest.fixture
-    async def world(self) -> AsyncIterator[World]:
-        world = World(capacity=4)
-        async with world.service() as world.policies:
-            yield world
-
-    async def put(self, world: World, name: str, purpose: Purpose = Purpose.SERVING) -> None:
-        await world.policies.load(LoadPolicy(f"load-{name}", PolicyName(name), "/base", purpose=purpose))
-        await world.policies.settled(PolicyName(name))
-
-    async def test_no_purpose_takes_the_place_of_another(self, world: World) -> None:
-        for name in ("a", "b"):
-            await self.put(world, name)
-        world.clock.advance(timedelta(seconds=1))
-        with pytest.raises(ResourceExhausted, match="kept for purposes other than serving"):
-            await self.put(world, "c")
-        await self.put(world, "run", Purpose.TRAINING)
-        await self.put(world, "eval", Purpose.EVALUATION)
-        with pytest.raises(ResourceExhausted, match="capacity"):
-            await self.put(world, "run2", Purpose.TRAINING)
-        assert world.policies.names() == {"a", "b", "run", "eval"}
-        assert world.meter.evictions == []
-
-    async def test_what_is_served_and_idle_for_longest_makes_room_for_what_is_served(self, world: World) -> None:
-        await self.put(world, "run", Purpose.TRAINING)
-        for name in ("a", "b"):
-            await self.put(world, name)
-            world.clock.advance(timedelta(minutes=2))
-        await world.policies.generate(PolicyName("a"), REQUEST)
-        await self.put(world, "c")
-        assert world.policies.names() == {"run", "a", "c"}
-        assert world.meter.evictions == ["b"]
-
-    async def test_what_is_said_to_be_in_use_or_generates_stays(self, world: World) -> None:
-        for name in ("a", "b"):
-            await self.put(world, name)
-        engine = world.engines.started[0]
-        engine.going.clear()
-        running = asyncio.create_task(world.policies.generate(PolicyName("a"), REQUEST))
-        while not engine.generating:
-            await asyncio.sleep(0.001)
-        world.clock.advance(timedelta(minutes=2))
-        await world.policies.load(LoadPolicy("again", PolicyName("b"), "/base"))
-        with pytest.raises(ResourceExhausted):
-            await self.put(world, "c")
-        engine.going.set()
-        await running
-
-
-class TestDrain:
-    async def test_what_is_under_way_ends_and_nothing_new_is_taken(self, world: World) -> None:
-        await world.load()
-        world.engine.going.clear()
-        running = asyncio.create_task(world.policies.generate(P, REQUEST))
-        while not world.engine.generating:
-            await asyncio.sleep(0.001)
-        world.policies.drain(True)
-        assert (world.policies.node().state, world.policies.node().sequences) == (NodeState.DRAINING, 1)
-        with pytest.raises(Unavailable, match="drained"):
-            await world.policies.generate(P, REQUEST)
-        with pytest.raises(Unavailable, match="drained"):
-            await anext(world.policies.stream(P, REQUEST))
-        with pytest.raises(Unavailable, match="drained"):
-            await world.load(PolicyName("q"))
-        with pytest.raises(Unavailable, match="drained"):
-            await world.update(b"new")
-        world.engine.going.set()
-        assert (await running).policy_id == BASE
-        assert world.policies.node().sequences == world.meter.sequences == 0
-
-    async def test_it_goes_back_to_work(self, world: World) -> None:
-        await world.load()
-        world.policies.drain(True)
-        world.policies.drain(False)
-        assert not world.meter.draining
-        await world.policies.generate(P, REQUEST)
-        [engine] = world.policies.node().engines
-        assert (engine.policy, engine.state, engine.policy_id) == (P, PolicyState.READY, BASE)

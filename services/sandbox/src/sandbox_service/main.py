@@ -86,8 +86,11 @@ async def provision(
     store: BatchStore | None = None,
     queue: WorkQueue | None = None,
     clock: Clock | None = None,
+    queue_limit: int = 4096,
 ) -> AsyncIterator[Service]:
     """Lanes are up inside, and gone after. Raises FailedPrecondition when the HTTP port is in use.
+
+    `queue_limit`: programs admitted at a time, running ones included.
 
     Redis and the database need not be there yet: until they are, batches are UNAVAILABLE, and the rest works.
     """
@@ -97,9 +100,7 @@ async def provision(
         executor = MeteredLanes(pool)
         aside = await stack.enter_async_context(AsideProcess(at_once=settings.lanes))
         meter = meter or PrometheusMeter()
-        sandbox = Sandbox(
-            executor, settings.queue_limit, meter, settings.held_out_attempts, aside, settings.max_held_bytes
-        )
+        sandbox = Sandbox(executor, queue_limit, meter, settings.held_out_attempts, aside, settings.max_held_bytes)
         unpack = Unpacker(aside)
         bounds = convert.Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
@@ -112,7 +113,7 @@ async def provision(
             batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
             background += _batch_work(settings, sandbox, bounds, unpack, store, queue, clock)
         if settings.http_port is not None:
-            runner = Runner(sandbox, bounds, unpack, most_waiting=settings.queue_limit)
+            runner = Runner(sandbox, bounds, unpack, most_waiting=queue_limit)
             door = app.build(runner, RowFolder(settings.datasets_dir), Held(settings.max_held_bytes))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
         audit = Audit(sandbox, pool, attack_suite.attacks(), cache(partial(_honest, bounds)))
@@ -134,10 +135,8 @@ def _honest(bounds: convert.Bounds) -> list[Honest]:
 def _lane_options(settings: Settings) -> LaneOptions:
     return LaneOptions(
         lanes=settings.lanes,
-        python=settings.python,
         idle_extra=settings.idle_extra,
         wall_factor=settings.wall_factor,
-        max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
         runtimes_dir=settings.runtimes_dir,
         min_level=Level[settings.min_level],
@@ -182,11 +181,7 @@ def _batch_work(
     work = ChunkWork(settings.worker_name(), settings.batch_lease, store, sandbox, wire, clock)
     # One more than keeps all lanes busy, to have the next programs at hand when a chunk runs out.
     slots = 1 + -(-2 * sandbox.capabilities.lanes // CHUNK)
-    timing = Timing(
-        beat=settings.batch_lease / 10,
-        reconcile=settings.batch_reconcile_interval,
-        settle=min(settings.batch_reconcile_interval, Timing().settle),
-    )
+    timing = Timing.of_lease(settings.batch_lease)
     worker = Worker(queue, work, clock, slots=slots, max_attempts=MAX_ATTEMPTS, timing=timing)
 
     return [worker.run, partial(tidy, [Kept("batches", settings.keep_batches, store.forget)], clock)]

@@ -1,7 +1,6 @@
 """The service's settings: RATCHET_SANDBOX_*."""
 
 import os
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -10,7 +9,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit.settings import ServiceSettings
-from sandbox_service.domain.program import Limits
+from sandbox_service.domain.program import MAX_OUTPUT_BYTES, Limits
 
 
 class Settings(ServiceSettings):
@@ -23,17 +22,12 @@ class Settings(ServiceSettings):
     """Where rows of data sets lie for /submit, `<dataset>.jsonl`; a request may also bring its row along."""
     lanes: int = Field(default_factory=lambda: len(os.sched_getaffinity(0)), ge=1, le=1024)
     """Programs that run at the same time; by default the cores of this process."""
-    queue_limit: int = Field(default=4096, ge=1)
-    """Programs admitted at a time, running ones included; beyond it a call gets RESOURCE_EXHAUSTED."""
     held_out_attempts: int = Field(default=100_000, ge=0)
     """How often one caller may have programs tried against the same held-out tests within a day, on this node; beyond
     it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
-    python: str = sys.executable
-    """The interpreter that programs run on: its standard library and nothing else."""
     max_cpu_time: timedelta = timedelta(seconds=240)
     """What BigCodeBench gives its programs: the most that a benchmark asks for."""
     max_memory_bytes: int = 4 << 30
-    max_output_bytes: int = 1 << 20
     max_result_bytes: int = 4 << 20
     """What a program may answer to one call, encoded, and an eighth of what its answers may be together; more is
     OUTPUT_LIMIT."""
@@ -56,8 +50,6 @@ class Settings(ServiceSettings):
     same two. Nothing else needs them."""
     batch_lease: timedelta = timedelta(seconds=30)
     """How long programs of a stored batch stay with a node that has died, or with one that failed them."""
-    batch_reconcile_interval: timedelta = timedelta(seconds=10)
-    """How often stored batches are put back on a queue that has lost them."""
     keep_batches: timedelta = timedelta(days=7)
     """How long a stored batch can be read after its end; 0: until it is deleted."""
 
@@ -68,4 +60,4 @@ class Settings(ServiceSettings):
 
     @property
     def max_limits(self) -> Limits:
-        return Limits(self.max_cpu_time, self.max_memory_bytes, self.max_output_bytes)
+        return Limits(self.max_cpu_time, self.max_memory_bytes, MAX_OUTPUT_BYTES)

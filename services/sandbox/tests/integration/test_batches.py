@@ -38,7 +38,6 @@ class Node:
             "RATCHET_SANDBOX_PORT": str(self.port),
             "RATCHET_SANDBOX_LANES": "1",
             "RATCHET_SANDBOX_BATCH_LEASE": "1",
-            "RATCHET_SANDBOX_BATCH_RECONCILE_INTERVAL": "0.5",
             "RATCHET_SANDBOX_LOG_LEVEL": "DEBUG",
         }
         self.log = folder / f"node-{self.port}.log"

@@ -1,5 +1,6 @@
 """Programs in other languages: compiled, run on standard input, judged by what they print."""
 
+import re
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,7 @@ from ratchet_kit.errors import InvalidArgument, Unimplemented
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.languages.toolchains import LANGUAGES
 from sandbox_service.domain.execution import Verdict
-from sandbox_service.domain.program import CallTest, File, Limits, Program, StdioTest
+from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -106,6 +107,42 @@ async def test_a_sum(sandbox: Sandbox, language: str) -> None:
     assert execution.runtime == language
     assert (execution.compile_time > timedelta()) == (language in BROKEN)
     assert execution.max_memory_bytes > 1 << 20
+
+
+AFTER = {
+    "c": ("int add(int a, int b) {{ return a {0} b; }}", "int main(void) {{ assert(add(1, 2) == 3); }}"),
+    "cpp": ("int add(int a, int b) {{ return a {0} b; }}", "int main() {{ assert(add(1, 2) == 3); }}"),
+    "java": (
+        "class S {{ static int add(int a, int b) {{ return a {0} b; }} }}",
+        "public class Main {{ public static void main(String[] a) {{"
+        " if (S.add(1, 2) != 3) throw new AssertionError(); }} }}",
+    ),
+    "javascript": ("const add = (a, b) => a {0} b", 'require("assert").equal(add(1, 2), 3)'),
+    "go": (
+        "package main\nfunc add(a, b int) int {{ return a {0} b }}",
+        'func main() {{ if add(1, 2) != 3 {{ panic("assertion") }} }}',
+    ),
+    "rust": (
+        "fn add(a: i32, b: i32) -> i32 {{ a {0} b }}",
+        "fn main() {{ assert_eq!(add(1, 2), 3); }}",
+    ),
+    "bash": ("add() {{ echo $(($1 {0} $2)); }}", '[ "$(add 1 2)" = 3 ] || {{ echo assertion >&2; exit 1; }}'),
+}
+
+
+@pytest.mark.parametrize("language", AFTER)
+async def test_code_after_the_program_judges_it(sandbox: Sandbox, language: str) -> None:
+    function, check = AFTER[language]
+    if language in ("c", "cpp"):
+        function = f"#include <assert.h>\n{function}"
+    test = CheckTest(check.format(), shared=True)
+    right, wrong = [
+        await sandbox.execute(replace(program(language, function.format(sign)), tests=(test,))) for sign in "+-"
+    ]
+    assert right.verdict is Verdict.PASSED, right
+    assert [(result.passed, result.forgeable) for result in right.results] == [(True, True)]
+    assert wrong.verdict is Verdict.FAILED, wrong
+    assert re.search("(?i)assert|panicked", wrong.results[0].error)
 
 
 async def test_a_java_package_of_many_parts(sandbox: Sandbox) -> None:

@@ -81,8 +81,8 @@ def _level(execution: pb.Execution) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door() -> AsyncIterator[Door]:
-    settings = Settings(port=0, metrics_port=free_port(), lanes=2, queue_limit=6)
-    async with serving(settings) as address:
+    settings = Settings(port=0, metrics_port=free_port(), lanes=2)
+    async with serving(settings, queue_limit=6) as address:
         async with channel(address) as opened:
             yield Door(opened, f"http://127.0.0.1:{settings.metrics_port}/metrics")
 

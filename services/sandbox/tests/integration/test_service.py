@@ -47,8 +47,8 @@ ADD = pb.Program(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door() -> AsyncIterator[grpc.aio.Channel]:
-    settings = Settings(port=0, lanes=2, queue_limit=300)
-    async with serving(settings) as address:
+    settings = Settings(port=0, lanes=2)
+    async with serving(settings, queue_limit=300) as address:
         async with channel(address) as door:
             yield door
 

@@ -70,7 +70,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         else None,
         prompt_form=_enum_from_proto(pb.PromptForm.DESCRIPTOR, message.prompt_form),
         profile_steps=tuple(message.profile_steps),
-        experiment=message.experiment,
+        tracker_project=message.tracker_project,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
         curriculum=_curriculum_from_proto(message.curriculum) if message.HasField("curriculum") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
@@ -125,7 +125,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         environment_digest=spec.environment.digest if spec.environment else "",
         max_tokens=spec.max_tokens,
         profile_steps=spec.profile_steps,
-        experiment=spec.experiment,
+        tracker_project=spec.tracker_project,
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
     )
 

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import grpc
@@ -28,6 +27,7 @@ from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
 from ratchet_problems.datasets import Datasets
+from trainer_service.adapters.code_version import code_version
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -145,13 +145,13 @@ def _compose(
         sharing=sharing or Sharing(settings.concurrency, settings.memory_bytes, settings.worth_preempting),
     )
     deadlines = deadlines or Deadlines(silence=settings.silence)
-    code_version = settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}"
+    timing = timing or Timing(beat=settings.lease / 4, reconcile=settings.lease * 3 / 4)
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
-        registration=Registration(ports.versions, ports.problems, ports.clock, code_version, deadlines.again),
+        registration=Registration(ports.versions, ports.problems, ports.clock, code_version(), deadlines.again),
         policies=ports.policies,
         events=ports.events,
         updates=updates,
@@ -165,7 +165,7 @@ def _compose(
         ports.clock,
         slots=settings.concurrency + 1,  # one to see whose turn it is not, and to register what has trained
         leased=True,
-        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
+        timing=timing,
     )
     retention = Retention(ports.store, ports.folders)
     kept = [
@@ -194,7 +194,7 @@ def _compose(
         background=(
             worker.run,
             scheduler.run,
-            partial(_count, ports, settings.reconcile_interval),
+            partial(_count, ports, timing.reconcile),
             *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
@@ -246,7 +246,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
         plugins = InstalledPlugins(settings.allowed_plugins)
-        places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
+        places = Places([*settings.source_roots, str(settings.runs_folder)])
         store = SqlRunStore(database)
         folders = FsspecModelFolders(
             settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None

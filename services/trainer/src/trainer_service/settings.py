@@ -33,8 +33,6 @@ class Settings(ServiceSettings):
     artifact_url: str = ""
     """Folder or fsspec URL below which exported models are kept, in `runs/`: where registry-service and rollout-service
     can read them. Empty: in the folder of the run, for services on one machine."""
-    code_version: str = ""
-    """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
     """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
@@ -43,7 +41,6 @@ class Settings(ServiceSettings):
     """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
-    reconcile_interval: timedelta = timedelta(seconds=15)
     silence: timedelta = timedelta(minutes=10)
     """A job that runs and sends no heartbeat for so long hangs, and is started again."""
 

@@ -30,6 +30,7 @@ SPEC = {
     "validate_every": 0,
     "checkpoint_every": 2,
     "priority": "normal",
+    "experiment": "nightly",
 }
 
 
@@ -76,7 +77,7 @@ async def test_runs_of_the_first_revision_are_kept(database_url: str) -> None:
         assert second.spec.base == VersionRef("starter", 4)
         assert (third.spec.base, third.state) == (Location("/models/starter"), State.FAILED)
         assert (third.failure, first.failure) == (Failure("INTERNAL", "no room"), None)
-        assert first.spec.algorithm == "reinforce_plus_plus"
+        assert (first.spec.algorithm, first.spec.tracker_project) == ("reinforce_plus_plus", "nightly")
         assert (first.spec.reward, third.spec.reward) == (Reward(), completed(Reward("tests_fraction")))
         assert first.spec.problems == ProblemSetRef("composed/train", None, "sha256:t")
         assert first.spec.validation_problems == ProblemSetRef("composed/validation", 8, "sha256:v")

@@ -135,7 +135,6 @@ async def service(
         "RATCHET_TRAINER_JOB_PYTHON": str(python),
         "RATCHET_TRAINER_REGISTRY_TARGET": registry[1],
         "RATCHET_TRAINER_LEASE": "PT3S",
-        "RATCHET_TRAINER_RECONCILE_INTERVAL": "PT1S",
     }
     service = Service(environment, port, base, tmp_path / "service.log")
     await service.start()

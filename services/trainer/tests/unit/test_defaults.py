@@ -30,7 +30,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     completed = complete(spec, Found(STARTER), LIMITS)
     made = asdict(completed.hyperparameters)
     chosen = {name for name, value in made.items() if value is not None}
-    assert chosen | ({"micro_batch_size", "lora_alpha"} & ALGORITHMS[name].applicable) == ALGORITHMS[name].applicable
+    assert chosen | ({"lora_alpha"} & ALGORITHMS[name].applicable) == ALGORITHMS[name].applicable
     assert completed.resources == Resources(1, ranks, "cpu")
     assert (completed.loggers, completed.priority) == (("console",), "normal")
     assert completed.reward == {"sft": Reward(), "reward_model": Reward(), "dapo_steps": TESTS_FRACTION}.get(

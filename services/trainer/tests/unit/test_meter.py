@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from prometheus_client import REGISTRY
 
+from ratchet_kit.worker import Timing
 from trainer_service.adapters.meter import PrometheusMeter
 from trainer_service.domain.run.run import Run
 from trainer_service.main import provision
@@ -24,9 +25,9 @@ def series(run: Run) -> list[float | None]:
 async def test_a_run_that_another_replica_ends_leaves_the_metrics(trainer: Trainer, run: Run) -> None:
     """This replica only reads the store: it has neither the run's job nor its reports."""
     ports = replace(trainer.ports, meter=PrometheusMeter())
-    settings = Settings(code_version="v1", reconcile_interval=timedelta(milliseconds=5))
+    timing = Timing(reconcile=timedelta(milliseconds=5))
     stop = asyncio.Event()
-    async with provision(settings, ports=ports) as replica, asyncio.TaskGroup() as tasks:
+    async with provision(Settings(), ports=ports, timing=timing) as replica, asyncio.TaskGroup() as tasks:
         _, _, count, *_ = replica.background
         tasks.create_task(count(stop))
         await until(lambda: series(run) == [0, 0, 0])

@@ -25,7 +25,7 @@ from ..driving import driving, submitted
 async def sharing(trainer: Any, runs: int) -> AsyncIterator[Service]:
     """The service, where so many runs may go on at once."""
     async with provision(
-        Settings(code_version="v1"), ports=trainer.ports, deadlines=trainer.deadlines, sharing=Sharing(runs)
+        Settings(), ports=trainer.ports, deadlines=trainer.deadlines, sharing=Sharing(runs)
     ) as service:
         yield service
 

@@ -15,7 +15,9 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead  # no
 from verl.workers.utils.padding import no_padding_2_padding  # noqa: E402
 
 from ratchet_testing.llama import random_llama  # noqa: E402
-from trainer_service.verl.rank.patches import padded_passes, shared_prefixes  # noqa: E402
+from trainer_service.verl.passes import SHARED_ROWS, SHARED_WIDTH  # noqa: E402
+from trainer_service.verl.rank.patches import padded_passes  # noqa: E402
+from trainer_service.verl.rank.patches.cpu import shared_prefixes  # noqa: E402
 
 from .tensors import nested  # noqa: E402
 
@@ -92,7 +94,7 @@ def _patched() -> None:
 def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
     policy, data = Policy(), drawn()
     log_probs, entropies, gradients, computed = policy.learn(data.copy(), 1000)
-    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
+    tu.assign_non_tensor(data, **{SHARED_WIDTH: WIDTH})
     shared = policy.learn(data, tokens)
     assert torch.allclose(shared[0], log_probs, atol=1e-5)
     assert torch.allclose(shared[1], entropies, atol=1e-5)
@@ -104,7 +106,7 @@ def test_the_same_is_learned_from_fewer_tokens(tokens: int) -> None:
 def test_a_completion_does_not_see_another() -> None:
     """Other tokens in the completion before it leave it as it was."""
     policy, data = Policy(), drawn()
-    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
+    tu.assign_non_tensor(data, **{SHARED_WIDTH: WIDTH})
     before = policy.learn(data.copy(), 1000)[0]
     lengths = data["responses"].offsets().diff().tolist()
     changed = lengths.index(5)
@@ -123,7 +125,7 @@ def test_a_completion_does_not_see_another() -> None:
 def test_a_rank_makes_as_many_passes_as_the_one_with_the_most(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(padded_passes, "_most", lambda own, dp_group: max(own, most))
     policy, data = Policy(), drawn()
-    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH})
+    tu.assign_non_tensor(data, **{SHARED_WIDTH: WIDTH})
     alone = policy.learn(data.copy(), 1000)
     tu.assign_non_tensor(data, max_token_len_per_gpu=1000)
     some, _ = engine_utils.prepare_micro_batches(data)
@@ -134,11 +136,11 @@ def test_a_rank_makes_as_many_passes_as_the_one_with_the_most(most: int, monkeyp
 
 def test_every_pass_has_room() -> None:
     tokens, data = [], drawn()
-    tu.assign_non_tensor(data, **{shared_prefixes.WIDTH: WIDTH}, max_token_len_per_gpu=14)
+    tu.assign_non_tensor(data, **{SHARED_WIDTH: WIDTH}, max_token_len_per_gpu=14)
     some, groups = engine_utils.prepare_micro_batches(data)
     assert sorted(place for group in groups for place in group) == list(range(len(data)))
     for one in some:
-        sizes = tu.get_non_tensor_data(one, shared_prefixes.ROWS, default=())
+        sizes = tu.get_non_tensor_data(one, SHARED_ROWS, default=())
         shared = shared_prefixes.Shared.of(one["input_ids"], one["prompts"], sizes)
         tokens.append(shared.input_ids.numel())
     assert max(tokens) <= 14

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,8 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_problems import jsonl, notices
+from ratchet_workflows import UsageError
+from ratchet_workflows.datasets import local
 
 app = typer.Typer(help="Benchmarks and problem sets.", no_args_is_help=True)
 
@@ -53,7 +56,8 @@ def list_benchmarks(as_json: JsonFlag = False) -> None:
 @app.command()
 def verify(
     name: Annotated[
-        str, typer.Argument(help="A benchmark, a set of Ratchet's own, or a .jsonl, .json, .parquet file.")
+        str,
+        typer.Argument(help="A benchmark, a data set (mine@1/train), a set of Ratchet's own, or a file of problems."),
     ],
     limit: Annotated[int, typer.Option(help="Maximum number of problems; 0: all.", min=0)] = 0,
     out: Annotated[
@@ -74,7 +78,10 @@ def verify(
     target = target or local_target()
     there = runtimes.offered(target)
     try:
-        loaded, found = asyncio.run(_verified(name, limit or None, target, there, quiet=as_json))
+        with local(name) as here:
+            loaded, found = asyncio.run(_verified(here, name, limit or None, target, there, quiet=as_json))
+    except UsageError as error:
+        raise CommandError(f"{error}.", 2) from error
     except Unavailable as error:
         raise CommandError(f"{error.message}.", 4) from error
     except RatchetError as error:
@@ -135,13 +142,13 @@ def _reasons(one: Preflight) -> list[str]:
 
 
 async def _verified(
-    name: str, limit: int | None, target: str, there: Collection[str], *, quiet: bool
+    here: str, name: str, limit: int | None, target: str, there: Collection[str], *, quiet: bool
 ) -> tuple[LoadedBenchmark, list[Preflight]]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
         prepared = Count(f"preparing {name}", "problems")
         with following(prepared, quiet=quiet) as changed:
-            await ratchet_benchmarks.prepare(name, executor, _counter(prepared, changed))
-        loaded = await asyncio.to_thread(ratchet_benchmarks.load, name, limit)
+            await ratchet_benchmarks.prepare(here, executor, _counter(prepared, changed))
+        loaded = replace(await asyncio.to_thread(ratchet_benchmarks.load, here, limit), name=name)
         if loaded.runtime and loaded.runtime not in there:
             raise CommandError(
                 f"{name} needs the runtime {loaded.runtime}, which this sandbox lacks: scripts/setup.sh "

@@ -3,6 +3,8 @@
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +15,8 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
+from ratchet_cli.commands import audits
+from ratchet_cli.commands.options import named
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
 from ratchet_cli.terminal.output import (
@@ -30,20 +34,23 @@ from ratchet_client.errors import Unreachable
 from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import Problem
+from ratchet_problems import Problem, files
+from ratchet_workflows import UsageError
+from ratchet_workflows import datasets as workflows
 
 KIB = 1024
-SPLITS = ("train", "validation", "valid", "dev", "test", "eval")
-"""Names of files that are taken for the name of a split; one file of another name is "train"."""
-_SHARD = re.compile(r"-\d+(-of-\d+)?$")
+MOST_NAMED = 20
 DATASET = "name@number; name alone is its newest version."
 
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
+app.command()(audits.audit)
 
 
 @app.command()
 def add(
-    paths: Annotated[list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet, also .gz), or a folder.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet, .arrow, also .gz), or a folder.")
+    ],
     name: Annotated[str, typer.Option(help="Name; default: the file's or folder's.")] = "",
     mapped: Annotated[
         list[str], typer.Option("--map", help="FIELD=COLUMN, such as prompt=question. Repeatable.", show_default=False)
@@ -60,20 +67,17 @@ def add(
         raise CommandError(f"{paths[0].name} gives the data set no name of letters and digits: use --name.", code=2)
     if name in {benchmark.dataset for benchmark in BENCHMARKS.values()}:
         raise CommandError(f"{name} is the name of a public benchmark: call yours otherwise, by --name.", code=2)
-    card = pb.DatasetCard(description=description, licence=licence, source=", ".join(path.name for path in paths)[:200])
+    names = ", ".join(path.name for path in paths)[:200]
+    card = pb.DatasetCard(description=description, licence=licence or files.licence(paths), source=names)
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept:
-        splits = _converted(_files(paths), _mapping(mapped), Path(kept), quiet=as_json)
+        with _refusing():
+            parts = files.splits(paths)
+        splits = _converted(parts, _mapping(mapped), Path(kept), quiet=as_json)
         with Client() as client:
             made = _uploaded(client, name, splits, card, quiet=as_json)
-    if as_json:
-        print_json(made)
-    elif made.state == pb.Dataset.STATE_READY:
-        say(f"{_id(made)}: {_rows(made)}. Use it as {_id(made)}/{made.splits[0].name}.")
-        for split in made.splits:
-            for notice in split.notices:
-                say(f"{split.name}: {notice}")
-    if made.state == pb.Dataset.STATE_FAILED:
-        raise CommandError(f"{_id(made)} cannot be used: {made.failure.message}.")
+    _show_made(made, as_json=as_json)
+    if not as_json and description and made.card.description != description:
+        say(f"These files were {_id(made)} already, whose description stays as it was.")
 
 
 @app.command("list")
@@ -117,7 +121,7 @@ def list_data(as_json: JsonFlag = False) -> None:
 @app.command()
 def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFlag = False) -> None:
     """Show a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
     if as_json:
@@ -131,6 +135,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
             ("description", card.description or "-"),
             ("source", card.source or "-"),
             ("licence", card.licence or "-"),
+            ("made of", card.made_of or "files"),
             ("created", f"{ago(found.create_time)}{f' by {found.actor}' if found.actor else ''}"),
             ("used", used),
         ]
@@ -141,13 +146,56 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
 
 
+@app.command()
+def split(
+    dataset: Annotated[str, typer.Argument(help="name@number/split, or name where it has one split.")],
+    into: Annotated[list[str], typer.Option("--into", help="SPLIT=SHARE, such as validation=0.1. Repeatable.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Divide a split at random, as the next version. Problems of one structure or one prompt stay together; the same
+    problems are divided the same."""
+    shares: dict[str, float] = {}
+    for text in into:
+        name, _, share = text.partition("=")
+        try:
+            shares[name] = float(share)
+        except ValueError:
+            raise CommandError(f"--into {text}: write SPLIT=SHARE, such as validation=0.1.", code=2) from None
+    with Client() as client, _refusing():
+        made = workflows.split(client, named(DatasetRef.parse, dataset), shares)
+    _show_made(made, as_json=as_json)
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(help="name@number, or a split of it.")],
+    after: Annotated[str, typer.Argument(help="name@number, or a split of it.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare two versions by the ids of their problems."""
+    with Client() as client, _refusing():
+        found = workflows.difference(client, named(DatasetRef.parse, before), named(DatasetRef.parse, after))
+    if as_json:
+        print_json({name: asdict(one) for name, one in found.items()})
+        return
+    columns = ("split", "same", "added", "removed", "changed")
+    counts = [(name, it.same, len(it.added), len(it.removed), len(it.changed)) for name, it in found.items()]
+    print_table(columns, counts, right=columns[1:])
+    for name, it in found.items():
+        changed = [f"{id} ({', '.join(fields)})" for id, fields in it.changed.items()]
+        for what, ids in (("added", it.added), ("removed", it.removed), ("changed", changed)):
+            if ids:
+                more = f" and {len(ids) - MOST_NAMED} more (--json names all)" if len(ids) > MOST_NAMED else ""
+                say(f"{name}, {what}: {', '.join(ids[:MOST_NAMED])}{more}")
+
+
 @app.command("download")
 def download_data(
     dataset: Annotated[str, typer.Argument(help=DATASET)],
     to: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
 ) -> None:
     """Download the files of a data set: parquet, one for each split."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
         for split in found.splits:
@@ -170,7 +218,7 @@ def delete_data(
     force: Annotated[bool, typer.Option("--force", help="Delete it even if runs or evaluations used it.")] = False,
 ) -> None:
     """Delete a version of a data set."""
-    ref = _ref(dataset)
+    ref = named(DatasetRef.parse, dataset)
     if ref.number is None:
         raise CommandError(f"{dataset} is not a version of a data set: write {ref.name}@1.", code=2)
     with Client() as client:
@@ -228,6 +276,32 @@ def fetch(
         say(f"No platform has it yet ({reason}): fetch it again once one runs elsewhere.")
 
 
+def _show_made(made: pb.Dataset, *, as_json: bool) -> None:
+    """Raises CommandError for a version that FAILED."""
+    if as_json:
+        print_json(made)
+    elif made.state == pb.Dataset.STATE_READY:
+        say(f"{_id(made)}: {_rows(made)}. Use it as {_id(made)}/{made.splits[0].name}.")
+        for split in made.splits:
+            for notice in split.notices:
+                say(f"{split.name}: {notice}")
+    if made.state == pb.Dataset.STATE_FAILED:
+        raise CommandError(f"{_id(made)} cannot be used: {made.failure.message}.")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raises CommandError for what a workflow or a value refuses."""
+    try:
+        yield
+    except UsageError as error:
+        raise CommandError(f"{error}.", code=2) from error
+    except RatchetError as error:
+        raise CommandError(f"{error.message}.", code=2) from error
+    except OSError as error:
+        raise CommandError(f"The data cannot be kept here meanwhile: {error.strerror}.") from error
+
+
 def _fetched(name: str, file: Path | None, *, unchecked: bool, quiet: bool) -> Fetched:
     """Raises what `fetching` raises."""
     benchmark = ratchet_benchmarks.get(name)
@@ -239,33 +313,10 @@ def _fetched(name: str, file: Path | None, *, unchecked: bool, quiet: bool) -> F
         return fetching.fetch(benchmark, version, _progress(count, changed))
 
 
-def _files(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:
-    """The files of each split. Raises CommandError."""
-    from ratchet_problems import mapping  # pyarrow takes a while
-
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found += sorted(one for one in path.rglob("*") if mapping.is_readable(one) and one.is_file())
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise CommandError(f"There is no file or folder {path}.", code=2)
-    if not found:
-        raise CommandError(f"{paths[0]} holds no file that ends in {', '.join(mapping.SUFFIXES)}.", code=2)
-    splits: dict[str, list[Path]] = {}
-    for path in found:
-        stem = _SHARD.sub("", Path(mapping.plain_name(path)).stem).lower()
-        named = next((split for split in SPLITS if stem == split or stem.endswith((f"-{split}", f"_{split}"))), "")
-        alone = "train" if len(found) == 1 else re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_")
-        splits.setdefault(named or alone, []).append(path)
-    return splits
-
-
 def _mapping(given: Sequence[str]) -> Mapping[str, str]:
     pairs = [text.partition("=") for text in given]
-    if wrong := next((text for text, (_, sign, column) in zip(given, pairs, strict=True) if not (sign and column)), ""):
-        raise CommandError(f"--map {wrong}: write FIELD=COLUMN, such as prompt=question.", code=2)
+    if wrong := next((text for text, (_, sign, column) in zip(given, pairs, strict=True) if not sign), ""):
+        raise CommandError(f"--map {wrong}: write FIELD=COLUMN, such as prompt=question; language= reads none.", code=2)
     return {field: column for field, _, column in pairs}
 
 
@@ -336,14 +387,6 @@ def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:
         changed()
 
     return progress
-
-
-def _ref(text: str) -> DatasetRef:
-    """Raises CommandError for what is no name of a data set."""
-    try:
-        return DatasetRef.parse(text)
-    except InvalidArgument as error:
-        raise CommandError(f"{error.message}.", code=2) from error
 
 
 def _id(dataset: pb.Dataset) -> str:

@@ -1,6 +1,6 @@
 """Arguments and options that several commands share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, TypeVar
 
@@ -8,6 +8,7 @@ import typer
 
 from ratchet.common.v1 import environment_pb2, priority_pb2
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_kit.errors import InvalidArgument
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation import fields
 
@@ -50,6 +51,14 @@ def one_of(text: str, choices: Mapping[str, T], option: str) -> T:
     if text not in choices:
         raise CommandError(f"{option} {text}: choose one of {', '.join(filter(None, choices))}.", code=2)
     return choices[text]
+
+
+def named(parse: Callable[[str], T], text: str) -> T:
+    """A name such as `mine@2`, read by `parse`. Raises CommandError where it is invalid."""
+    try:
+        return parse(text)
+    except InvalidArgument as error:
+        raise CommandError(f"{error.message}.", code=2) from error
 
 
 @contextmanager

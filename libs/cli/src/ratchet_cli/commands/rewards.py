@@ -10,13 +10,13 @@ import typer
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import plugins
-from ratchet_cli.commands.options import Limit, TargetOption
+from ratchet_cli.commands.options import Limit, TargetOption, named
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, print_table, say
 from ratchet_client import Client
 from ratchet_client.rewards import COMBINATIONS, reward
-from ratchet_kit.errors import InvalidArgument, RatchetError
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.names import RewardRef
 from ratchet_workflows.notation.yaml_files import reward_spec
 
@@ -144,7 +144,7 @@ def list_rewards(
 @app.command("show")
 def show_reward(reward: Annotated[str, typer.Argument(help=REGISTERED)], as_json: JsonFlag = False) -> None:
     """Show a version of a reward, and its source."""
-    ref = _ref(reward)
+    ref = named(RewardRef.parse, reward)
     with Client() as client:
         found = client.rewards.get(ref.name, ref.number)
     if as_json:
@@ -172,20 +172,12 @@ def remove_reward(
     ] = False,
 ) -> None:
     """Delete a version of a reward."""
-    ref = _ref(reward)
+    ref = named(RewardRef.parse, reward)
     if ref.number is None:
         raise CommandError(f"{reward} is not a version of a reward: write {reward}@1.", code=2)
     with Client() as client:
         client.rewards.delete(ref.name, ref.number, force=force)
     say(f"{ref} is deleted.")
-
-
-def _ref(text: str) -> RewardRef:
-    """Raises CommandError for what is no name of a reward."""
-    try:
-        return RewardRef.parse(text)
-    except InvalidArgument as error:
-        raise CommandError(f"{error.message}.", code=2) from error
 
 
 def _name(reward: registry_pb2.Reward) -> str:

@@ -81,7 +81,7 @@ class Study:
             record = self._kept.begin(self._plan.digest, known)
             self._say(f"The study begins. Its log is in {self._kept.folder}")
         elif record.plan != self._plan.digest:
-            raise self._source.wrong("", "has changed since the study began: undo that, or begin anew by --new")
+            raise self._source.wrong("", "has changed since the study began: undo that, or begin a new study")
         else:
             self._say(f"The study of {record.begin_time} goes on.")
             taken = checks.check(self._client, self._plan, self._source, record.bases, self._prepare)

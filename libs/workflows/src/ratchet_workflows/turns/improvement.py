@@ -99,7 +99,7 @@ class Improvement:
         if record.plan != self._plan.digest:
             raise self._source.wrong(
                 "",
-                f"has changed since turn {record.number} began, which has not ended: undo that, or begin anew by --new",
+                f"has changed since turn {record.number} began, which has not ended: undo that, or begin a new turn",
             )
         self._say(f"Turn {record.number} goes on.")
         return record
@@ -117,7 +117,7 @@ class Improvement:
         try:
             turn.finish()
         except (ApiError, WorkflowError, Unreachable):
-            self._say(f"Turn {record.number} has not ended: the same command goes on with it, --new begins another.")
+            self._say(f"Turn {record.number} has not ended: begun again, it goes on; or begin a new turn.")
             raise
         finally:
             if turn.record.state is not State.RUNNING:

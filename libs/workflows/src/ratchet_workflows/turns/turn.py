@@ -28,7 +28,7 @@ from ratchet_workflows.turns.plan import Plan
 from ratchet_workflows.turns.records import Record, State, Turns
 
 PATIENCE_S = 600.0
-"""So long nothing may answer, before a turn gives up; the same command then goes on with it."""
+"""How long nothing may answer before a turn gives up. Begun again, it goes on."""
 RETRY_S = 5.0
 LONG_S = 300.0
 """Work that went on for longer had an answer in between."""
@@ -195,7 +195,7 @@ class Turn:
             if found is not None and not has_failed(found):
                 return found
             found = create(f"{self.record.key}-{name}-{attempt}")
-        raise WorkflowError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin anew: --new.")
+        raise WorkflowError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin a new turn.")
 
     def _stage(self, title: str, work: Callable[[], T]) -> T:
         """What `work` gives. While nothing answers it is begun again, for PATIENCE_S."""

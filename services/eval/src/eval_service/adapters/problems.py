@@ -19,7 +19,7 @@ from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, notices, tables
 from ratchet_problems.dataset_cache import cached
 from ratchet_problems.datasets import Datasets
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
 from ratchet_problems.sets import dataset_of
 
 FILES = (".jsonl", ".json", ".parquet")
@@ -137,7 +137,7 @@ class LibrarySet:
     def program(self, problem: Problem, completion: str) -> str:
         if self.loaded.name in ratchet_benchmarks.OWN or self.loaded.name.endswith(FILES):
             # no evaluator but ours, and a prompt may be words
-            return source_for(problem.prompt, problem.entry_point, completion)
+            return program_of(problem, completion)
         return self.loaded.program(problem, completion)
 
     def solution(self, problem: Problem, solution: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from eval_service.adapters.tables import evaluations
 from eval_service.domain.evaluation import Added, Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
@@ -14,7 +15,7 @@ from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompt
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
-from ratchet_kit.sql import hold_of, hold_row
+from ratchet_kit.sql import hold_of, hold_row, row_of, value_of
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.text import storable
 
@@ -23,41 +24,35 @@ _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", B
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
     spec, pace, added = evaluation.spec, evaluation.pace, evaluation.added
-    return {
-        "id": evaluation.id,
-        "spec": _spec_to_json(spec),
-        "model": asdict(evaluation.model) if evaluation.model else None,
-        "model_name": spec.model_name,
-        "set_names": f"|{'|'.join(spec.names)}|",
-        "state": str(evaluation.state),
-        "failure": asdict(evaluation.failure) if evaluation.failure else None,
-        "policy_id": evaluation.policy_id,
-        "score": asdict(evaluation.score) if evaluation.score else None,
-        "create_time": evaluation.create_time,
-        "start_time": evaluation.start_time,
-        "end_time": evaluation.end_time,
-        "notices": list(evaluation.notices),
-        "added_samples": added.samples,
-        "added_time": added.time,
-        "references_tried": evaluation.references.tried,
-        "references_total": evaluation.references.total,
-        "pace_time": pace.time if pace else None,
-        "pace_samples": pace.samples if pace else None,
-    } | hold_row(evaluation.hold)
+    return row_of(
+        evaluation,
+        evaluations,
+        spec=_spec_to_json(spec),
+        model=asdict(evaluation.model) if evaluation.model else None,
+        model_name=spec.model_name,
+        set_names=f"|{'|'.join(spec.names)}|",
+        failure=asdict(evaluation.failure) if evaluation.failure else None,
+        score=asdict(evaluation.score) if evaluation.score else None,
+        notices=list(evaluation.notices),
+        added_samples=added.samples,
+        added_time=added.time,
+        references_tried=evaluation.references.tried,
+        references_total=evaluation.references.total,
+        pace_time=pace.time if pace else None,
+        pace_samples=pace.samples if pace else None,
+        **hold_row(evaluation.hold),
+    )
 
 
 def to_evaluation(row: Row[Any]) -> Evaluation:
-    return Evaluation(
-        id=row.id,
+    return value_of(
+        Evaluation,
+        row,
         spec=_spec_from_json(row.spec),
         model=ResolvedModel(**row.model) if row.model else None,
-        create_time=row.create_time,
         state=State(row.state),
         failure=Failure(**row.failure) if row.failure else None,
-        policy_id=row.policy_id,
         score=_score(row.score) if row.score else None,
-        start_time=row.start_time,
-        end_time=row.end_time,
         notices=tuple(row.notices),
         added=Added(row.added_samples, row.added_time),
         references=References(row.references_tried, row.references_total),

@@ -10,7 +10,7 @@ from eval_service.domain.score import Score
 from eval_service.domain.spec import EvaluationSpec, Form
 from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Failure
 from ratchet_kit.times import time_left
-from ratchet_kit.work import FREE, Hold
+from ratchet_kit.work import Held, Hold
 
 _NAMED = 3
 """As many others a sentence names."""
@@ -68,7 +68,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Held):
     id: str
     spec: EvaluationSpec
     model: ResolvedModel | None
@@ -87,36 +87,19 @@ class Evaluation:
     added: Added = Added()
     references: References = References()
     pace: Pace | None = None
-    hold: Hold = FREE
-
-    @property
-    def attempts(self) -> int:
-        """How often a worker has begun it."""
-        return self.hold.attempts
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
         """Gives it to a worker. Raises FailedPrecondition when it has ended or waits for samples, Aborted when a living
         worker has it."""
-        self._must_be_under_way("worked on")
-        if self.awaits_samples:
-            raise FailedPrecondition(f"{self._name} waits for its samples")
-        hold = self.hold.claim(self._name, owner, now, lease)
-        return replace(self, state=State.RUNNING, start_time=self.start_time or now, hold=hold)
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
-        """Raises FailedPrecondition when it has ended (it was cancelled), Aborted when another worker took it over."""
-        self._must_be_under_way("worked on")
-        return replace(self, hold=self.hold.renew(self._name, owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Evaluation":
-        """Gives it back, to be resumed by any worker."""
-        self._must_be_under_way("worked on")
-        return replace(self, hold=self.hold.release(self._name, owner, attempted=attempted))
+        if self.awaits_samples and not self.state.ended:
+            raise FailedPrecondition(f"{self.label} waits for its samples")
+        held = Held.claim(self, owner, now, lease)
+        return replace(held, state=State.RUNNING, start_time=self.start_time or now)
 
     def load_problems(self, owner: str, loaded: Sequence[tuple[str, str]]) -> "Evaluation":
         """Fixes what is measured: digest and version of each set. Raises FailedPrecondition when a resumed one would
         go on with other problems."""
-        self._must_be_held(owner)
+        self.check_held(owner)
         for entry, (digest, _) in zip(self.spec.suite, loaded, strict=True):
             before = entry.problems.digest
             if before and before != digest:
@@ -128,13 +111,13 @@ class Evaluation:
     def measure(self, owner: str, policy_id: str, settings_id: str, form: Form) -> "Evaluation":
         """Fixes whose samples these are, and the form of the prompts. Raises FailedPrecondition when they would come
         from other weights, or from the same with another tokenizer, chat template or config."""
-        self._must_be_held(owner)
+        self.check_held(owner)
         expected = self.expected_policy_id
         if expected and expected != policy_id:
-            raise FailedPrecondition(f"{self._name} measures {expected}, but {policy_id} was loaded")
+            raise FailedPrecondition(f"{self.label} measures {expected}, but {policy_id} was loaded")
         if self.settings_id and settings_id not in ("", self.settings_id):
             raise FailedPrecondition(
-                f"{self._name} measures a model whose config, tokenizer and chat template are {self.settings_id}, "
+                f"{self.label} measures a model whose config, tokenizer and chat template are {self.settings_id}, "
                 f"but {settings_id} was loaded"
             )
         model = replace(self.model, settings_id=settings_id or self.settings_id) if self.model else None
@@ -143,19 +126,19 @@ class Evaluation:
 
     def begin(self, owner: str, pace: Pace) -> "Evaluation":
         """Its worker begins to draw and to judge."""
-        self._must_be_held(owner)
+        self.check_held(owner)
         return replace(self, pace=pace)
 
     def try_references(self, owner: str, references: References) -> "Evaluation":
-        self._must_be_held(owner)
+        self.check_held(owner)
         return replace(self, references=references)
 
     def succeed(self, owner: str, score: Score, now: datetime) -> "Evaluation":
-        self._must_be_held(owner)
+        self.check_held(owner)
         return replace(self, score=score)._end(State.SUCCEEDED, now)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Evaluation":
-        self._must_be_held(owner)
+        self.check_held(owner)
         return replace(self, failure=failure)._end(State.FAILED, now)
 
     def cancel(self, now: datetime) -> "Evaluation":
@@ -212,13 +195,13 @@ class Evaluation:
     def check_takes_samples(self) -> None:
         """Raises FailedPrecondition unless samples may be added to it."""
         if not self.spec.imported_samples:
-            raise FailedPrecondition(f"{self._name} generates its samples: none can be added")
+            raise FailedPrecondition(f"{self.label} generates its samples: none can be added")
         self._must_be_under_way("added to")
 
     def check_deletable(self) -> None:
         """Raises FailedPrecondition while it is under way."""
         if not self.state.ended:
-            raise FailedPrecondition(f"{self._name} is {self.state}: cancel it before you delete it")
+            raise FailedPrecondition(f"{self.label} is {self.state}: cancel it before you delete it")
 
     @property
     def expected_policy_id(self) -> str:
@@ -252,16 +235,15 @@ class Evaluation:
         return int.from_bytes(digest[:4])
 
     @property
-    def _name(self) -> str:
+    def label(self) -> str:
         return f"evaluation {self.id}"
 
     def _end(self, state: State, now: datetime) -> "Evaluation":
         return replace(self, state=state, end_time=now, hold=Hold(attempts=self.attempts))
 
+    def check_open(self) -> None:
+        self._must_be_under_way("worked on")
+
     def _must_be_under_way(self, done: str) -> None:
         if self.state.ended:
-            raise FailedPrecondition(f"{self._name} is {self.state} and cannot be {done}")
-
-    def _must_be_held(self, owner: str) -> None:
-        self._must_be_under_way("worked on")
-        self.hold.check(self._name, owner)
+            raise FailedPrecondition(f"{self.label} is {self.state} and cannot be {done}")

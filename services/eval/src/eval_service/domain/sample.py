@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from ratchet_environments import Task
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
-from ratchet_problems.extraction import defines, source_for
+from ratchet_problems.extraction import defines, program_of
+from ratchet_problems.languages import PYTHON
 from ratchet_rewards import Grade
 
 
@@ -136,9 +137,9 @@ def _failure(grade: Grade, task: Task, answer: str) -> FailureClass | None:
 def _has_code(task: Task, answer: str) -> bool:
     problem = task.problem
     name = problem.entry_point.partition(".")[0]
-    if not answer.strip() or not name:
+    if not answer.strip() or not name or problem.language != PYTHON:
         return bool(answer.strip())
-    return defines(answer if task.is_program else source_for(problem.prompt, problem.entry_point, answer), name)
+    return defines(answer if task.is_program else program_of(problem, answer), name)
 
 
 def request_of(identity: str, prompt: Prompt, sampling: Sampling) -> str:

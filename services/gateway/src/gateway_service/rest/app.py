@@ -39,7 +39,6 @@ def build(
     registry: ModelRegistry,
     authenticator: Authenticator,
     usage: Usage,
-    max_body_bytes: int,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
     refresh: Callable[[], Awaitable[None]],
@@ -58,7 +57,7 @@ def build(
     docs.install(app)
     _describe(app, shown)
     express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
-    app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage, max_body_bytes))
+    app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage))
     return app
 
 

@@ -16,14 +16,15 @@ from ratchet_kit.errors import RatchetError
 
 KEYED = ("/v1/", "/api/v1/", "/generate")
 """Below these every request needs a key; what else there is, is open and takes no body."""
+MAX_BODY_BYTES = 16 << 20
+"""Of a request; more is 413."""
 
 
 class Door:
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, usage: Usage, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, usage: Usage) -> None:
         self._app = app
         self._authenticator = authenticator
         self._usage = usage
-        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,8 +46,8 @@ class Door:
             scope.setdefault("state", {})["key"] = key
             stack.enter_context(logs.bound(actor=key.id))
             length = headers.get(b"content-length", b"")
-            if length.isdigit() and int(length) > self._max_bytes:
-                await errors.http_response(Request(scope), self._too_large())(scope, receive, send)
+            if length.isdigit() and int(length) > MAX_BODY_BYTES:
+                await errors.http_response(Request(scope), _too_large())(scope, receive, send)
                 return
             await self._app(scope, self._limited(receive), send)
 
@@ -58,11 +59,12 @@ class Door:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._max_bytes:
-                raise self._too_large()
+            if received > MAX_BODY_BYTES:
+                raise _too_large()
             return message
 
         return limited
 
-    def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body has more than {self._max_bytes} bytes")
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes")

@@ -10,13 +10,13 @@ It has its number from the start. Once READY nothing of it changes but who used 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, NotFound
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
-from ratchet_kit.work import FREE, Hold
+from ratchet_kit.work import FREE, Held
 from ratchet_problems.sets import FAMILIES
 from registry_service.domain.evidence import Pair
 
@@ -51,6 +51,8 @@ class Card:
     licence: str = ""
     edition: str = ""
     """The public benchmark's edition whose rows it holds; empty: it holds problems."""
+    made_of: str = ""
+    """The version that it was made of, such as "mine@1"; empty: it was made of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,12 @@ class DatasetSpec:
         if self.name in FAMILIES:
             faults.add("name", f"must not be {self.name}: problems of Ratchet's own are called so")
         faults.length("card.description", self.card.description, MAX_REASON)
-        for field in ("source", "licence", "edition"):
+        for field in ("source", "licence", "edition", "made_of"):
             faults.length(f"card.{field}", getattr(self.card, field), MAX_TEXT)
         if faults.required("splits", self.uploads):
             faults.length("splits", self.uploads, MAX_SPLITS)
+        if self.card.made_of:
+            faults.read("card.made_of", DatasetRef.parse, self.card.made_of)
         if self.card.edition and list(self.uploads) != [ROWS]:
             faults.add("splits", f"must be one, {ROWS!r}, for a benchmark's edition")
         for split, upload in list(self.uploads.items())[:MAX_SPLITS]:
@@ -137,7 +141,7 @@ class DatasetSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Held):
     name: str
     number: int
     card: Card
@@ -150,7 +154,6 @@ class Dataset:
     uses: int = 0
     """Runs and evaluations that used it, deleted ones too."""
     last_user: str = ""
-    hold: Hold = FREE
 
     @property
     def ref(self) -> DatasetRef:
@@ -159,10 +162,6 @@ class Dataset:
     @property
     def id(self) -> str:
         return str(self.ref)
-
-    @property
-    def attempts(self) -> int:
-        return self.hold.attempts
 
     @property
     def received(self) -> int:
@@ -205,29 +204,13 @@ class Dataset:
         whole = all(one.is_whole for one in splits.values())
         return replace(self, splits=splits, state=State.EXAMINING if whole else State.UPLOADING)
 
-    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
-        """Raises FailedPrecondition when it is not EXAMINING, Aborted while another worker has it. So do the others,
-        where `owner` does not hold it."""
-        self._must_be_examining()
-        return replace(self, hold=self.hold.claim(self.id, owner, now, lease))
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Dataset":
-        self._must_be_examining()
-        return replace(self, hold=self.hold.renew(self.id, owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Dataset":
-        self._must_be_examining()
-        return replace(self, hold=self.hold.release(self.id, owner, attempted=attempted))
-
     def complete(self, owner: str, contents: Mapping[str, Content], now: datetime) -> "Dataset":
-        self._must_be_examining()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         splits = {name: replace(split, content=contents[name]) for name, split in self.splits.items()}
         return replace(self, state=State.READY, splits=splits, end_time=now, hold=FREE)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
-        self._must_be_examining()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
 
     def check_deletable(self, *, force: bool) -> None:
@@ -239,9 +222,13 @@ class Dataset:
                 "used it could not be repeated; set force to delete it anyway"
             )
 
-    def _must_be_examining(self) -> None:
+    @property
+    def label(self) -> str:
+        return f"data set {self.ref}"
+
+    def check_open(self) -> None:
         if self.state is not State.EXAMINING:
-            raise FailedPrecondition(f"data set {self.ref} is {self.state}")
+            raise FailedPrecondition(f"{self.label} is {self.state}")
 
 
 def not_there(ref: DatasetRef, numbers: Sequence[int], names: Sequence[str]) -> NotFound:

@@ -8,14 +8,14 @@ A decided gate never changes; a new decision is a new gate.
 """
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
-from ratchet_kit.work import FREE, Hold
+from ratchet_kit.work import FREE, Held
 from registry_service.domain.evidence import Evidence
 from registry_service.domain.gate_rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
 
@@ -55,7 +55,7 @@ class GateSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Held):
     id: str
     spec: GateSpec
     champion: VersionRef
@@ -72,30 +72,10 @@ class Gate:
     """How many comparisons could have been gated on these problems, this one included; 0 while it is not known."""
     failure: Failure | None = None
     end_time: datetime | None = None
-    hold: Hold = FREE
-
-    @property
-    def attempts(self) -> int:
-        return self.hold.attempts
-
-    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Gate":
-        """Raises FailedPrecondition when it is not PENDING, Aborted while another worker has it. So do the others,
-        where `owner` does not hold it."""
-        self._must_be_pending()
-        return replace(self, hold=self.hold.claim(f"gate {self.id}", owner, now, lease))
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Gate":
-        self._must_be_pending()
-        return replace(self, hold=self.hold.renew(f"gate {self.id}", owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Gate":
-        self._must_be_pending()
-        return replace(self, hold=self.hold.release(f"gate {self.id}", owner, attempted=attempted))
 
     def decide(self, owner: str, evidence: Evidence, now: datetime) -> "Gate":
         """PASSED or REFUSED, with the reason."""
-        self._must_be_pending()
-        self.hold.check(f"gate {self.id}", owner)
+        self.check_held(owner)
         question = Question(str(self.spec.candidate), str(self.champion), self.spec.min_difference, evidence.tries)
         judgement = judge(question, self.spec.rules, evidence.comparisons)
         return replace(
@@ -110,10 +90,13 @@ class Gate:
         )
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Gate":
-        self._must_be_pending()
-        self.hold.check(f"gate {self.id}", owner)
+        self.check_held(owner)
         return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
 
-    def _must_be_pending(self) -> None:
+    @property
+    def label(self) -> str:
+        return f"gate {self.id}"
+
+    def check_open(self) -> None:
         if self.state.is_final:
-            raise FailedPrecondition(f"gate {self.id} is {self.state}")
+            raise FailedPrecondition(f"{self.label} is {self.state}")

@@ -9,12 +9,12 @@ It has its number from the start. Once READY nothing of it changes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import AnyModel, VersionRef
-from ratchet_kit.work import FREE, Hold
+from ratchet_kit.work import FREE, Held
 
 
 class State(StrEnum):
@@ -74,7 +74,7 @@ class VersionSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class Version(Held):
     ref: VersionRef
     spec: VersionSpec
     create_time: datetime
@@ -85,15 +85,10 @@ class Version:
     """Of a FAILED version."""
     end_time: datetime | None = None
     """When it became READY or FAILED."""
-    hold: Hold = FREE
 
     @property
     def id(self) -> str:
         return str(self.ref)
-
-    @property
-    def attempts(self) -> int:
-        return self.hold.attempts
 
     @property
     def policy_id(self) -> str:
@@ -112,33 +107,21 @@ class Version:
         if self.failure is not None:
             raise FailedPrecondition(f"version {self.ref} has no artifact: {self.failure.message}")
 
-    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Version":
-        """Raises FailedPrecondition when it is not PENDING, Aborted while another worker copies it. So do the others,
-        where `owner` does not hold it."""
-        self._must_be_pending()
-        return replace(self, hold=self.hold.claim(self.id, owner, now, lease))
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Version":
-        self._must_be_pending()
-        return replace(self, hold=self.hold.renew(self.id, owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Version":
-        self._must_be_pending()
-        return replace(self, hold=self.hold.release(self.id, owner, attempted=attempted))
-
     def complete(self, owner: str, artifact: Artifact, now: datetime) -> "Version":
-        self._must_be_pending()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         return replace(self, state=State.READY, artifact=artifact, end_time=now, hold=FREE)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Version":
-        self._must_be_pending()
-        self.hold.check(self.id, owner)
+        self.check_held(owner)
         return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
 
-    def _must_be_pending(self) -> None:
+    @property
+    def label(self) -> str:
+        return f"version {self.ref}"
+
+    def check_open(self) -> None:
         if self.state.is_final:
-            raise FailedPrecondition(f"version {self.ref} is {self.state}")
+            raise FailedPrecondition(f"{self.label} is {self.state}")
 
 
 def check_deletion(ref: VersionRef, *, alias: str | None, gate_id: str | None, was_champion: bool) -> None:

@@ -13,6 +13,7 @@ from ratchet_kit.work import Priority
 from ratchet_problems import MOST_TEXT_BYTES
 from ratchet_problems.convert import complete
 from ratchet_problems.extraction import source_for
+from ratchet_problems.languages import PYTHON, language_of
 from ratchet_problems.problem import is_entry_point
 from sandbox_service.convert.reading import Bounds, Reading, priority_from_proto
 from sandbox_service.convert.tests import literal, test_from_proto
@@ -81,7 +82,7 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
     reading.faults.unless(problem.tests, "problem.tests", "holds no test to grade by")
     source = ""
     if fits:
-        source = source_for(problem.prompt, problem.entry_point, request.completion, problem.language)
+        source = source_for(problem.prompt, problem.entry_point, request.completion, problem.language or PYTHON)
         for test in problem.tests:
             if test.WhichOneof("kind") == "check":
                 complete(test.check, problem.prompt, problem.entry_point)
@@ -108,7 +109,8 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
         return Program(message.id, "")
     if message.stdin and message.tests:
         reading.faults.add(f"{path}.stdin", "is for a program without tests: a stdio test has its own")
-    calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
+    language = language_of(message.language or PYTHON)
+    calls = language == PYTHON and any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
     entry_point = message.entry_point.replace("().", ".")
     if calls and not is_entry_point(entry_point):
         form = "must name a function, a class, or a method as Solution.f, for call and check tests"
@@ -118,11 +120,12 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
         source=message.source,
         entry_point=entry_point,
         tests=tuple(
-            test_from_proto(test, entry_point, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)
+            test_from_proto(test, entry_point, f"{path}.tests[{i}]", reading, language)
+            for i, test in enumerate(message.tests)
         ),
         stdin=message.stdin,
         limits=_limits(message.limits, f"{path}.limits", reading),
-        language=message.language or "python",
+        language=language,
         runtime=message.runtime,
         processes=message.processes,
         files=_files(message.files, f"{path}.files", reading),

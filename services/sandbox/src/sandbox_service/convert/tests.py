@@ -8,6 +8,7 @@ from collections import Counter
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
 from ratchet_problems import MOST_TEXT_BYTES
+from ratchet_problems.languages import PYTHON
 from sandbox_service.cage.wire import codec
 from sandbox_service.convert.reading import Reading
 from sandbox_service.domain.grading import clip
@@ -22,7 +23,7 @@ _WRITTEN_ANEW = {"divmod", "filter", "format", "hash", "input", "map", "open", "
 _OPAQUE = '{"o": ['
 
 
-def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, reading: Reading) -> Test:
+def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, reading: Reading, language: str) -> Test:
     kind, held_out = message.WhichOneof("kind"), message.held_out
     if kind == "call":
         return _call_test(message.call, held_out, f"{path}.call", reading)
@@ -32,6 +33,14 @@ def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, read
         tolerance = message.stdio.tolerance if message.stdio.HasField("tolerance") else None
         reading.faults.bounds(f"{path}.stdio.tolerance", tolerance or 0.0, at_least=0.0)
         return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out, tolerance)
+    if kind == "check" and language != PYTHON:
+        reading.fits(f"{path}.check.code", message.check.code)
+        return CheckTest(
+            message.check.code,
+            held_out=held_out,
+            names=tuple(message.check.names),
+            shared=message.check.grading == problem_pb2.CheckTest.GRADING_SHARED,
+        )
     if kind == "check":
         return _check_test(message.check, entry_point, held_out, f"{path}.check", reading)
     reading.faults.add(path, "holds no test")

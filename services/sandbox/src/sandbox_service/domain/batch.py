@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
-from ratchet_kit.work import Hold, Priority
+from ratchet_kit.work import Held, Priority
 from sandbox_service.domain.program import Program
 
 CHUNK = 32
@@ -104,33 +104,21 @@ class ChunkRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Held):
     """A chunk's place in the work: which node has it until when, whether all of it is recorded."""
 
     ref: ChunkRef
     size: int
-    hold: Hold = field(default_factory=Hold)
     done: bool = False
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Chunk":
         """Raises Aborted while another node has it, or when nothing of it is left to do."""
         if self.done:
             raise Aborted(f"all programs from {self.ref.first} on of {self.ref.batch_id} are recorded")
-        return replace(self, hold=self.hold.claim(self._name, owner, now, lease))
-
-    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Chunk":
-        """Raises Aborted when another node has it by now."""
-        return replace(self, hold=self.hold.renew(self._name, owner, now, lease))
-
-    def release(self, owner: str, *, attempted: bool) -> "Chunk":
-        """For any node to claim. `attempted` is false where this node only had no time left for it.
-
-        Raises Aborted when another node has it by now.
-        """
-        return replace(self, hold=self.hold.release(self._name, owner, attempted=attempted))
+        return Held.claim(self, owner, now, lease)
 
     @property
-    def _name(self) -> str:
+    def label(self) -> str:
         return f"chunk {self.ref}"
 
 

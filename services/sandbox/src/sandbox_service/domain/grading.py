@@ -5,6 +5,7 @@ test, a value, a text or a tester's word that was compared here or written by a 
 exit status and no printed word is one.
 """
 
+import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTe
 from sandbox_service.domain.signs import Sighting
 
 _TEXT_BYTES = 1024
+_OF_ERROR = re.compile(r"error|exception|assert|panic", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,19 @@ def judge_run(report: Report) -> Outcome:
     """A program without tests."""
     trouble = _script_trouble(report)
     return Outcome(trouble.verdict, (), trouble.detail) if trouble else Outcome(Verdict.PASSED)
+
+
+def judge_after_program(report: Report) -> Outcome:
+    """Code in another language than Python, which stands after the program, passes where all ends with status 0.
+    Who asserted, program or test, nobody sees."""
+    trouble = _script_trouble(report)
+    if trouble is None:
+        return Outcome(Verdict.PASSED, (TestResult(True),))
+    failed = report.end is End.EXITED and trouble.verdict is Verdict.RUNTIME_ERROR
+    verdict = Verdict.FAILED if failed else trouble.verdict
+    said = next((line.strip() for line in report.stderr.splitlines() if failed and _OF_ERROR.search(line)), "")
+    detail = clip(f"{trouble.detail}: {said}" if said else trouble.detail)
+    return Outcome(verdict, (TestResult(False, error=detail),), detail, stop=_is_final(trouble))
 
 
 def judge_stdio(test: StdioTest, report: Report) -> Outcome:

@@ -5,9 +5,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
+from ratchet_problems.languages import PYTHON
 from sandbox_service.domain import asserted, signs
 from sandbox_service.domain.execution import TestResult, Verdict
-from sandbox_service.domain.grading import Outcome, judge_calls, judge_check, judge_run, judge_stdio
+from sandbox_service.domain.grading import (
+    Outcome,
+    judge_after_program,
+    judge_calls,
+    judge_check,
+    judge_run,
+    judge_stdio,
+)
 from sandbox_service.domain.jobs import CallJob, CheckJob, CommandJob, Job, Report, ScriptJob, Setting, Stage
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test, output_for
 
@@ -109,6 +117,11 @@ def _asserted_step(program: Program, test: CheckTest) -> Step:
 
 
 def _check_step(program: Program, test: CheckTest) -> Step:
+    if program.language != PYTHON:
+        source = f"{program.source}\n{test.code}"
+        return Step(
+            lambda limits: CommandJob(source, program.language, "", limits, _setting(program)), _judge_after_program
+        )
     return Step(
         lambda limits: CheckJob(
             program.source,
@@ -149,8 +162,12 @@ def _judge_check(shared: bool, report: Report) -> Outcome:
     return _labelled(replace(judge_check(report), signs=signs.of(report)), forgeable=shared)
 
 
+def _judge_after_program(report: Report) -> Outcome:
+    return _labelled(judge_after_program(report), forgeable=True)
+
+
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
-    if program.language == "python":
+    if program.language == PYTHON:
         return ScriptJob(program.source, stdin, limits, _setting(program))
     return CommandJob(program.source, program.language, stdin, limits, _setting(program))
 

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 
+MAX_OUTPUT_BYTES = 1 << 20
+"""The most that a program may ask to have kept of its output."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

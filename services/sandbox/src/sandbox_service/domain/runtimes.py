@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
 from ratchet_problems import outline
+from ratchet_problems.languages import language_of
 from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CheckTest, Program, StdioTest
 
-ALIASES = {"c++": "cpp", "js": "javascript", "node": "javascript", "nodejs": "javascript", "golang": "go", "rs": "rust",
-           "sh": "bash", "python3": "python", "py": "python", "": "python"}  # fmt: skip
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*)", re.MULTILINE)
 
 
@@ -34,7 +33,7 @@ def settle(program: Program, capabilities: Capabilities) -> Program:
     Raises Unimplemented for what isn't here, FailedPrecondition for processes where they can't be held, InvalidArgument
     for tests that its language can't have.
     """
-    language = ALIASES.get(program.language.lower(), program.language.lower())
+    language = language_of(program.language)
     if program.processes and not capabilities.processes:
         raise FailedPrecondition(
             "processes: programs may start processes only where they have a process namespace and a root of their own "
@@ -44,8 +43,8 @@ def settle(program: Program, capabilities: Capabilities) -> Program:
         return replace(program, language=language, runtime=_python_runtime(program, capabilities).name)
     _require_language(language, capabilities)
     for index, test in enumerate(program.tests):
-        if not isinstance(test, StdioTest):
-            what = f"is for Python: a program in {language} takes stdio tests"
+        if not (isinstance(test, StdioTest) or (isinstance(test, CheckTest) and test.shared)):
+            what = f"is for Python: a program in {language} takes stdio tests, and check tests that are shared"
             field = f"program.tests[{index}]"
             raise InvalidArgument(f"{field}: {what}", [FieldViolation(field, what)])
     if program.runtime not in ("", language):

@@ -86,7 +86,7 @@ class Mlflow:
             found: Mapping[str, Any] = (await self._get("runs/get", run_id=key))["run"]["info"]
             return found
         run = shown.run
-        experiment = await self._experiment(shown.experiment)
+        experiment = await self._experiment(shown.project)
         wanted = {"experiment_ids": [experiment], "filter": f"tags.`{RUN_TAG}` = '{run.id}'", "max_results": 1}
         runs = (await self._post("runs/search", **wanted)).get("runs", ())
         if not runs:

@@ -9,6 +9,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_problems import NAMES, data_digest, examine, fingerprint, notices
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.datasets import Datasets
+from ratchet_problems.languages import PYTHON
 from ratchet_problems.sets import dataset_of
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.inputs.found import FoundSet, Trial
@@ -96,4 +97,5 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
+        languages=tuple(sorted({problem.language for problem in problems} - {PYTHON})),
     )

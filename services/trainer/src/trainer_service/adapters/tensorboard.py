@@ -1,6 +1,6 @@
 """The tracker "tensorboard": event files in a folder that TensorBoard reads, or below an fsspec URL.
 
-A run has one folder, `<experiment>/<name>-<id>`, with a file for each time that this service was started; a step is in
+A run has one folder, `<project>/<name>-<id>`, with a file for each time that this service was started; a step is in
 one of them. What the run is, and its files on record, are texts.
 """
 
@@ -36,7 +36,7 @@ class TensorBoard:
         self._texts: dict[str, dict[str, str]] = {}
 
     async def show(self, shown: Shown, key: str) -> str:
-        place = key or f"{shown.experiment}/{_folder_name(shown)}"
+        place = key or f"{shown.project}/{_folder_name(shown)}"
         try:
             with errors(self._url):
                 await asyncio.to_thread(self._write, shown, f"{self._url}/{place}")

@@ -30,7 +30,7 @@ class Wandb:
         document = {
             "id": run.id,
             "name": shown.name,
-            "project": shown.experiment,
+            "project": shown.project,
             "config": None if key else asdict(run.spec),
             "steps": [[step.number, step.create_time.timestamp(), dict(step.metrics)] for step in shown.steps],
             "summary": {

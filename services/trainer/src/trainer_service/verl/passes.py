@@ -8,6 +8,11 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
+SHARED_WIDTH = "ratchet_shared_width"
+"""Of a batch whose prompts are shared: that of the model's hidden states."""
+SHARED_ROWS = "ratchet_shared_rows"
+"""Of a pass: how many sequences each tree of each of its rows has, in order."""
+
 
 def passes(lengths: Sequence[int], tokens: int, at_least: int = 1) -> list[list[int]]:
     """The indices of `lengths` (tokens), the longest first, in groups of like length: rows times the longest of a group

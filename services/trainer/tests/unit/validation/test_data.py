@@ -77,6 +77,15 @@ def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
     )
 
 
+def test_that_only_python_is_read_is_noticed(make_spec: Any) -> None:
+    problems = FoundSet(ProblemSetRef("mine.jsonl"), 100, languages=("go", "rust"))
+    found = replace(FOUND, problems=problems)
+    spec = complete(make_spec(reward=Reward(name="balanced")), found, LIMITS)
+    (said,) = notices(spec, found)
+    assert said == "style and length: only Python is read; answers in go, rust get 0 there"
+    assert not notices(complete(make_spec(), found, LIMITS), found)
+
+
 KINDS = tuple(Kind(1 + place % 4, ("lists",) if place < 20 else ()) for place in range(100))
 OF_KINDS = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 100, kinds=KINDS))
 

@@ -31,10 +31,9 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
         (Hyperparameters(batch_size=16, mini_batch_size=5), "mini_batch_size"),
         (Hyperparameters(batch_size=2, mini_batch_size=1, group_size=3), "mini_batch_size"),  # 3 sequences, 2 ranks
         (Hyperparameters(micro_batch_tokens=7), "micro_batch_tokens"),
-        (Hyperparameters(micro_batch_size=2, micro_batch_tokens=1024), "micro_batch_tokens"),
         (Hyperparameters(batch_size=0), "batch_size"),
         (Hyperparameters(mini_batch_size=0), "mini_batch_size"),
-        (Hyperparameters(micro_batch_size=0), "micro_batch_size"),
+        (Hyperparameters(micro_batch_tokens=0), "micro_batch_tokens"),
         (Hyperparameters(batch_size=65_536), "batch_size"),
         (Hyperparameters(learning_rate=0.0), "learning_rate"),
         (Hyperparameters(learning_rate=float("nan")), "learning_rate"),

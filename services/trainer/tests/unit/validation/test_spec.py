@@ -144,17 +144,17 @@ def test_a_pair_stays_on_one_rank(make_spec: Any) -> None:
         ({"profile_steps": (2, 2)}, "spec.profile_steps[1]"),
         ({"profile_steps": tuple(range(1, 12)), "steps": 20}, "spec.profile_steps"),
         ({"profile_steps": (1,), "algorithm": "sft"}, "spec.profile_steps"),
-        ({"experiment": "../up"}, "spec.experiment"),
-        ({"experiment": "a/b"}, "spec.experiment"),
+        ({"tracker_project": "../up"}, "spec.tracker_project"),
+        ({"tracker_project": "a/b"}, "spec.tracker_project"),
     ],
 )
 def test_what_is_traced_and_where_it_is_shown_is_checked(changes: Any, field: str, make_spec: Any) -> None:
     assert field in named(make_spec(**changes))
 
 
-def test_steps_may_be_traced_and_an_experiment_has_a_name(make_spec: Any) -> None:
-    assert not {"spec.profile_steps", "spec.experiment"} & set(
-        named(make_spec(profile_steps=(2, 3), experiment="a b-1"))
+def test_steps_may_be_traced_and_a_project_has_a_name(make_spec: Any) -> None:
+    assert not {"spec.profile_steps", "spec.tracker_project"} & set(
+        named(make_spec(profile_steps=(2, 3), tracker_project="a b-1"))
     )
 
 

@@ -96,7 +96,7 @@ class Problem(_message.Message):
     Solution()).
     """
     language: _builtins.str
-    """"python" unless set."""
+    """"python" unless set. In another language tests are by standard input, or code that stands after the program."""
     runtime: _builtins.str
     """A named environment of the sandbox; unset, the program's imports choose it."""
     @_builtins.property
@@ -229,6 +229,7 @@ Global___StdioTest: _TypeAlias = StdioTest  # noqa: Y015
 class CheckTest(_message.Message):
     """Python test code that calls the program: "def check(candidate): ...", plain asserts, tests of pytest, unittest or
     doctest, a script. INVALID_ARGUMENT for code that runs no comparison with the program, as far as reading it shows.
+    In another language: code that stands after the program, in GRADING_SHARED alone; it passes when both exit with 0.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

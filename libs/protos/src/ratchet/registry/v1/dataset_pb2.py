@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/registry/v1/dataset.proto\x12\x13ratchet.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\"\xe6\x03\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".ratchet.registry.v1.Dataset.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x31\n\x06splits\x18\x05 \x03(\x0b\x32!.ratchet.registry.v1.DatasetSplit\x12.\n\x04\x63\x61rd\x18\x06 \x01(\x0b\x32 .ratchet.registry.v1.DatasetCard\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\t \x01(\t\x12\x0c\n\x04uses\x18\n \x01(\x05\x12\x11\n\tlast_user\x18\x0b \x01(\t\"k\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_UPLOADING\x10\x01\x12\x13\n\x0fSTATE_EXAMINING\x10\x02\x12\x0f\n\x0bSTATE_READY\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\"T\n\x0b\x44\x61tasetCard\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07licence\x18\x03 \x01(\t\x12\x0f\n\x07\x65\x64ition\x18\x04 \x01(\t\"\xb6\x01\n\x0c\x44\x61tasetSplit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x16\n\x0ereceived_bytes\x18\x04 \x01(\x03\x12\x15\n\rcontent_bytes\x18\x05 \x01(\x03\x12\x16\n\x0e\x63ontent_sha256\x18\x06 \x01(\t\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\x12\x0f\n\x07notices\x18\t \x03(\t\"\x9b\x01\n\x14\x43reateDatasetRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12.\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32 .ratchet.registry.v1.DatasetCard\x12\x31\n\x06splits\x18\x04 \x03(\x0b\x32!.ratchet.registry.v1.DatasetSplit\"F\n\x15\x43reateDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"`\n\x13WriteDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05split\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\".\n\x14WriteDatasetResponse\x12\x16\n\x0ereceived_bytes\x18\x01 \x01(\x03\"A\n\x11GetDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06number\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\t\n\x07_number\"C\n\x12GetDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"J\n\x13ListDatasetsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"_\n\x14ListDatasetsResponse\x12.\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x1c.ratchet.registry.v1.Dataset\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"3\n\x13WatchDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"E\n\x14WatchDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"Q\n\x12ReadDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05split\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"#\n\x13ReadDatasetResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"?\n\x11UseDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x0c\n\x04user\x18\x03 \x01(\t\"\x14\n\x12UseDatasetResponse\"C\n\x14\x44\x65leteDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\"\x17\n\x15\x44\x65leteDatasetResponse2\xbf\t\n\x0e\x44\x61tasetService\x12\x83\x01\n\rCreateDataset\x12).ratchet.registry.v1.CreateDatasetRequest\x1a*.ratchet.registry.v1.CreateDatasetResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/datasets:\x01*\x12\xb0\x01\n\x0cWriteDataset\x12(.ratchet.registry.v1.WriteDatasetRequest\x1a).ratchet.registry.v1.WriteDatasetResponse\"K\x82\xd3\xe4\x93\x02\x45\"@/api/v1/datasets/{name}/versions/{number}/splits/{split}/content:\x01*\x12\xab\x01\n\nGetDataset\x12&.ratchet.registry.v1.GetDatasetRequest\x1a\'.ratchet.registry.v1.GetDatasetResponse\"L\x82\xd3\xe4\x93\x02\x46\x12\x17/api/v1/datasets/{name}Z+\x12)/api/v1/datasets/{name}/versions/{number}\x12}\n\x0cListDatasets\x12(.ratchet.registry.v1.ListDatasetsRequest\x1a).ratchet.registry.v1.ListDatasetsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/datasets\x12\x9e\x01\n\x0cWatchDataset\x12(.ratchet.registry.v1.WatchDatasetRequest\x1a).ratchet.registry.v1.WatchDatasetResponse\"7\x82\xd3\xe4\x93\x02\x31\x12//api/v1/datasets/{name}/versions/{number}/watch0\x01\x12\xaa\x01\n\x0bReadDataset\x12\'.ratchet.registry.v1.ReadDatasetRequest\x1a(.ratchet.registry.v1.ReadDatasetResponse\"H\x82\xd3\xe4\x93\x02\x42\x12@/api/v1/datasets/{name}/versions/{number}/splits/{split}/content\x12]\n\nUseDataset\x12&.ratchet.registry.v1.UseDatasetRequest\x1a\'.ratchet.registry.v1.UseDatasetResponse\x12\x99\x01\n\rDeleteDataset\x12).ratchet.registry.v1.DeleteDatasetRequest\x1a*.ratchet.registry.v1.DeleteDatasetResponse\"1\x82\xd3\xe4\x93\x02+*)/api/v1/datasets/{name}/versions/{number}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/registry/v1/dataset.proto\x12\x13ratchet.registry.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\"\xe6\x03\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".ratchet.registry.v1.Dataset.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x31\n\x06splits\x18\x05 \x03(\x0b\x32!.ratchet.registry.v1.DatasetSplit\x12.\n\x04\x63\x61rd\x18\x06 \x01(\x0b\x32 .ratchet.registry.v1.DatasetCard\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\t \x01(\t\x12\x0c\n\x04uses\x18\n \x01(\x05\x12\x11\n\tlast_user\x18\x0b \x01(\t\"k\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_UPLOADING\x10\x01\x12\x13\n\x0fSTATE_EXAMINING\x10\x02\x12\x0f\n\x0bSTATE_READY\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\"e\n\x0b\x44\x61tasetCard\x12\x13\n\x0b\x64\x65scription\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07licence\x18\x03 \x01(\t\x12\x0f\n\x07\x65\x64ition\x18\x04 \x01(\t\x12\x0f\n\x07made_of\x18\x05 \x01(\t\"\xb6\x01\n\x0c\x44\x61tasetSplit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x16\n\x0ereceived_bytes\x18\x04 \x01(\x03\x12\x15\n\rcontent_bytes\x18\x05 \x01(\x03\x12\x16\n\x0e\x63ontent_sha256\x18\x06 \x01(\t\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\x12\x0f\n\x07notices\x18\t \x03(\t\"\x9b\x01\n\x14\x43reateDatasetRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12.\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32 .ratchet.registry.v1.DatasetCard\x12\x31\n\x06splits\x18\x04 \x03(\x0b\x32!.ratchet.registry.v1.DatasetSplit\"F\n\x15\x43reateDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"`\n\x13WriteDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05split\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\".\n\x14WriteDatasetResponse\x12\x16\n\x0ereceived_bytes\x18\x01 \x01(\x03\"A\n\x11GetDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06number\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\t\n\x07_number\"C\n\x12GetDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"J\n\x13ListDatasetsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"_\n\x14ListDatasetsResponse\x12.\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x1c.ratchet.registry.v1.Dataset\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"3\n\x13WatchDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"E\n\x14WatchDatasetResponse\x12-\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\x1c.ratchet.registry.v1.Dataset\"Q\n\x12ReadDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05split\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"#\n\x13ReadDatasetResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"?\n\x11UseDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x0c\n\x04user\x18\x03 \x01(\t\"\x14\n\x12UseDatasetResponse\"C\n\x14\x44\x65leteDatasetRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\"\x17\n\x15\x44\x65leteDatasetResponse2\xbf\t\n\x0e\x44\x61tasetService\x12\x83\x01\n\rCreateDataset\x12).ratchet.registry.v1.CreateDatasetRequest\x1a*.ratchet.registry.v1.CreateDatasetResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/datasets:\x01*\x12\xb0\x01\n\x0cWriteDataset\x12(.ratchet.registry.v1.WriteDatasetRequest\x1a).ratchet.registry.v1.WriteDatasetResponse\"K\x82\xd3\xe4\x93\x02\x45\"@/api/v1/datasets/{name}/versions/{number}/splits/{split}/content:\x01*\x12\xab\x01\n\nGetDataset\x12&.ratchet.registry.v1.GetDatasetRequest\x1a\'.ratchet.registry.v1.GetDatasetResponse\"L\x82\xd3\xe4\x93\x02\x46\x12\x17/api/v1/datasets/{name}Z+\x12)/api/v1/datasets/{name}/versions/{number}\x12}\n\x0cListDatasets\x12(.ratchet.registry.v1.ListDatasetsRequest\x1a).ratchet.registry.v1.ListDatasetsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/datasets\x12\x9e\x01\n\x0cWatchDataset\x12(.ratchet.registry.v1.WatchDatasetRequest\x1a).ratchet.registry.v1.WatchDatasetResponse\"7\x82\xd3\xe4\x93\x02\x31\x12//api/v1/datasets/{name}/versions/{number}/watch0\x01\x12\xaa\x01\n\x0bReadDataset\x12\'.ratchet.registry.v1.ReadDatasetRequest\x1a(.ratchet.registry.v1.ReadDatasetResponse\"H\x82\xd3\xe4\x93\x02\x42\x12@/api/v1/datasets/{name}/versions/{number}/splits/{split}/content\x12]\n\nUseDataset\x12&.ratchet.registry.v1.UseDatasetRequest\x1a\'.ratchet.registry.v1.UseDatasetResponse\x12\x99\x01\n\rDeleteDataset\x12).ratchet.registry.v1.DeleteDatasetRequest\x1a*.ratchet.registry.v1.DeleteDatasetResponse\"1\x82\xd3\xe4\x93\x02+*)/api/v1/datasets/{name}/versions/{number}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,41 +53,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DATASET_STATE']._serialized_start=534
   _globals['_DATASET_STATE']._serialized_end=641
   _globals['_DATASETCARD']._serialized_start=643
-  _globals['_DATASETCARD']._serialized_end=727
-  _globals['_DATASETSPLIT']._serialized_start=730
-  _globals['_DATASETSPLIT']._serialized_end=912
-  _globals['_CREATEDATASETREQUEST']._serialized_start=915
-  _globals['_CREATEDATASETREQUEST']._serialized_end=1070
-  _globals['_CREATEDATASETRESPONSE']._serialized_start=1072
-  _globals['_CREATEDATASETRESPONSE']._serialized_end=1142
-  _globals['_WRITEDATASETREQUEST']._serialized_start=1144
-  _globals['_WRITEDATASETREQUEST']._serialized_end=1240
-  _globals['_WRITEDATASETRESPONSE']._serialized_start=1242
-  _globals['_WRITEDATASETRESPONSE']._serialized_end=1288
-  _globals['_GETDATASETREQUEST']._serialized_start=1290
-  _globals['_GETDATASETREQUEST']._serialized_end=1355
-  _globals['_GETDATASETRESPONSE']._serialized_start=1357
-  _globals['_GETDATASETRESPONSE']._serialized_end=1424
-  _globals['_LISTDATASETSREQUEST']._serialized_start=1426
-  _globals['_LISTDATASETSREQUEST']._serialized_end=1500
-  _globals['_LISTDATASETSRESPONSE']._serialized_start=1502
-  _globals['_LISTDATASETSRESPONSE']._serialized_end=1597
-  _globals['_WATCHDATASETREQUEST']._serialized_start=1599
-  _globals['_WATCHDATASETREQUEST']._serialized_end=1650
-  _globals['_WATCHDATASETRESPONSE']._serialized_start=1652
-  _globals['_WATCHDATASETRESPONSE']._serialized_end=1721
-  _globals['_READDATASETREQUEST']._serialized_start=1723
-  _globals['_READDATASETREQUEST']._serialized_end=1804
-  _globals['_READDATASETRESPONSE']._serialized_start=1806
-  _globals['_READDATASETRESPONSE']._serialized_end=1841
-  _globals['_USEDATASETREQUEST']._serialized_start=1843
-  _globals['_USEDATASETREQUEST']._serialized_end=1906
-  _globals['_USEDATASETRESPONSE']._serialized_start=1908
-  _globals['_USEDATASETRESPONSE']._serialized_end=1928
-  _globals['_DELETEDATASETREQUEST']._serialized_start=1930
-  _globals['_DELETEDATASETREQUEST']._serialized_end=1997
-  _globals['_DELETEDATASETRESPONSE']._serialized_start=1999
-  _globals['_DELETEDATASETRESPONSE']._serialized_end=2022
-  _globals['_DATASETSERVICE']._serialized_start=2025
-  _globals['_DATASETSERVICE']._serialized_end=3240
+  _globals['_DATASETCARD']._serialized_end=744
+  _globals['_DATASETSPLIT']._serialized_start=747
+  _globals['_DATASETSPLIT']._serialized_end=929
+  _globals['_CREATEDATASETREQUEST']._serialized_start=932
+  _globals['_CREATEDATASETREQUEST']._serialized_end=1087
+  _globals['_CREATEDATASETRESPONSE']._serialized_start=1089
+  _globals['_CREATEDATASETRESPONSE']._serialized_end=1159
+  _globals['_WRITEDATASETREQUEST']._serialized_start=1161
+  _globals['_WRITEDATASETREQUEST']._serialized_end=1257
+  _globals['_WRITEDATASETRESPONSE']._serialized_start=1259
+  _globals['_WRITEDATASETRESPONSE']._serialized_end=1305
+  _globals['_GETDATASETREQUEST']._serialized_start=1307
+  _globals['_GETDATASETREQUEST']._serialized_end=1372
+  _globals['_GETDATASETRESPONSE']._serialized_start=1374
+  _globals['_GETDATASETRESPONSE']._serialized_end=1441
+  _globals['_LISTDATASETSREQUEST']._serialized_start=1443
+  _globals['_LISTDATASETSREQUEST']._serialized_end=1517
+  _globals['_LISTDATASETSRESPONSE']._serialized_start=1519
+  _globals['_LISTDATASETSRESPONSE']._serialized_end=1614
+  _globals['_WATCHDATASETREQUEST']._serialized_start=1616
+  _globals['_WATCHDATASETREQUEST']._serialized_end=1667
+  _globals['_WATCHDATASETRESPONSE']._serialized_start=1669
+  _globals['_WATCHDATASETRESPONSE']._serialized_end=1738
+  _globals['_READDATASETREQUEST']._serialized_start=1740
+  _globals['_READDATASETREQUEST']._serialized_end=1821
+  _globals['_READDATASETRESPONSE']._serialized_start=1823
+  _globals['_READDATASETRESPONSE']._serialized_end=1858
+  _globals['_USEDATASETREQUEST']._serialized_start=1860
+  _globals['_USEDATASETREQUEST']._serialized_end=1923
+  _globals['_USEDATASETRESPONSE']._serialized_start=1925
+  _globals['_USEDATASETRESPONSE']._serialized_end=1945
+  _globals['_DELETEDATASETREQUEST']._serialized_start=1947
+  _globals['_DELETEDATASETREQUEST']._serialized_end=2014
+  _globals['_DELETEDATASETRESPONSE']._serialized_start=2016
+  _globals['_DELETEDATASETRESPONSE']._serialized_end=2039
+  _globals['_DATASETSERVICE']._serialized_start=2042
+  _globals['_DATASETSERVICE']._serialized_end=3257
 # @@protoc_insertion_point(module_scope)

@@ -118,6 +118,7 @@ class DatasetCard(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     LICENCE_FIELD_NUMBER: _builtins.int
     EDITION_FIELD_NUMBER: _builtins.int
+    MADE_OF_FIELD_NUMBER: _builtins.int
     description: _builtins.str
     source: _builtins.str
     """Where it comes from."""
@@ -127,6 +128,8 @@ class DatasetCard(_message.Message):
     """For the rows of a public benchmark: its edition. The data set has the benchmark's name then, and one split, "rows".
     Empty: problems in Ratchet's own form.
     """
+    made_of: _builtins.str
+    """The version that it was made of, such as "mine@1". Empty: it was made of files."""
     def __init__(
         self,
         *,
@@ -134,10 +137,11 @@ class DatasetCard(_message.Message):
         source: _builtins.str = ...,
         licence: _builtins.str = ...,
         edition: _builtins.str = ...,
+        made_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "licence", b"licence", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "licence", b"licence", "made_of", b"made_of", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

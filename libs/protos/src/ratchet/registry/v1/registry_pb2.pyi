@@ -98,7 +98,7 @@ class Lineage(_message.Message):
     """Digest of the problems that it was trained on."""
     config_digest: _builtins.str
     code_version: _builtins.str
-    """Version of the trainer service: RATCHET_TRAINER_CODE_VERSION, or its installed version."""
+    """Version of the trainer service and a digest of its sources: another digest is other code."""
     step: _builtins.int
     """Training step of the checkpoint."""
     selection_digest: _builtins.str

@@ -214,7 +214,6 @@ class Hyperparameters(_message.Message):
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
     GROUP_SIZE_FIELD_NUMBER: _builtins.int
     MINI_BATCH_SIZE_FIELD_NUMBER: _builtins.int
-    MICRO_BATCH_SIZE_FIELD_NUMBER: _builtins.int
     MAX_PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_RESPONSE_TOKENS_FIELD_NUMBER: _builtins.int
     TEMPERATURE_FIELD_NUMBER: _builtins.int
@@ -249,10 +248,6 @@ class Hyperparameters(_message.Message):
     mini_batch_size: _builtins.int
     """Prompts per gradient update; must divide batch_size. Absent: batch_size, one update per step; GSPO and CISPO: a
     quarter of it, if that divides.
-    """
-    micro_batch_size: _builtins.int
-    """Sequences of maximum length (DPO, a reward model: pairs of them) per forward/backward pass on one rank: sets
-    micro_batch_tokens to their tokens.
     """
     max_prompt_tokens: _builtins.int
     """Absent: 256, or half of what the base has room for."""
@@ -327,7 +322,6 @@ class Hyperparameters(_message.Message):
         batch_size: _builtins.int | None = ...,
         group_size: _builtins.int | None = ...,
         mini_batch_size: _builtins.int | None = ...,
-        micro_batch_size: _builtins.int | None = ...,
         max_prompt_tokens: _builtins.int | None = ...,
         max_response_tokens: _builtins.int | None = ...,
         temperature: _builtins.float | None = ...,
@@ -354,9 +348,9 @@ class Hyperparameters(_message.Message):
         lora_alpha: _builtins.int | None = ...,
         dpo_beta: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -398,8 +392,6 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__max_response_tokens: _TypeAlias = _typing.Literal["_max_response_tokens", b"_max_response_tokens"]  # noqa: Y015
     _WhichOneofReturnType__max_staleness: _TypeAlias = _typing.Literal["max_staleness"]  # noqa: Y015
     _WhichOneofArgType__max_staleness: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness"]  # noqa: Y015
-    _WhichOneofReturnType__micro_batch_size: _TypeAlias = _typing.Literal["micro_batch_size"]  # noqa: Y015
-    _WhichOneofArgType__micro_batch_size: _TypeAlias = _typing.Literal["_micro_batch_size", b"_micro_batch_size"]  # noqa: Y015
     _WhichOneofReturnType__micro_batch_tokens: _TypeAlias = _typing.Literal["micro_batch_tokens"]  # noqa: Y015
     _WhichOneofArgType__micro_batch_tokens: _TypeAlias = _typing.Literal["_micro_batch_tokens", b"_micro_batch_tokens"]  # noqa: Y015
     _WhichOneofReturnType__mini_batch_size: _TypeAlias = _typing.Literal["mini_batch_size"]  # noqa: Y015
@@ -456,8 +448,6 @@ class Hyperparameters(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_response_tokens) -> _WhichOneofReturnType__max_response_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness) -> _WhichOneofReturnType__max_staleness | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_size) -> _WhichOneofReturnType__micro_batch_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_tokens) -> _WhichOneofReturnType__micro_batch_tokens | None: ...
     @_typing.overload
@@ -940,7 +930,7 @@ class RunSpec(_message.Message):
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
     ENVIRONMENT_DIGEST_FIELD_NUMBER: _builtins.int
     PROFILE_STEPS_FIELD_NUMBER: _builtins.int
-    EXPERIMENT_FIELD_NUMBER: _builtins.int
+    TRACKER_PROJECT_FIELD_NUMBER: _builtins.int
     VALIDATION_PAIRS_FIELD_NUMBER: _builtins.int
     CURRICULUM_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
@@ -971,8 +961,8 @@ class RunSpec(_message.Message):
     """
     environment_digest: _builtins.str
     """Output only. Digest of the code of an environment that is a plug-in, "sha256:<hex>"."""
-    experiment: _builtins.str
-    """Name under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
+    tracker_project: _builtins.str
+    """Project under which trackers show the run: MLflow's experiment, W&B's project, TensorBoard's folder. Empty: "ratchet"."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -1060,13 +1050,13 @@ class RunSpec(_message.Message):
         environment: _environment_pb2.EnvironmentSpec | None = ...,
         environment_digest: _builtins.str = ...,
         profile_steps: _abc.Iterable[_builtins.int] | None = ...,
-        experiment: _builtins.str = ...,
+        tracker_project: _builtins.str = ...,
         validation_pairs: _problem_pb2.ProblemSetRef | None = ...,
         curriculum: Global___Curriculum | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "experiment", b"experiment", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

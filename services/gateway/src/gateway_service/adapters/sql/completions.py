@@ -21,7 +21,7 @@ from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
-from ratchet_kit.sql import Database
+from ratchet_kit.sql import Database, row_of, value_of
 
 MAX_LATENCIES = 10_000
 _NO_TEXTS: dict[str, Any] = {"texts": [], "has_texts": False}
@@ -154,57 +154,32 @@ class SqlCompletionLog:
 
 
 def _row(record: CompletionRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "start_time": record.start_time,
-        "model": record.version.model,
-        "version": record.version.number,
-        "policy_id": record.policy_id,
-        "arm": record.arm,
-        "release_id": record.release_id,
-        "stage": record.stage,
-        "latency_s": record.latency.total_seconds(),
-        "error": record.error,
-        "prompt_tokens": record.prompt_tokens,
-        "completion_tokens": record.completion_tokens,
-        "texts": list(record.texts),
-        "has_texts": bool(record.texts),
-        "score": record.score,
-        "problem_set": record.problem.problem_set if record.problem else "",
-        "problem_id": record.problem.problem_id if record.problem else "",
-        "metrics": dict(record.metrics),
-        "experiment_id": record.experiment_id,
-        "variant": record.variant,
-        "unit": record.unit,
-        "has_left": record.left,
-        "key_id": record.key_id,
-        "user_unit": record.user,
-        "session_unit": record.session,
-    }
+    return row_of(
+        record,
+        completions,
+        model=record.version.model,
+        version=record.version.number,
+        latency_s=record.latency.total_seconds(),
+        has_texts=bool(record.texts),
+        problem_set=record.problem.problem_set if record.problem else "",
+        problem_id=record.problem.problem_id if record.problem else "",
+        metrics=dict(record.metrics),
+        has_left=record.left,
+        user_unit=record.user,
+        session_unit=record.session,
+    )
 
 
 def _record(row: Row[Any]) -> CompletionRecord:
-    return CompletionRecord(
-        id=row.id,
-        start_time=row.start_time,
+    return value_of(
+        CompletionRecord,
+        row,
         version=VersionRef(row.model, row.version),
         arm=Arm(row.arm),
         latency=timedelta(seconds=row.latency_s),
-        release_id=row.release_id,
-        stage=row.stage,
-        policy_id=row.policy_id,
-        error=row.error,
-        prompt_tokens=row.prompt_tokens,
-        completion_tokens=row.completion_tokens,
         texts=tuple(row.texts),
-        score=row.score,
         problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
-        metrics=row.metrics,
-        experiment_id=row.experiment_id,
-        variant=row.variant,
-        unit=row.unit,
         left=row.has_left,
-        key_id=row.key_id,
         user=row.user_unit,
         session=row.session_unit,
     )

@@ -21,7 +21,7 @@ from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.names import VersionRef
-from ratchet_kit.sql import Database
+from ratchet_kit.sql import Database, row_of, value_of
 
 AT_ONCE = 1000
 """Rows that one transaction removes: others wait for it."""
@@ -196,26 +196,18 @@ def _not_kept(completion_id: str) -> NotFound:
 
 
 def _row(exchange: Exchange) -> dict[str, Any]:
-    return {
-        "id": exchange.id,
-        "start_time": exchange.start_time,
-        "model": exchange.version.model,
-        "version": exchange.version.number,
-        "policy_id": exchange.policy_id,
-        "arm": exchange.arm,
-        "release_id": exchange.release_id,
-        "experiment_id": exchange.experiment_id,
-        "variant": exchange.variant,
-        "key_id": exchange.key_id,
-        "user_unit": exchange.user,
-        "session_unit": exchange.session,
-        "prompt_tokens": exchange.prompt_tokens,
-        "completion_tokens": exchange.completion_tokens,
-        "material": _materials.dump_python(exchange.material, mode="json"),
-        "score": exchange.score,
-        "problem_set": exchange.problem.problem_set if exchange.problem else "",
-        "problem_id": exchange.problem.problem_id if exchange.problem else "",
-    } | _said(exchange)
+    return row_of(
+        exchange,
+        exchanges,
+        model=exchange.version.model,
+        version=exchange.version.number,
+        user_unit=exchange.user,
+        session_unit=exchange.session,
+        material=_materials.dump_python(exchange.material, mode="json"),
+        problem_set=exchange.problem.problem_set if exchange.problem else "",
+        problem_id=exchange.problem.problem_id if exchange.problem else "",
+        **_said(exchange),
+    )
 
 
 def _said(exchange: Exchange) -> dict[str, Any]:
@@ -228,22 +220,14 @@ def _said(exchange: Exchange) -> dict[str, Any]:
 
 
 def _exchange(row: Row[Any]) -> Exchange:
-    return Exchange(
-        id=row.id,
-        start_time=row.start_time,
+    return value_of(
+        Exchange,
+        row,
         version=VersionRef(row.model, row.version),
         arm=Arm(row.arm),
-        key_id=row.key_id,
         material=_materials.validate_python(row.material),
-        policy_id=row.policy_id,
-        release_id=row.release_id,
-        experiment_id=row.experiment_id,
-        variant=row.variant,
         user=row.user_unit,
         session=row.session_unit,
-        prompt_tokens=row.prompt_tokens,
-        completion_tokens=row.completion_tokens,
-        score=row.score,
         problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
         accepted=_accepted.validate_python(row.accepted),
         choices=_choices.validate_python(row.choices),

@@ -12,7 +12,7 @@ from gateway_service.domain.keys.ports import ChangedKeys
 from ratchet_kit import sql
 from ratchet_kit.errors import AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database
+from ratchet_kit.sql import Database, row_of, value_of
 
 
 class SqlKeyStore:
@@ -68,34 +68,8 @@ async def _next_revision(connection: AsyncConnection) -> int:
 
 
 def _row(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "digest": key.digest,
-        "hint": key.hint,
-        "scopes": sorted(key.scopes),
-        "create_time": key.create_time,
-        "revoke_time": key.revoke_time,
-        "models": sorted(key.models),
-        "expire_time": key.expire_time,
-        "actor": key.actor,
-        "revoke_actor": key.revoke_actor,
-        "keep_traffic": key.keep_traffic,
-    }
+    return row_of(key, api_keys, scopes=sorted(key.scopes), models=sorted(key.models))
 
 
 def _key(row: Row[Any]) -> ApiKey:
-    return ApiKey(
-        id=row.id,
-        name=row.name,
-        digest=row.digest,
-        hint=row.hint,
-        scopes=frozenset(Scope(scope) for scope in row.scopes),
-        create_time=row.create_time,
-        revoke_time=row.revoke_time,
-        models=frozenset(row.models),
-        expire_time=row.expire_time,
-        actor=row.actor,
-        revoke_actor=row.revoke_actor,
-        keep_traffic=row.keep_traffic,
-    )
+    return value_of(ApiKey, row, scopes=frozenset(map(Scope, row.scopes)), models=frozenset(row.models))

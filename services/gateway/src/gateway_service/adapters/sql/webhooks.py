@@ -14,7 +14,7 @@ from gateway_service.domain.webhooks.webhook import LONGEST, Delivery, State, We
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database
+from ratchet_kit.sql import Database, value_of
 from ratchet_kit.work import surviving
 
 
@@ -131,16 +131,7 @@ def _row(webhook: Webhook) -> dict[str, Any]:
 
 
 def _webhook(row: Row[Any]) -> Webhook:
-    return Webhook(
-        id=row.id,
-        url=row.url,
-        secret=row.secret,
-        create_time=row.create_time,
-        kinds=frozenset(map(Kind, row.kinds)),
-        description=row.description,
-        paused=row.paused,
-        actor=row.actor,
-    )
+    return value_of(Webhook, row, kinds=frozenset(map(Kind, row.kinds)))
 
 
 def _delivery_row(delivery: Delivery) -> dict[str, Any]:
@@ -148,17 +139,4 @@ def _delivery_row(delivery: Delivery) -> dict[str, Any]:
 
 
 def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        id=row.id,
-        webhook_id=row.webhook_id,
-        event_id=row.event_id,
-        kind=Kind(row.kind),
-        body=row.body,
-        create_time=row.create_time,
-        next_time=row.next_time,
-        state=State(row.state),
-        attempts=row.attempts,
-        status=row.status,
-        error=row.error,
-        end_time=row.end_time,
-    )
+    return value_of(Delivery, row, kind=Kind(row.kind), state=State(row.state))

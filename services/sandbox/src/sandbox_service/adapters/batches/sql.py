@@ -179,32 +179,15 @@ class SqlBatchStore:
         row = (await connection.execute(select(t.chunks).where(_is(ref)).with_for_update())).first()
         if row is None:
             raise NotFound(f"batch {ref.batch_id} has no chunk at {ref.first}")
-        return Chunk(ref, row.size, sql.hold_of(row), row.done)
+        return Chunk(ref, row.size, row.done, hold=sql.hold_of(row))
 
 
 def _batch_row(batch: Batch) -> dict[str, Any]:
-    return {
-        "id": batch.id,
-        "programs_total": batch.programs_total,
-        "priority": batch.priority.value,
-        "caller": storable(batch.caller),
-        "state": batch.state.value,
-        "create_time": batch.create_time,
-        "end_time": batch.end_time,
-    }
+    return sql.row_of(batch, t.batches, caller=storable(batch.caller))
 
 
 def _to_batch(row: Row[Any]) -> Batch:
-    return Batch(
-        row.id,
-        row.programs_total,
-        row.create_time,
-        Priority(row.priority),
-        row.caller,
-        State(row.state),
-        row.end_time,
-        row.programs_done,
-    )
+    return sql.value_of(Batch, row, priority=Priority(row.priority), state=State(row.state))
 
 
 def _chunk_row(chunk: Chunk) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from sandbox_service.cage.lane import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.program import File
+from sandbox_service.domain.program import MAX_OUTPUT_BYTES, File
 
 log = get_logger(__name__)
 _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program, which is then tried once more")
@@ -160,7 +160,7 @@ class Lane:
             "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
-            "output": max(self._options.max_output_bytes, MOST_OUTPUT) + 4096,
+            "output": MOST_OUTPUT + 4096,
             "processes": self._plan.processes,
             "packages": self._plan.environment.packages,
             "warm": self._plan.environment.heavy,
@@ -227,7 +227,7 @@ class Lane:
             if self._cgroup:
                 # tests have a process of their own, and as much memory for it
                 memory = job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1)
-                output = max(0, job.limits.output_bytes - self._options.max_output_bytes)  # the keeper holds it
+                output = max(0, job.limits.output_bytes - MAX_OUTPUT_BYTES)  # the keeper holds it
                 self._cgroup.limit_memory(memory + 2 * output)
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(request.data)

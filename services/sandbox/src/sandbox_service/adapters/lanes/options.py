@@ -30,7 +30,6 @@ class LaneOptions:
     python: str = sys.executable
     idle_extra: timedelta = timedelta(seconds=1)
     wall_factor: float = 30.0
-    max_output_bytes: int = 1 << 20
     max_result_bytes: int = 4 << 20
     job_uid: int = 61000
     min_level: Level = Level.L1

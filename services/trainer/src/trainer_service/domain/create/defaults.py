@@ -114,8 +114,6 @@ def _passes(
 ) -> Hyperparameters:
     """With the longest passes, and the fewest computed twice, that the memory holds."""
     together = taken.together(algorithm.takes_pairs)
-    if taken.micro_batch_size is not None and taken.micro_batch_size > 0:
-        taken = taken.over(Hyperparameters(micro_batch_tokens=taken.micro_batch_size * together))
     counted = training(taken, algorithm, resources, found, limits)
     if counted is None or limits.memory_bytes is None:
         passes = Passes(max(together, LEAST_TOKENS), recomputed=True)

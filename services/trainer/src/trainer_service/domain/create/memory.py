@@ -169,7 +169,7 @@ def too_large(training: Training, passes: Passes, limit: int) -> str:
     where = "this machine" if training.device == "cpu" else "a GPU"
     leanest = Passes(training.max_tokens, recomputed=True)
     if passes != leanest and training.bytes(leanest) <= limit:
-        change = "leave micro_batch_size, micro_batch_tokens and gradient_checkpointing to the service"
+        change = "leave micro_batch_tokens and gradient_checkpointing to the service"
     elif kept <= limit:
         change = f"take fewer than {training.max_tokens} tokens of prompt and response"
     else:

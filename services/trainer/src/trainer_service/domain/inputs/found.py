@@ -112,6 +112,8 @@ class FoundSet:
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
     kinds: tuple[Kind, ...] = ()
     """Of its problems; empty for pairs."""
+    languages: tuple[str, ...] = ()
+    """The languages of its problems other than Python."""
 
 
 @dataclass(frozen=True, slots=True)

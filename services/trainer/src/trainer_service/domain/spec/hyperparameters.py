@@ -62,7 +62,6 @@ def _row(
 _RL, _CRITIC, _POLICY = UsedBy.RL, UsedBy.CRITIC, UsedBy.POLICY
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_MICRO = "*micro_batch_size*"
 _CLIP = f"{_ACTOR}.clip_ratio*"
 _PENALTY = ("algorithm.use_kl_in_reward", "algorithm.kl_*", f"{_ACTOR}.use_kl_loss", f"{_ACTOR}.kl_loss_coef")
 _SCHEDULE = ("*.lr_scheduler_type", "*.min_lr_ratio", "*.num_cycles", "*.warmup_style")
@@ -77,8 +76,8 @@ def _optimizers(setting: str) -> Mapping[str, Any]:
 class Hyperparameters:
     """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
 
-    Batches count prompts (RL), examples (SFT) or pairs (DPO, a reward model); a micro batch counts sequences, or pairs,
-    or tokens, on one rank; lengths count tokens.
+    Batches count prompts (RL), examples (SFT) or pairs (DPO, a reward model); a micro batch counts tokens, on one rank;
+    so do lengths.
     """
 
     learning_rate: float | None = _row(
@@ -92,8 +91,7 @@ class Hyperparameters:
     mini_batch_size: int | None = _row(
         _RL, at_least=1, rl=(f"{_ACTOR}.ppo_mini_batch_size",), stands_for=("*.ppo_mini_batch_size",)
     )
-    micro_batch_size: int | None = _row(at_least=1, stands_for=(_MICRO,))
-    micro_batch_tokens: int | None = _row(at_least=1, stands_for=(_MICRO, "*max_token_len_per_gpu"))
+    micro_batch_tokens: int | None = _row(at_least=1, stands_for=("*micro_batch_size*", "*max_token_len_per_gpu"))
     gradient_checkpointing: bool | None = _row(stands_for=("*.enable_gradient_checkpointing",))
     max_prompt_tokens: int | None = _row(at_least=1, rl=("data.max_prompt_length",))
     max_response_tokens: int | None = _row(at_least=1, rl=("data.max_response_length",))

@@ -113,8 +113,8 @@ class RunSpec:
     """Those that reward models are compared on; None: they are not validated."""
     profile_steps: tuple[int, ...] = ()
     """Of RL: those of which the training ranks' work is traced."""
-    experiment: str = ""
-    """Under which trackers show it; empty: `tracking.EXPERIMENT`."""
+    tracker_project: str = ""
+    """Under which trackers show it; empty: `tracking.PROJECT`."""
     curriculum: Curriculum | None = None
     """None: passes over all problems."""
     thresholds: Thresholds = field(default_factory=Thresholds)

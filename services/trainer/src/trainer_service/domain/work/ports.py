@@ -59,7 +59,7 @@ class VersionRegistry(Protocol):
         ...
 
 
-EXPERIMENT = "ratchet"
+PROJECT = "ratchet"
 """Where a spec names none."""
 
 
@@ -75,8 +75,8 @@ class Shown:
     """Name -> content, of the small ones on record."""
 
     @property
-    def experiment(self) -> str:
-        return self.run.spec.experiment or EXPERIMENT
+    def project(self) -> str:
+        return self.run.spec.tracker_project or PROJECT
 
     @property
     def name(self) -> str:

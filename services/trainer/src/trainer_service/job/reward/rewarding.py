@@ -7,7 +7,7 @@ from typing import Protocol
 import ratchet_rewards
 from ratchet_environments import Task
 from ratchet_problems import Problem
-from ratchet_problems.extraction import source_for
+from ratchet_problems.extraction import program_of
 from ratchet_quality.own import Sample
 from ratchet_rewards import Grade, Measured, Reward
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
@@ -90,9 +90,7 @@ class Rewarding:
 
         Raises InvalidArgument where the problem or a reward of one's own lets nothing be measured, Unavailable.
         """
-        samples = [
-            Sample(one.answer, source_for(problem.prompt, problem.entry_point, one.answer), one.grade) for one in graded
-        ]
+        samples = [Sample(one.answer, program_of(problem, one.answer), one.grade) for one in graded]
         measured = await self._measurer.measure(Task.of(problem), samples)
         known = [one for one in measured if one is not None]
         rewards = iter(ratchet_rewards.rewards(self.reward, known, step))

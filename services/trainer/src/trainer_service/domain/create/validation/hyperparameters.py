@@ -135,8 +135,5 @@ def _check_batches(taken: Hyperparameters, algorithm: Algorithm, ranks: int, lim
     elif divides and not share:
         faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
     longest = taken.together(algorithm.takes_pairs)
-    sets = taken.micro_batch_size and taken.micro_batch_size * longest
-    by_size = f"must be absent, or {sets}: micro_batch_size sets it"
-    faults.unless(not sets or taken.micro_batch_tokens in (None, sets), "micro_batch_tokens", by_size)
     shorter = f"must be {longest} or more, the tokens of the longest {'pair' if algorithm.takes_pairs else 'sequence'}"
     faults.unless((taken.micro_batch_tokens or longest) >= longest, "micro_batch_tokens", shorter)

@@ -1,5 +1,7 @@
 """What answers earn, and what judges them."""
 
+from collections.abc import Sequence
+
 import ratchet_rewards
 from ratchet_kit.faults import Faults
 from ratchet_rewards import Combination, Reward
@@ -15,6 +17,16 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
     else:
         _check_no_reward(spec.reward, algorithm, faults)
     _check_environment(spec, algorithm, faults)
+
+
+def notices(spec: RunSpec, found: Found) -> Sequence[str]:
+    """Sentences on the reward that are no fault, and should be known."""
+    languages = found.problems.languages if found.problems else ()
+    kinds = {one.name: ratchet_rewards.kind(one) for one in spec.reward.components if not one.is_own}
+    readers = [name for name, kind in kinds.items() if kind.reads]
+    if not (languages and readers):
+        return ()
+    return [f"{' and '.join(readers)}: only Python is read; answers in {', '.join(languages)} get 0 there"]
 
 
 def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:

@@ -18,7 +18,7 @@ from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.domain.spec.spec import RunSpec
 from trainer_service.domain.spec.thresholds import Thresholds
 
-_EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 MAX_PROFILED = 10
 _SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
 _THRESHOLDS: dict[str, dict[str, float]] = {
@@ -42,9 +42,9 @@ _FACTORS = ("gradient_spike", "loss_rise", "length_drift")
 def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     """Adds every fault of a spec that `defaults.complete` has made."""
     faults.length("display_name", spec.display_name, 200)
-    if spec.experiment:
-        fits = _EXPERIMENT.fullmatch(spec.experiment)
-        faults.unless(bool(fits), "experiment", "must be letters, digits, and any of ._ -, 100 at most")
+    if spec.tracker_project:
+        fits = _PROJECT.fullmatch(spec.tracker_project)
+        faults.unless(bool(fits), "tracker_project", "must be letters, digits, and any of ._ -, 100 at most")
     _check_profile(spec, faults)
     faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
     faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
@@ -90,7 +90,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
 
 def notices(spec: RunSpec, found: Found) -> Sequence[str]:
     """What is no fault of a valid spec, and should be known of the run."""
-    return [*data.notices(spec, found), *hyperparameters.notices(spec)]
+    return [*data.notices(spec, found), *rewards.notices(spec, found), *hyperparameters.notices(spec)]
 
 
 def _check_names(spec: RunSpec, limits: Limits, faults: Faults) -> None:

@@ -5,6 +5,7 @@ goes with it. `HELD`: the functions that it replaces or rests on, by a hash of t
 import os
 
 from trainer_service.verl.rank.patches import (
+    cpu,
     gathered_head,
     head_of_used_tokens,
     held,
@@ -16,10 +17,7 @@ from trainer_service.verl.rank.patches import (
     reported_learning_rate,
     rollout_adapter,
     seeded_lora,
-    shared_prefixes,
-    single_gloo_backend,
     tokens_of_the_embedding,
-    unpinned_offload,
     value_head,
     without_signal,
 )
@@ -39,13 +37,12 @@ EVERYWHERE = (
     learning_rates,
     reported_learning_rate,
 )
-ON_CPU = (single_gloo_backend, unpinned_offload, shared_prefixes)
 
 
 def apply() -> None:
     """Raises ImportError where verl is not the one that they were written for. For each process once: verl imports its
     external modules once."""
-    patches = EVERYWHERE + (ON_CPU if os.environ.get("VERL_PLATFORM") == "cpu" else ())
+    patches = EVERYWHERE + (cpu.PATCHES if os.environ.get("VERL_PLATFORM") == "cpu" else ())
     for patch in patches:  # all of them before any is in place
         held.check(patch.HELD)
     for patch in patches:

@@ -10,8 +10,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
 
-from trainer_service.verl.passes import Tree, packed, parted, passes, trees
-from trainer_service.verl.rank.patches import shared_prefixes
+from trainer_service.verl.passes import SHARED_ROWS, SHARED_WIDTH, Tree, packed, parted, passes, trees
 
 HELD = {"verl.utils.seqlen_balancing:rearrange_micro_batches": "2e384e734df9f191"}
 
@@ -27,7 +26,7 @@ def apply() -> None:
     def rearrange_micro_batches(batch: TensorDict, max_token_len: int, dp_group: Any = None, **options: Any) -> Made:
         if tu.get_non_tensor_data(batch, "use_remove_padding", default=True):
             return unpadded(batch, max_token_len, dp_group=dp_group, **options)
-        if width := tu.get_non_tensor_data(batch, shared_prefixes.WIDTH, default=0):
+        if width := tu.get_non_tensor_data(batch, SHARED_WIDTH, default=0):
             return _of_trees(batch, max_token_len, dp_group, width)
         return _of_rows(batch, max_token_len, dp_group, options.get("force_group_size", 1))
 
@@ -70,7 +69,7 @@ def _of_trees(batch: TensorDict, tokens: int, dp_group: Any, width: int) -> Made
         indices.append([index for row in group for number in row for index in grown[number]])
         made.append(rows_at(batch, indices[-1]))
         sizes = tuple(tuple(len(grown[number]) for number in row) for row in group)
-        tu.assign_non_tensor(made[-1], **{shared_prefixes.ROWS: sizes})
+        tu.assign_non_tensor(made[-1], **{SHARED_ROWS: sizes})
     return made, indices
 
 

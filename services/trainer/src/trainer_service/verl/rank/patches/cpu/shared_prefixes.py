@@ -17,7 +17,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
-from trainer_service.verl.passes import Tree
+from trainer_service.verl.passes import SHARED_ROWS, SHARED_WIDTH, Tree
 from trainer_service.verl.rank.head import UNUSED
 
 HELD = {
@@ -25,11 +25,6 @@ HELD = {
     "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead.prepare_model_inputs": "e7a30a3b61b58c8b",
     "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead.prepare_model_outputs": "5239f536e8f617e3",
 }
-
-WIDTH = "ratchet_shared_width"
-"""Of a batch whose prompts are shared: that of the model's hidden states."""
-ROWS = "ratchet_shared_rows"
-"""Of a pass: how many sequences each tree of each of its rows has, in order."""
 
 _MODELS = {"llama", "qwen2", "qwen3"}
 """Those whose layers see what the mask shows them, and nothing else."""
@@ -156,11 +151,11 @@ def apply() -> None:
 
     def forward_backward_batch(self: Any, data: TensorDict, *args: Any, **options: Any) -> Any:
         if type(self) is FSDPEngineWithLMHead and "prompts" in data and _can_share(self.model_config.hf_config):
-            tu.assign_non_tensor(data, **{WIDTH: self.model_config.hf_config.hidden_size})
+            tu.assign_non_tensor(data, **{SHARED_WIDTH: self.model_config.hf_config.hidden_size})
         return run(self, data, *args, **options)
 
     def prepare_model_inputs(self: Any, micro_batch: TensorDict) -> Any:
-        sizes = tu.get_non_tensor_data(micro_batch, ROWS, default=())
+        sizes = tu.get_non_tensor_data(micro_batch, SHARED_ROWS, default=())
         if not sizes:
             return to_inputs(self, micro_batch)
         shared = Shared.of(micro_batch["input_ids"], micro_batch["prompts"], sizes)

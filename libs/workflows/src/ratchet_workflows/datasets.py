@@ -1,0 +1,136 @@
+"""Work on versions of a data set: another division into splits, and the difference of two."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.registry.v1 import dataset_pb2 as pb
+from ratchet_benchmarks import BENCHMARKS
+from ratchet_benchmarks.users import is_path
+from ratchet_client import Client
+from ratchet_client.datasets import download, settled, upload
+from ratchet_client.errors import Unreachable
+from ratchet_kit.names import DatasetRef
+from ratchet_problems import Problem, splitting, tables
+from ratchet_problems.sets import dataset_of
+from ratchet_workflows.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Problems of a split in two versions, by their ids."""
+
+    added: Sequence[str]
+    removed: Sequence[str]
+    changed: Mapping[str, Sequence[str]]
+    """With the fields that differ."""
+    same: int
+
+
+@contextmanager
+def files(client: Client, dataset: pb.Dataset) -> Iterator[Mapping[str, Path]]:
+    """Its tables, by split, as long as the context lasts. Raises UsageError for the rows of a benchmark, ApiError,
+    Unreachable, OSError."""
+    if dataset.card.edition:
+        raise UsageError(f"{dataset.name} is a public benchmark: its rows are no problems yet")
+    with tempfile.TemporaryDirectory(prefix="ratchet-data-") as folder:
+        found = {split.name: Path(folder, f"{split.name}.parquet") for split in dataset.splits}
+        for split in dataset.splits:
+            download(client.datasets, dataset, split, found[split.name])
+        yield found
+
+
+@contextmanager
+def local(name: str) -> Iterator[str]:
+    """The name by which the problems are read on this machine, as long as the context lasts: a data set is fetched from
+    the platform. Raises UsageError for a split that is not named, ApiError, Unreachable, OSError."""
+    ref = None if is_path(name) or name.partition("/")[0].partition("@")[0] in BENCHMARKS else dataset_of(name)
+    if ref is None:
+        yield name
+        return
+    with ExitStack() as open_here:
+        try:
+            client = open_here.enter_context(Client())
+            dataset = client.datasets.get(ref.name, ref.number)
+        except Unreachable as error:
+            raise UsageError(f"no benchmark {name!r}, and nobody knows whether it is a data set: {error}") from error
+        source = _one_split(dataset, ref)
+        yield str(open_here.enter_context(files(client, dataset))[source])
+
+
+def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Dataset:
+    """Makes the next version of the data set, of whose split `ref.split` (or its only one) these shares became splits
+    of their own. Problems of one structure, or of one prompt, stay together. READY or FAILED.
+
+    Raises UsageError, InvalidArgument for shares that cannot be drawn, ApiError, Unreachable, OSError.
+    """
+    dataset = client.datasets.get(ref.name, ref.number)
+    names, source = [one.name for one in dataset.splits], _one_split(dataset, ref)
+    version = f"{dataset.name}@{dataset.number}"
+    if there := [one for one in shares if one in names]:
+        raise UsageError(f"{version} has a split {there[0]} already")
+    with files(client, dataset) as tables_of:
+        drawn = splitting.draw(map(splitting.kin, tables.checked(tables_of[source], source)), shares, source)
+        made = dict(tables_of)
+        for name in (*shares, source):
+            made[name] = tables_of[source].with_name(f"{name}.new")
+            tables.write(_those(tables_of[source], drawn, name), made[name])
+        card = pb.DatasetCard()
+        card.CopyFrom(dataset.card)
+        card.made_of = version
+        return settled(client.datasets, upload(client.datasets, dataset.name, made, card))
+
+
+def _one_split(dataset: pb.Dataset, ref: DatasetRef) -> str:
+    """The split that is named, or the only one. Raises UsageError."""
+    names, version = [one.name for one in dataset.splits], f"{dataset.name}@{dataset.number}"
+    if (ref.split or len(names) == 1) and (ref.split or names[0]) in names:
+        return ref.split or names[0]
+    raise UsageError(f"{version} has the splits {', '.join(names)}: name one, such as {version}/{names[0]}")
+
+
+def difference(client: Client, before: DatasetRef, after: DatasetRef) -> Mapping[str, Difference]:
+    """By split; one that only one of them has is compared with nothing. Raises UsageError, ApiError, Unreachable,
+    OSError."""
+    old, new = (client.datasets.get(ref.name, ref.number) for ref in (before, after))
+    with files(client, old) as olds, files(client, new) as news:
+        return {
+            name: compared(olds.get(name), news.get(name))
+            for name in dict.fromkeys((*olds, *news))
+            if before.split in ("", name) and after.split in ("", name)
+        }
+
+
+def compared(before: Path | None, after: Path | None) -> Difference:
+    """Two tables, neither of which lies in memory."""
+    olds = {one.id: one.digest for one in _problems(before)}
+    news = {one.id: one.digest for one in _problems(after)}
+    changed = [id for id, digest in news.items() if olds.get(id, digest) != digest]
+    records = {id: [record] for id, record in _records(before, set(changed))}
+    for id, record in _records(after, set(changed)):
+        records[id].append(record)
+    return Difference(
+        [id for id in news if id not in olds],
+        [id for id in olds if id not in news],
+        {id: _fields(*records[id]) for id in changed},
+        sum(olds.get(id) == digest for id, digest in news.items()),
+    )
+
+
+def _those(table: Path, drawn: Mapping[str, str], split: str) -> Iterator[Problem]:
+    return (one for one in _problems(table) if drawn[splitting.kin(one)] == split)
+
+
+def _problems(table: Path | None) -> Iterator[Problem]:
+    return iter(()) if table is None else tables.checked(table, table.stem)
+
+
+def _records(table: Path | None, ids: set[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((one.id, one.to_json()) for one in _problems(table) if one.id in ids)
+
+
+def _fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
