@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import islice
+from typing import IO
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,20 +43,18 @@ class Sketches:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def to_bytes(self) -> bytes:
-        file = io.BytesIO()
+    def write(self, file: IO[bytes]) -> None:
         ids = np.frombuffer("\0".join(self.ids).encode(), dtype=np.uint8)
         np.savez_compressed(file, ids=ids, signatures=self.signatures, sizes=self.sizes, structures=self.structures)
-        return file.getvalue()
 
     @classmethod
     def of_bytes(cls, data: bytes) -> "Sketches":
-        """Raises DataLoss for bytes that `to_bytes` did not make."""
+        """Raises DataLoss for bytes that `write` did not write."""
         try:
             found = np.load(io.BytesIO(data), allow_pickle=False)
             ids = found["ids"].tobytes().decode()
             return cls(ids.split("\0") if ids else (), found["signatures"], found["sizes"], found["structures"])
-        except (ValueError, KeyError, OSError, EOFError, UnicodeDecodeError) as error:
+        except (ValueError, KeyError, OSError, EOFError, BadZipFile, zlib.error) as error:
             raise DataLoss(f"the sketches cannot be read: {error}") from error
 
 

@@ -7,13 +7,16 @@ models learned from it.
 
 import asyncio
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from ratchet_benchmarks import BENCHMARKS, OWN
 from ratchet_benchmarks import rows as benchmark_rows
 from ratchet_kit import storage
-from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem, data_digest, load
 from ratchet_problems.near.search import Known, Match, duplicates
@@ -45,7 +48,10 @@ class FsspecSketchStore:
 
     def keep(self, digest: str, sketches: Sketches) -> None:
         """Raises ResourceExhausted, Unavailable."""
-        self._root.write(_key(digest), sketches.to_bytes())
+        with disk_errors(tempfile.gettempdir()), tempfile.NamedTemporaryFile(prefix="ratchet-sketches-") as file:
+            sketches.write(file)
+            file.flush()
+            self._root.put(_key(digest), Path(file.name))
 
     def keep_benchmark(self, dataset: str, sha256: str, data: bytes) -> None:
         """Keeps the sketches of all its parts; nothing for an unknown benchmark, or one that must be prepared first."""
@@ -94,6 +100,9 @@ class FsspecSketchStore:
         try:
             return Sketches.of_bytes(self._root.read(_key(digest)))
         except (NotFound, InvalidArgument):
+            return None
+        except DataLoss as error:  # the platform's fault, and not that of the set that is compared
+            log.error("sketches.damaged", digest=digest, reason=error.message)
             return None
 
 
