@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ratchet_problems import CallTest, Problem, fingerprint, load
+from ratchet_problems import CallTest, Message, Problem, fingerprint, load, taught
 
 ADD = Problem("add", "Add two  numbers.\n", (CallTest.of([1, 2], 3),), entry_point="add")
 
@@ -12,6 +12,15 @@ def test_it_is_about_what_is_asked() -> None:
     assert fingerprint(same) == fingerprint(ADD)
     assert fingerprint(replace(ADD, prompt="Add three numbers.")) != fingerprint(ADD)
     assert len(fingerprint(ADD)) == 16
+
+
+def test_a_conversation_is_known_by_all_that_was_said_but_by_the_system() -> None:
+    system, before = Message("system", "Be brief."), (Message("user", "Hello."), Message("assistant", "Yes?"))
+    assert fingerprint(replace(ADD, conversation=(system,))) == fingerprint(ADD)
+    assert taught(ADD) == (fingerprint(ADD),)
+    asked = replace(ADD, conversation=(system, *before))
+    assert fingerprint(asked) == fingerprint(replace(ADD, prompt="Hello. Yes? Add two numbers."))
+    assert taught(asked) == (fingerprint(asked), fingerprint(replace(ADD, prompt="Hello.")), fingerprint(ADD))
 
 
 def test_the_splits_share_no_problem() -> None:

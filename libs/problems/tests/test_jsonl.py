@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit import json_text, syntax
-from ratchet_problems import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, jsonl, load
+from ratchet_problems import CallTest, CheckTest, InvalidProblem, Message, Problem, StdioTest, jsonl, load
 
 GOOD = {"prompt": "Write f(x).", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
 
@@ -46,6 +46,43 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     back = load(str(path))
     assert back == (call, *others)
     assert [problem.digest for problem in back] == [problem.digest for problem in (call, *others)]
+
+
+SYSTEM, USER, ANSWER = (
+    {"role": role, "content": content}
+    for role, content in (("system", "Answer in Python."), ("user", "Write f(x)."), ("assistant", "def f(x): ..."))
+)
+
+
+def test_a_prompt_may_be_a_conversation_that_ends_with_the_user(tmp_path: Path) -> None:
+    said = [SYSTEM, USER, ANSWER, {"role": "user", "content": "It must return 2."}]
+    path = tmp_path / "set.jsonl"
+    (problem,) = load(str(written(path, GOOD | {"prompt": said})))
+    assert (problem.prompt, problem.conversation[0]) == ("It must return 2.", Message("system", "Answer in Python."))
+    assert problem.to_json()["prompt"] == said
+    jsonl.write([problem], path)
+    assert load(str(path)) == (problem,)
+    (alone,) = load(str(written(path, GOOD | {"prompt": [USER]})))
+    assert alone.digest == load(str(written(path, GOOD)))[0].digest
+
+
+@pytest.mark.parametrize(
+    ("prompt", "path", "said"),
+    [
+        ([], "prompt", "must be a list of messages"),
+        ([SYSTEM], "prompt[0].role", "must be user: the last message, not system's"),
+        ([USER, ANSWER], "prompt[1].role", "must be user: the last message, not assistant's"),
+        ([{"role": "tool", "content": "3"}, USER], "prompt[0].role", "must be one of system, user, assistant"),
+        ([SYSTEM | {"content": " "}, USER], "prompt[0].content", "must be a text that is not empty"),
+        ([{"role": "user"}], "prompt[0]", "must have role and content, and nothing else"),
+        (["Write f(x)."], "prompt[0]", "must have role and content, and nothing else"),
+        (3, "prompt", "must be text, not a number"),
+    ],
+)
+def test_a_conversation_at_fault_is_told_by_its_message(tmp_path: Path, prompt: object, path: str, said: str) -> None:
+    with pytest.raises(InvalidProblem) as caught:
+        load(str(written(tmp_path / "mine.jsonl", GOOD, GOOD | {"prompt": prompt})))
+    assert (caught.value.where, caught.value.path, caught.value.reason) == ("mine.jsonl line 2", path, said)
 
 
 def test_references_may_stand_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, examine, mapping, tables
+from ratchet_problems import CallTest, CheckTest, Message, Problem, StdioTest, examine, mapping, tables
 
 HUMAN_EVAL = {
     "task_id": "T/0",
@@ -65,6 +65,43 @@ def test_public_forms_need_no_mapping(
     assert problem.entry_point == {"set/1": "add" if row is TACO else "", "11": "f", "T/0": "f"}[id]
 
 
+SYSTEM, USER, ANSWER = (
+    {"role": role, "content": content}
+    for role, content in (("system", "Be brief."), ("user", "Add."), ("assistant", "print(1)"))
+)
+
+
+def in_parts(message: Mapping[str, str]) -> Mapping[str, Any]:
+    return {"role": message["role"], "content": [{"type": "text", "text": message["content"]}]}
+
+
+SAID = (Message("system", "Be brief."),)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet"])
+@pytest.mark.parametrize(
+    ("row", "conversation", "references"),
+    [
+        ({"messages": [SYSTEM, USER, ANSWER]}, SAID, ("print(1)",)),  # OpenAI's for fine-tuning, TRL's for SFT
+        ({"prompt": [SYSTEM, USER], "completion": [ANSWER]}, SAID, ("print(1)",)),  # TRL's prompt-completion
+        ({"messages": [SYSTEM, USER], "code": "print(1)"}, SAID, ("print(1)",)),
+        ({"prompt": [SYSTEM, USER], "tests": VERL["tests"]}, SAID, ()),  # verl's
+        ({"messages": [SYSTEM, USER], "tests": VERL["tests"]}, SAID, ()),
+        ({"messages": [USER, ANSWER, USER, ANSWER]}, (Message("user", "Add."), Message("assistant", "print(1)")), None),
+        ({"messages": [SYSTEM | {"role": "developer"}, USER, ANSWER | {"name": None}]}, SAID, None),
+        ({"messages": [in_parts(USER), in_parts(ANSWER)]}, (), None),
+    ],
+)
+def test_conversations_of_other_projects_need_no_mapping(
+    tmp_path: Path, suffix: str, row: Mapping[str, Any], conversation: Any, references: tuple[str, ...] | None
+) -> None:
+    (problem,) = read(written(tmp_path / f"set{suffix}", [row]))
+    assert (problem.prompt, problem.conversation) == ("Add.", conversation)
+    assert problem.references == (("print(1)",) if references is None else references)
+    tables.write([problem], tmp_path / "kept.parquet")
+    assert tables.read(tmp_path / "kept.parquet", "kept") == (problem,)
+
+
 def test_what_is_mapped_comes_first_and_what_is_left_out_is_said(tmp_path: Path) -> None:
     row = {"prompt": "no", "words": "Add.", "test": "assert f()", "url": "u"}
     file = written(tmp_path / "set.jsonl", [row])
@@ -115,8 +152,11 @@ def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
     [
         (
             {"prompt": [{"role": "system", "content": "x"}], "tests": []},
-            "must be one message of the user; not of system",
+            "prompt[0].role: must be user: the last message, not system's",
         ),
+        ({"messages": [USER]}, "tests: a problem needs at least one test, or a reference to learn from"),
+        ({"messages": [USER, ANSWER, {"role": "tool", "content": "3"}]}, "prompt[2].role: must be one of system,"),
+        ({"prompt": [USER, ANSWER], "tests": VERL["tests"]}, "prompt[1].role: must be user: the last message"),
         ({"prompt": "p", "input_output": {"inputs": ["1"], "outputs": []}}, "1 inputs stand beside 0 outputs"),
         (
             {"prompt": "p", "id": 10**18, "tests": [{"stdin": "", "expected_stdout": ""}]},

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ratchet_kit.errors import DataLoss
-from ratchet_problems import CallTest, CheckTest, Problem, load
+from ratchet_problems import CallTest, CheckTest, Message, Problem, load
 from ratchet_problems.near.search import Known, duplicates
 from ratchet_problems.near.sketches import Sketches, sketch
 
@@ -53,6 +53,12 @@ def test_a_renamed_problem_is_the_same() -> None:
 def test_a_prompt_in_other_words_is_the_same() -> None:
     other = "It may be blank. Implement a routine that locates the longest run of identical neighbours in an array."
     assert found(problem(prompt=other, reference="", tests="assert f(1) == 2")) == ["original"]
+
+
+def test_what_a_conversation_says_is_compared() -> None:
+    said = (Message("system", "You are a terse engineer."), Message("user", PROMPT), Message("assistant", "In Python?"))
+    asked = Problem("mine", "Yes.", (CheckTest("assert f(1) == 2"),), conversation=said)
+    assert found(asked) == ["original"]
 
 
 def test_tests_of_another_form_are_the_same() -> None:

@@ -10,6 +10,7 @@ from ratchet_problems import (
     CallTest,
     CheckTest,
     InvalidProblem,
+    Message,
     Problem,
     StdioTest,
     UnknownProblemSet,
@@ -38,6 +39,8 @@ ADD = Problem(id="add", prompt="Write add(a, b).", entry_point="add", tests=(Cal
         ({"tests": (CallTest("[1]", "1.0", tolerance=-1),)}, "tests[0].tolerance"),
         ({"tests": (CheckTest(" "),)}, "tests[0].check"),
         ({"prompt": "\ud800"}, "text"),
+        ({"conversation": (Message("tool", "3"),)}, "prompt[0].role"),
+        ({"conversation": (Message("user", "Hi."), Message("assistant", ""))}, "prompt[1].content"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, object], path: str) -> None:
@@ -54,6 +57,20 @@ def test_the_digest_is_of_the_content() -> None:
     assert replace(ADD).digest == ADD.digest
     others = [{"prompt": "Add."}, {"tests": (CallTest.of([1, 2], 4),)}, {"references": ("pass",)}, {"difficulty": 2}]
     assert len({ADD.digest, *(replace(ADD, **change).digest for change in others)}) == 5  # type: ignore[arg-type]
+
+
+def test_a_conversation_is_a_part_of_the_prompt() -> None:
+    asked = replace(ADD, conversation=(Message("system", "Be brief."),))
+    assert asked.digest != ADD.digest
+    assert asked.messages == (Message("system", "Be brief."), Message("user", "Write add(a, b)."))
+    assert (asked.shown, ADD.shown) == ("system: Be brief.\n\nuser: Write add(a, b).", "Write add(a, b).")
+
+
+def test_the_system_of_a_problem_comes_before_one_for_all() -> None:
+    own = replace(ADD, conversation=(Message("system", "Be brief."),))
+    assert own.under("Be kind.") is own
+    assert ADD.under("") is ADD
+    assert ADD.under("Be brief.") == own
 
 
 def test_the_data_digest_ignores_order_and_notices_a_change() -> None:

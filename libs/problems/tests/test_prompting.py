@@ -1,9 +1,11 @@
 """A problem as a chat and as text to go on with."""
 
+from dataclasses import replace
+
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, Problem, StdioTest
+from ratchet_problems import CallTest, Message, Problem, StdioTest
 from ratchet_problems.prompting import END_OF_TEXT, EVALPLUS_STOP, FUNCTION_STOP, OWN_PROMPTING, Prompt, Prompting, at
 
 PROBLEM = Problem("p", "def f(x):\n", (CallTest("[1]", "2"),), entry_point="f")
@@ -16,6 +18,14 @@ def test_a_chat_has_one_message_of_the_user() -> None:
     prompt = RULES.put(PROBLEM, "chat")
     assert [(message.role, message.content) for message in prompt.messages] == [("user", "Solve def f(x):\n")]
     assert (prompt.text, prompt.stop, prompt.shots) == ("", (), 0)
+
+
+def test_a_conversation_goes_before_and_is_no_text() -> None:
+    system = Message("system", "Be brief.")
+    asked = replace(PROBLEM, conversation=(system,))
+    assert RULES.put(asked, "chat").messages == (system, Message("user", "Solve def f(x):\n"))
+    with pytest.raises(InvalidArgument, match="p is a conversation: only a chat template can put it"):
+        RULES.put(asked, "completion")
 
 
 @pytest.mark.parametrize(("shots", "text"), [(None, "one\n"), (0, ""), (2, "one\ntwo\n")])

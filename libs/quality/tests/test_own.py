@@ -41,8 +41,10 @@ async def test_it_is_given_the_samples_and_no_tests() -> None:
         "problem": {
             "id": "p",
             "prompt": "Write f.",
+            "conversation": [],
             "entry_point": "f",
             "references": ["def f(x): return 2\n"],
+            "language": "python",
             "difficulty": 1,
             "tags": [],
         },

@@ -58,7 +58,7 @@ class MemorySet:
         examples = "Example. " * (shots or 0)
         if form is Form.COMPLETION:
             return Put(text=f"{examples}# {problem.prompt}", stop=("\ndef",))
-        return Put((Message("user", examples + problem.prompt),))
+        return Put((*problem.conversation, Message("user", examples + problem.prompt)))
 
     def program(self, problem: Problem, completion: str) -> str:
         return f"{problem.prompt}\n{completion}"

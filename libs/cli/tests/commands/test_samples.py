@@ -160,6 +160,12 @@ def test_pairs_are_made_of_samples(ratchet: Any, gateway: ScriptedGateway, tmp_p
     assert result.stdout == f"1 pairs are in {out}\n", result.stderr
     (pair,) = pairs.read(out)
     assert (pair.problem, pair.chosen, pair.rejected) == (prompt, "good", "bad")
+    found["evaluation"]["spec"]["system"] = "Be brief."
+    gateway.answers(found, {"samples": samples})
+    assert ratchet("samples", "pairs", "eval_1", str(out)).returncode == 0
+    (pair,) = pairs.read(out)
+    assert [message.content for message in pair.messages] == ["Be brief.", prompt]
+    assert (pair.chosen, pair.rejected) == ("good", "bad")
 
 
 @pytest.mark.usefixtures("address")

@@ -51,10 +51,12 @@ def test_pairs_of_texts(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) 
 
 def test_problems_are_a_set_for_sft(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
     problem = {"id": "traffic/cmpl_1", "prompt": HOSTILE, "references": ["def f(): ..."], "source": "traffic"}
-    gateway.answers({"problems": [problem]})
+    system = {"role": "system", "content": HOSTILE}
+    gateway.answers({"problems": [problem, problem | {"id": "traffic/cmpl_2", "conversation": [system]}]})
     out = tmp_path / "problems.jsonl"
     assert ratchet("traffic", "export", str(out), "--as", "problems").returncode == 0
-    (read,) = ratchet_problems.load(str(out))
+    read, turned = ratchet_problems.load(str(out))
+    assert turned.messages == (ratchet_problems.Message("system", HOSTILE), ratchet_problems.Message("user", HOSTILE))
     assert (read.id, read.prompt, read.references, read.tests) == ("traffic/cmpl_1", HOSTILE, ("def f(): ...",), ())
 
 

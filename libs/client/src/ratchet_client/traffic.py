@@ -109,7 +109,9 @@ def problem_row(problem: pb.TrafficProblem) -> Mapping[str, Any]:
     """A line of a problem set, for SFT: it has no tests."""
     return {
         "id": problem.id,
-        "prompt": problem.prompt,
+        "prompt": [*_messages(problem.conversation), {"role": "user", "content": problem.prompt}]
+        if problem.conversation
+        else problem.prompt,
         "references": list(problem.references),
         "source": problem.source,
     }

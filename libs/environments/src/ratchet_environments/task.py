@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ratchet_problems import Message, Problem
+from ratchet_problems.messages import records
 
 MOST_CPU_TIME = timedelta(seconds=240)
 """That a sandbox gives a program unless its settings say otherwise (RATCHET_SANDBOX_MAX_CPU_TIME)."""
@@ -37,9 +38,9 @@ class Task:
     @property
     def conversation(self) -> list[dict[str, str]]:
         """The messages as chat templates and OpenAI's API take them."""
-        return [{"role": message.role, "content": message.content} for message in self.messages]
+        return records(self.messages)
 
     @classmethod
     def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits(), is_program: bool = False) -> "Task":
-        """The usual way: the problem's prompt, as the user, and nothing else."""
-        return cls(problem, (Message("user", problem.prompt),), runtime, limits, is_program)
+        """The usual way: the problem's prompt, and nothing else."""
+        return cls(problem, problem.messages, runtime, limits, is_program)

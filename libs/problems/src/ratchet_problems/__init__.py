@@ -1,7 +1,7 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
 from ratchet_problems.examination import examine, notices
-from ratchet_problems.fingerprint import fingerprint, tests_fingerprint
+from ratchet_problems.fingerprint import fingerprint, taught, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
     MOST_TEXT_BYTES,
@@ -32,5 +32,6 @@ __all__ = [
     "fingerprint",
     "load",
     "notices",
+    "taught",
     "tests_fingerprint",
 ]

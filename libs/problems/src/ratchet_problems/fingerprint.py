@@ -2,17 +2,25 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 from ratchet_problems.problem import Problem
 
 
 def fingerprint(problem: Problem) -> str:
-    """16 hex digits of the sha256 of the prompt, whatever its spacing and case.
+    """16 hex digits of the sha256 of the prompt, whatever its spacing and case; of a conversation all that its user and
+    the assistant say.
 
     Unlike `Problem.digest` it's the same when only the id, the tests or the source differ: whoever learned the one
     knows the other.
     """
-    return _hashed(" ".join(problem.prompt.casefold().split()))
+    return _of_texts(message.content for message in problem.messages if message.role != "system")
+
+
+def taught(problem: Problem) -> tuple[str, ...]:
+    """Fingerprints of all that is learned with the problem: its own, and those of the messages of its user."""
+    said = [_of_texts([message.content]) for message in problem.messages if message.role == "user"]
+    return tuple(dict.fromkeys([fingerprint(problem), *said]))
 
 
 def tests_fingerprint(problem: Problem) -> str:
@@ -21,6 +29,10 @@ def tests_fingerprint(problem: Problem) -> str:
     return (
         _hashed(*sorted(json.dumps(test.to_json(), sort_keys=True) for test in problem.tests)) if problem.tests else ""
     )
+
+
+def _of_texts(texts: Iterable[str]) -> str:
+    return _hashed(" ".join(" ".join(texts).casefold().split()))
 
 
 def _hashed(*texts: str) -> str:

@@ -1,7 +1,9 @@
 """Problem sets as JSONL: one problem a line, every fault with its line and field.
 
 A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
-call it); instead of tests `references`, for SFT alone. A test is one of
+call it); instead of tests `references`, for SFT alone. The prompt is a text, or a conversation that ends with the user:
+    [{"role": "system", "content": "Answer in Python."}, {"role": "user", "content": "Write add(a, b)."}]
+A test is one of
     {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, with NaN and Infinity; or each as a Python
                                              literal in a string, which also writes tuples and sets:
     {"args": "[(1, 2)]", "expected": "{3}"}
@@ -22,8 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit import json_text, syntax
+from ratchet_kit.text import check_encodable
 from ratchet_problems.languages import language_of
-from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
+from ratchet_problems.messages import Message
+from ratchet_problems.problem import ROLES, CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
 
 _GZIP = b"\x1f\x8b"
 _TEXTS = ("id", "entry_point", "source", "licence", "structure", "language")
@@ -114,8 +118,10 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
     if unknown := sorted(record.keys() - _FIELDS):
         raise InvalidProblem(where, unknown[0], f"unknown field; known are {', '.join(sorted(_FIELDS))}")
     try:
+        prompt, conversation = _prompt(record, where)
         return Problem(
-            prompt=_text(record, "prompt", where, required=True),
+            prompt=prompt,
+            conversation=conversation,
             tests=tuple(
                 _test(test, f"tests[{index}]", where)
                 for index, test in enumerate(_list(record, "tests", where, required="references" not in record))
@@ -132,6 +138,41 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
         )
     except InvalidProblem as error:
         raise InvalidProblem(where, error.path, error.reason) from error
+
+
+def messages(value: object, path: str, where: str) -> tuple[Message, ...]:
+    """A conversation in OpenAI's form, one message or more. Raises InvalidProblem."""
+    if not isinstance(value, list) or not value:
+        raise InvalidProblem(where, path, "must be a list of messages")
+    return tuple(_message(one, f"{path}[{place}]", where) for place, one in enumerate(value))
+
+
+def _message(value: object, path: str, where: str) -> Message:
+    if not isinstance(value, dict) or value.keys() != {"role", "content"}:
+        raise InvalidProblem(where, path, "must have role and content, and nothing else")
+    if value["role"] not in ROLES:
+        raise InvalidProblem(where, f"{path}.role", f"must be one of {', '.join(ROLES)}")
+    return Message(value["role"], spoken(value["content"], f"{path}.content", where))
+
+
+def spoken(value: object, path: str, where: str) -> str:
+    """A text that somebody says. Raises InvalidProblem for an empty one, and one that cannot be encoded."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidProblem(where, path, "must be a text that is not empty")
+    try:
+        return check_encodable(value)
+    except ValueError as error:
+        raise InvalidProblem(where, path, str(error)) from error
+
+
+def _prompt(record: Mapping[str, Any], where: str) -> tuple[str, tuple[Message, ...]]:
+    """The user's last message, and what was said before."""
+    if not isinstance(record.get("prompt"), list):
+        return _text(record, "prompt", where, required=True), ()
+    *before, last = messages(record["prompt"], "prompt", where)
+    if last.role != "user":
+        raise InvalidProblem(where, f"prompt[{len(before)}].role", f"must be user: the last message, not {last.role}'s")
+    return last.content, tuple(before)
 
 
 def _test(record: object, path: str, where: str) -> TestCase:

@@ -4,7 +4,8 @@
 
 A column that is named like a field, or as public sets name it, is taken for that field; what is mapped by hand comes
 first. Tests are read by what they are: records of ours, a text of Python, a list of assertions (MBPP), a JSON object of
-inputs and outputs (APPS, TACO).
+inputs and outputs (APPS, TACO). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its
+reference.
 """
 
 import csv
@@ -26,9 +27,11 @@ from ratchet_problems.entry_points import entry_point_of
 from ratchet_problems.languages import PYTHON, is_language, language_of
 from ratchet_problems.problem import InvalidProblem, Problem
 
+MESSAGES = "messages"
+"""A column of OpenAI's and of TRL's: a whole conversation, answer included."""
 FIELDS: Mapping[str, Sequence[str]] = {
     "id": ("id", "task_id", "question_id", "problem_id", "name"),
-    "prompt": ("prompt", "question", "instruction", "text", "problem", "description", "problem_description"),
+    "prompt": ("prompt", "question", "instruction", "text", "problem", "description", "problem_description", MESSAGES),
     "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
     "entry_point": ("entry_point", "fn_name", "function_name"),
     "references": ("references", "canonical_solution", "solution", "solutions", "code", "completion"),
@@ -92,6 +95,8 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     for field, known in FIELDS.items():
         if field not in found and (column := next((one for one in known if one in names), "")):
             found[field] = column
+    if found.get("prompt") == MESSAGES:
+        found.setdefault("references", MESSAGES)
     found = {field: column for field, column in found.items() if column}
     if "prompt" not in found or not {"tests", "references"} & set(found):
         missing = "prompt" if "prompt" not in found else "tests"
@@ -158,7 +163,7 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
         is_number = isinstance(given["id"], int) and abs(given["id"]) < MOST_NUMBER
         record["id"] = str(given["id"]) if is_number else given["id"]
     if "prompt" in given:
-        record["prompt"] = _prompt(given["prompt"], where)
+        record["prompt"] = _prompt(given["prompt"], answered=mapped.of["prompt"] == mapped.of.get("references"))
     if given.get("entry_point"):
         name = given["entry_point"]
         record["entry_point"] = name.replace("().", ".") if isinstance(name, str) else name  # LeetCode's
@@ -167,7 +172,7 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     if given.get("tags"):
         record["tags"] = _texts(given["tags"], where, "tags")
     if given.get("references"):
-        record["references"] = _texts(given["references"], where, "references")
+        record["references"] = _answers(given["references"], where)
     if given.get("tests"):
         setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
         record["tests"], entry_point = _tests(given["tests"], setup, where)
@@ -189,14 +194,33 @@ def _after_program(test: Any) -> Any:
     return {"check": str(test["check"]).removeprefix("}"), "shared": True}
 
 
-def _prompt(value: object, where: str) -> object:
-    """The text of the prompt. A conversation in OpenAI's form must be one message of the user."""
+def _prompt(value: object, *, answered: bool) -> object:
+    """A text, or the messages of a conversation. `answered`: it may end with an answer, which is no part of it."""
     if not isinstance(value, list):
         return value
-    roles = [one.get("role") for one in value if isinstance(one, dict)]
-    if roles != ["user"]:
-        raise InvalidProblem(where, "prompt", f"must be one message of the user; not of {', '.join(map(str, roles))}")
-    return value[0].get("content")
+    messages = [_message(one) for one in value]
+    is_answer = answered and messages and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant"
+    return messages[:-1] if is_answer else messages
+
+
+def _message(value: object) -> object:
+    """With OpenAI's newer name of the system, and parts of text put together."""
+    match tables.without_none(value):
+        case {"role": "developer", **others}:
+            return _message({"role": "system", **others})
+        case {"content": [*parts], **others} if all(isinstance(part, dict) and "text" in part for part in parts):
+            return {**others, "content": "".join(str(part["text"]) for part in parts)}
+        case message:
+            return message
+
+
+def _answers(value: object, where: str) -> list[Any]:
+    """The references of a column: texts, or the answer that a conversation ends with."""
+    match value:
+        case [*_, {"role": role} as last]:
+            message = _message(last)
+            return [message.get("content")] if role == "assistant" and isinstance(message, dict) else []
+    return _texts(value, where, "references")
 
 
 def _texts(value: object, where: str, field: str) -> list[Any]:

@@ -1,5 +1,6 @@
 """A chat: how a problem is put to a policy, and how the two go on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -25,3 +26,21 @@ class Message:
     """Of an assistant."""
     tool_call_id: str = ""
     """Of a tool: the call that this message answers."""
+
+
+MOST_SYSTEM = 32_768
+"""Characters of a message of the system that is one for all."""
+
+
+def under(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages with one of the system first, unless they have one. An empty one changes nothing."""
+    return (Message("system", system), *messages) if system and not has_system(messages) else messages
+
+
+def has_system(messages: Iterable[Message]) -> bool:
+    return any(message.role == "system" for message in messages)
+
+
+def records(messages: Iterable[Message]) -> list[dict[str, str]]:
+    """As OpenAI's API, chat templates and JSONL have them, without calls of tools."""
+    return [{"role": message.role, "content": message.content} for message in messages]

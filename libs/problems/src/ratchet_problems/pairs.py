@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ratchet_kit.text import check_encodable
 from ratchet_problems import jsonl
 from ratchet_problems.messages import Message
 from ratchet_problems.problem import InvalidProblem, Problem
@@ -28,7 +27,6 @@ from ratchet_problems.problem import InvalidProblem, Problem
 _FIELDS = {"id", "prompt", "problem", "chosen", "rejected"}
 _UNREAD = re.compile(r"(.+[_-])?(score|rating)s?([_-].+)?")
 """Columns of many preference sets, as `score_chosen`, of which DPO makes no use."""
-_ROLES = ("system", "user", "assistant")
 
 PairForm = Literal["", "chat", "completion"]
 """How its prompt can be put to a model; empty: either way."""
@@ -53,7 +51,7 @@ class Pair:
     def as_problem(self) -> Problem:
         """What is answered, as a problem: by its prompt a set of problems is known to hold it, too."""
         prompt = self.problem or self.text or self.messages[-1].content
-        return Problem(self.id, prompt, (), references=(self.chosen,))
+        return Problem(self.id, prompt, (), references=(self.chosen,), conversation=self.messages[:-1])
 
 
 def form_of(pairs: Sequence[Pair]) -> PairForm:
@@ -102,16 +100,16 @@ def _pair(record: object, where: str, default_id: str) -> Pair:
     is_copied = are_chats and isinstance(record.get("prompt"), str)
     if "problem" not in record and ("prompt" not in record or is_copied):
         record = _parted(record, where)
-    id = _text(record.get("id", default_id), "id", where)
+    id = jsonl.spoken(record.get("id", default_id), "id", where)
     chosen, rejected = (_answer(record, name, where) for name in ("chosen", "rejected"))
     if chosen == rejected:
         raise InvalidProblem(where, "rejected", "is the same as chosen: nothing can be learned from it")
     if "problem" in record:
-        return Pair(id, chosen, rejected, problem=_text(record["problem"], "problem", where))
+        return Pair(id, chosen, rejected, problem=jsonl.spoken(record["problem"], "problem", where))
     prompt = record["prompt"]
     if isinstance(prompt, str):
-        return Pair(id, chosen, rejected, text=_text(prompt, "prompt", where))
-    messages = _messages(prompt, "prompt", where)
+        return Pair(id, chosen, rejected, text=jsonl.spoken(prompt, "prompt", where))
+    messages = jsonl.messages(prompt, "prompt", where)
     if messages[-1].role == "assistant":
         raise InvalidProblem(where, "prompt", "ends with an answer: it belongs to chosen and rejected")
     return Pair(id, chosen, rejected, messages)
@@ -137,31 +135,8 @@ def _answer(record: Mapping[str, Any], name: str, where: str) -> str:
         raise InvalidProblem(where, name, "is missing")
     value = record[name]
     if not isinstance(record.get("prompt"), list):
-        return _text(value, name, where)
-    messages = _messages(value, name, where)
+        return jsonl.spoken(value, name, where)
+    messages = jsonl.messages(value, name, where)
     if len(messages) != 1 or messages[0].role != "assistant":
         raise InvalidProblem(where, name, "must be one message of the assistant")
     return messages[0].content
-
-
-def _messages(value: object, name: str, where: str) -> tuple[Message, ...]:
-    if not isinstance(value, list) or not value:
-        raise InvalidProblem(where, name, "must be a list of messages")
-    return tuple(_message(one, f"{name}[{place}]", where) for place, one in enumerate(value))
-
-
-def _message(value: object, name: str, where: str) -> Message:
-    if not isinstance(value, dict) or value.keys() != {"role", "content"}:
-        raise InvalidProblem(where, name, "must have role and content, and nothing else")
-    if value["role"] not in _ROLES:
-        raise InvalidProblem(where, f"{name}.role", f"must be one of {', '.join(_ROLES)}")
-    return Message(value["role"], _text(value["content"], f"{name}.content", where))
-
-
-def _text(value: object, name: str, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidProblem(where, name, "must be a text that is not empty")
-    try:
-        return check_encodable(value)
-    except ValueError as error:
-        raise InvalidProblem(where, name, str(error)) from error

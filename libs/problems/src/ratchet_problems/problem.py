@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,10 +12,13 @@ from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
 from ratchet_problems.languages import LANGUAGES, PYTHON
+from ratchet_problems.messages import Message, records, under
 
 _OF_JSON = re.compile(r"\b(?:null|true|false|Infinity|NaN)\b")
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
+ROLES = ("system", "user", "assistant")
+"""Speakers of the messages of a prompt."""
 
 
 class InvalidProblem(InvalidArgument):
@@ -132,6 +135,8 @@ class Problem:
     structure: str = ""
     tags: tuple[str, ...] = ()
     """What it is about ("graphs", "pandas"): scores are also given by tag."""
+    conversation: tuple[Message, ...] = ()
+    """The messages before the prompt, which is the user's last one."""
     language: str = PYTHON
     """One of LANGUAGES."""
     digest: str = field(init=False, compare=False)
@@ -160,6 +165,8 @@ class Problem:
             )
         if not self.tests and not self.references:
             raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
+        for index, message in enumerate(self.conversation):
+            self._check_message(message, index)
         for index, test in enumerate(self.tests):
             self._check_test(test, f"tests[{index}]")
         try:
@@ -167,6 +174,15 @@ class Problem:
         except UnicodeEncodeError as error:
             where = self.id.encode("ascii", "backslashreplace").decode()
             raise InvalidProblem(where, "text", "must not hold an unpaired surrogate") from error
+
+    def _check_message(self, message: Message, index: int) -> None:
+        path = f"prompt[{index}]"
+        if message.role not in ROLES:
+            raise InvalidProblem(
+                self.id, f"{path}.role", f"must be one of {', '.join(ROLES)}, not {clip(repr(message.role), 60)}"
+            )
+        if not message.content.strip():
+            raise InvalidProblem(self.id, f"{path}.content", "must not be empty")
 
     def _check_test(self, test: TestCase, path: str) -> None:
         if self.language != PYTHON:
@@ -215,6 +231,22 @@ class Problem:
             raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
 
     @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole prompt, as a chat."""
+        return (*self.conversation, Message("user", self.prompt))
+
+    def under(self, system: str) -> "Problem":
+        """The problem with a message of the system first, unless it has one. An empty one changes nothing."""
+        conversation = under(system, self.conversation)
+        return self if conversation is self.conversation else replace(self, conversation=conversation)
+
+    @property
+    def shown(self) -> str:
+        """The whole prompt as people read it."""
+        said = [f"{message.role}: {message.content}" for message in self.messages]
+        return "\n\n".join(said) if self.conversation else self.prompt
+
+    @property
     def forgeable(self) -> bool:
         """Whether tests share the program's process, which could forge their results."""
         return any(isinstance(test, CheckTest) and test.shared for test in self.tests)
@@ -226,7 +258,7 @@ class Problem:
         more |= {"language": self.language} if self.language != PYTHON else {}
         return {
             "id": self.id,
-            "prompt": self.prompt,
+            "prompt": records(self.messages) if self.conversation else self.prompt,
             "entry_point": self.entry_point,
             "tests": [test.to_json() for test in self.tests],
             "references": list(self.references),

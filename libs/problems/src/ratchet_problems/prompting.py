@@ -64,7 +64,7 @@ class Prompting:
     """A benchmark's rules."""
 
     message: Callable[[Problem], str] = lambda problem: problem.prompt
-    """What a chat model is asked, as the user."""
+    """What a chat model is asked, as the user, in the end."""
     text: Callable[[Problem], str] = lambda problem: problem.prompt
     """What a base model goes on with."""
     stop: Callable[[Problem], tuple[str, ...]] = lambda problem: ()
@@ -79,11 +79,13 @@ class Prompting:
     """The program of a solution."""
 
     def put(self, problem: Problem, form: Form, shots: int | None = None) -> Prompt:
-        """Raises InvalidArgument for more shots than there are examples."""
+        """Raises InvalidArgument for more shots than there are examples, and for a conversation as text."""
         if form == "chat":
             if shots:
                 raise InvalidArgument("a chat has no examples in front of its problem: leave shots out")
-            return Prompt(messages=(Message("user", self.message(problem)),))
+            return Prompt(messages=(*problem.conversation, Message("user", self.message(problem))))
+        if problem.conversation:
+            raise InvalidArgument(f"{problem.id} is a conversation: only a chat template can put it to a model")
         shots = self.shots if shots is None else shots
         if not 0 <= shots <= len(self.examples):
             raise InvalidArgument(f"shots must be 0 to {len(self.examples)} here, not {shots}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import jsonl
+from ratchet_problems import jsonl, messages
 from ratchet_problems.problem import InvalidProblem, Problem, digest_of
 
 MAGIC = b"PAR1"
@@ -18,6 +18,8 @@ MOST_FAULTS = 20
 """The number of a file's faults that are told at once."""
 _TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure", "language")
 _LISTS = ("references", "tags")
+_CONVERSATION = "conversation"
+"""A column: what was said before the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ def write(problems: Iterable[Problem], path: Path) -> Kept:
     """Keeps ROWS_AT_ONCE of them in memory. Raises what their iterator raises."""
     arrow, parquet = _arrow()
     fields = [(name, arrow.string()) for name in _TEXTS] + [(name, arrow.list_(arrow.string())) for name in _LISTS]
-    schema = arrow.schema([*fields, ("difficulty", arrow.int32())])
+    message = arrow.struct([("role", arrow.string()), ("content", arrow.string())])
+    schema = arrow.schema([*fields, ("difficulty", arrow.int32()), (_CONVERSATION, arrow.list_(message))])
     digests: list[str] = []
     left = iter(problems)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -111,8 +114,12 @@ def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
 
 def _row(problem: Problem) -> dict[str, Any]:
     record = problem.to_json()
-    tests = json.dumps(record["tests"], ensure_ascii=False)
-    return {"tags": [], "language": problem.language} | record | {"tests": tests}
+    columns = {
+        "prompt": problem.prompt,
+        "tests": json.dumps(record["tests"], ensure_ascii=False),
+        _CONVERSATION: messages.records(problem.conversation),
+    }
+    return {"tags": [], "language": problem.language} | record | columns
 
 
 def without_none(record: Any) -> Any:
@@ -122,6 +129,10 @@ def without_none(record: Any) -> Any:
 
 def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
     record: dict[str, Any] = without_none(row)
+    if before := record.pop(_CONVERSATION, None):
+        record["prompt"] = [*before, {"role": "user", "content": record.get("prompt")}]
+    if isinstance(record.get("prompt"), list):
+        record["prompt"] = [without_none(message) for message in record["prompt"]]
     if isinstance(record.get("tests"), str):
         record["tests"] = jsonl.record(record["tests"], where)
     elif isinstance(record.get("tests"), list):

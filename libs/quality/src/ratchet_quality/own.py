@@ -18,6 +18,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
+from ratchet_problems.messages import records
 from ratchet_rewards import Component, Grade
 
 LARGEST = 1e300
@@ -83,6 +84,7 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
     return {
         "id": problem.id,
         "prompt": problem.prompt,
+        "conversation": records(problem.conversation),
         "entry_point": problem.entry_point,
         "references": list(problem.references),
         "language": problem.language,

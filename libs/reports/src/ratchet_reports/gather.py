@@ -11,6 +11,7 @@ from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_client import ApiError, Client
 from ratchet_client.names import environment_name, model_name, state_name
 from ratchet_kit.statistics import Estimate, estimate_from_proto
+from ratchet_kit.text import clip
 from ratchet_reports.document import (
     PASSED,
     EvaluationResult,
@@ -78,6 +79,7 @@ def _measured(it: EvaluationResult) -> tuple[object, ...]:
         tuple((one.name, one.digest) for one in it.sets),
         it.settings.get("temperature"),
         it.settings.get("max tokens"),
+        it.settings.get("system"),
     )
 
 
@@ -89,6 +91,7 @@ def labels(found: Sequence[pb.Evaluation], named: Mapping[str, str]) -> list[str
             it.spec.prompting.form, ""
         ),
         lambda it: f"T {it.spec.temperature:g}",
+        lambda it: f"system {clip(it.spec.system, 20)}" if it.spec.system else "",
         lambda it: set_names(it),
         lambda it: it.id,
     ):
@@ -197,6 +200,7 @@ def _settings(spec: pb.EvaluationSpec) -> dict[str, str]:
         return {name: str(value) for name, value in shown.items()} | {"imported": str(spec.imported_samples)}
     shown |= {"temperature": f"{spec.temperature:g}", "max tokens": spec.max_tokens, "seed": spec.seed, "form": form}
     shown["environment"] = environment_name(spec.environment) if spec.HasField("environment") else ""
+    shown["system"] = spec.system
     shown["shots"] = spec.prompting.shots if spec.prompting.HasField("shots") else ""
     return {name: str(value) for name, value in shown.items() if value != ""}
 

@@ -134,6 +134,7 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     yield "validated on", _learned(held_out)
     yield "reward", run_words.reward(spec.reward)
     yield "prompts", run_words.form(spec.prompt_form)
+    yield "system", spec.system
     yield "result", version_name(run.version)
     best = run.best_checkpoint
     yield "best checkpoint", f"step {best.step}{run_words.score(best)}, {best.uri}" if best.step else ""

@@ -35,6 +35,13 @@ def test_without_axes_there_is_the_run_as_written_with_each_seed(file: Path) -> 
     assert (spec.seed, spec.base.version.number, spec.steps) == (2, 4, 6)
 
 
+def test_a_system_is_of_all_and_may_vary(file: Path) -> None:
+    plan = plan_of(file, "system: Be brief.\nvary: {system: [Be kind.]}\n")
+    assert (plan.train.system, plan.evaluate.system) == ("Be brief.", "Be brief.")
+    assert [one.spec.system for one in plan.variants] == ["Be kind."]
+    assert plan_of(file, "system: Be brief.\n").variants[0].spec.system == "Be brief."
+
+
 def test_axes_are_crossed_and_a_label_changes_several_fields(file: Path) -> None:
     plan = plan_of(
         file,

@@ -44,6 +44,15 @@ def test_each_section_is_its_message(tmp_path: Path) -> None:
     assert plan.release.gate_id == "", "a plan stays as it is"
 
 
+def test_one_system_is_trained_and_measured_with(tmp_path: Path) -> None:
+    plan = planned(tmp_path, f"system: Be brief.\n{PLAN}")
+    assert (plan.train.system, plan.evaluate.system) == ("Be brief.", "Be brief.")
+    own = planned(tmp_path, f"system: Be brief.\n{PLAN}".replace("steps: 4", "steps: 4, system: Be kind."))
+    assert (own.train.system, own.evaluate.system) == ("Be kind.", "Be brief.")
+    with pytest.raises(UsageError, match="system must be a text, not 3"):
+        planned(tmp_path, f"system: 3\n{PLAN}")
+
+
 def test_what_it_trains_from_may_be_named(tmp_path: Path) -> None:
     plan = planned(tmp_path, PLAN.replace("steps: 4", "steps: 4, base: starter@1, seed: 7"))
     run = plan.run_of(VersionRef("starter", 3), 2)

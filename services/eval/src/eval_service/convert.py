@@ -77,6 +77,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         environment=environments.spec_from_proto(message.environment).completed()
         if message.HasField("environment")
         else None,
+        system=message.system,
     )
 
 
@@ -109,6 +110,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         imported_samples=spec.imported_samples,
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
+        system=spec.system,
     )
 
 

@@ -34,6 +34,7 @@ SPEC = EvaluationSpec(
     seed=-(2**62),
     prompting=Prompting(shots=3),
     exclude_unsound=True,
+    system="Be brief.",
 )
 PASSES = (PassAtK(1, Estimate(0.25, 0.125, 0.5)), PassAtK(2, Estimate(0.5, 0.25, 0.75)))
 SCORE = Score(
@@ -119,9 +120,9 @@ async def test_every_kind_of_model_is_kept(store: EvaluationStore, model: AnyMod
 
 
 async def test_an_import_has_no_model(store: EvaluationStore) -> None:
-    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None, notices=("a",)).add(
-        4, NOW
-    )
+    made = replace(
+        evaluation(), spec=replace(SPEC, model=None, imported_samples=9, system=""), model=None, notices=("a",)
+    ).add(4, NOW)
     await store.create(made, Request("req_1", "f"))
     assert await store.get("eval_1") == made
 
@@ -132,7 +133,7 @@ async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
     assert await store.get("eval_1") == running
     for change in (
         lambda present: present.load_problems("me", [("sha256:d", "v1"), ("sha256:e", "")]),
-        lambda present: present.measure("me", "sha256:p", "sha256:s", Form.COMPLETION),
+        lambda present: present.measure("me", "sha256:p", "sha256:s", Form.CHAT),
         lambda present: present.try_references("me", References(3, 7)),
         lambda present: present.begin("me", Pace(NOW, 3)),
         lambda present: present.succeed("me", SCORE, NOW + LEASE),

@@ -169,6 +169,7 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
         (replace(SPEC, temperature=0.5), "temperature"),
         (replace(SPEC, max_tokens=9), "max_tokens"),
         (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
+        (replace(SPEC, system="Be brief."), "system: none against Be brief."),
     ):
         with pytest.raises(FailedPrecondition, match=what):
             await world.evaluations.compare(one, await succeeded(world, other, "01"))

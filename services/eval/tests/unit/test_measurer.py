@@ -185,6 +185,17 @@ async def test_a_chat_with_replies_needs_a_chat_template(world: Any) -> None:
         await world.measurer.run(evaluation, "me")
 
 
+async def test_a_system_is_put_before_problems_without_one_of_their_own(world: Any) -> None:
+    asked = replace(problem(0), conversation=(Message("system", "Be brief."),))
+    world.problems.problems = [asked, problem(1)]
+    await world.measurer.run(await claimed(world, replace(SPEC, system="Answer in Python.")), "me")
+    said = {tuple(message.content for message in messages) for messages, _ in world.host.completions}
+    assert said == {("Be brief.", "Solve 0."), ("Answer in Python.", "Solve 1.")}
+    world.host.has_chat_template = False
+    with pytest.raises(InvalidArgument, match=r"spec.system must be left out: it is a message of a chat"):
+        await world.measurer.run(await claimed(world, replace(SPEC, system="Answer in Python.")), "me")
+
+
 SUITE = (SuiteEntry(ProblemSetRef("basics"), 0.75), SuiteEntry(ProblemSetRef("more"), 0.25))
 
 

@@ -48,6 +48,13 @@ def test_every_fault_is_named() -> None:
     ]
 
 
+def test_a_system_is_a_message_of_a_chat_that_is_drawn() -> None:
+    EvaluationSpec(STARTER, (BASICS,), system="Be brief.")
+    assert fields_of(system=" ") == fields_of(system="x" * 40_000) == ["spec.system"]
+    assert fields_of(system="Be brief.", prompting=Prompting(Form.COMPLETION)) == ["spec.system"]
+    assert "spec.system" in fields_of(system="Be brief.", imported_samples=1)
+
+
 def test_several_greedy_samples_are_no_more_than_one() -> None:
     assert fields_of(samples_per_problem=4, k=(4,), temperature=0) == ["spec.k[0]"]
 

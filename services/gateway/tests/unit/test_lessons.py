@@ -54,10 +54,13 @@ def test_conversations_with_tools_are_left_out() -> None:
     assert list(pairs(replace(called, material=material), {})) == []
 
 
-def test_a_lesson_is_one_message_of_a_user() -> None:
+def test_a_lesson_ends_with_a_message_of_a_user() -> None:
     accepted = replace(exchange("answer"), accepted=Accepted("def add(): ..."))
     assert lesson(accepted) == Lesson("traffic/cmpl_1", "Write add.", "def add(): ...")
     assert lesson(exchange("answer")) is None
-    for messages in ((Message("system", "Be kind."), *ASKED), (Message("user", " "),), (Message("system", "hi"),), ()):
+    before = (Message("system", "Be kind."), *ASKED, Message("assistant", "def add(): ..."))
+    asked = exchange("answer", prompt=ChatPrompt((*before, Message("user", "Shorter."))))
+    assert lesson(replace(asked, accepted=Accepted("text"))) == Lesson("traffic/cmpl_1", "Shorter.", "text", before)
+    for messages in ((Message("system", ""), *ASKED), (Message("user", " "),), (Message("system", "hi"),), before, ()):
         other = exchange("answer", prompt=ChatPrompt(messages))
         assert lesson(replace(other, accepted=Accepted("text"))) is None

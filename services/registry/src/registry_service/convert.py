@@ -55,6 +55,7 @@ def version_spec_from_proto(request: pb.CreateVersionRequest) -> VersionSpec:
         code_version=request.lineage.code_version,
         step=request.lineage.step,
         selection_digest=request.lineage.selection_digest if request.lineage.HasField("selection_digest") else None,
+        system=request.lineage.system,
     )
     return VersionSpec(request.model, request.source_uri, lineage, dict(request.labels))
 
@@ -259,4 +260,5 @@ def _lineage_to_proto(lineage: Lineage) -> pb.Lineage:
         code_version=lineage.code_version,
         step=lineage.step,
         selection_digest=lineage.selection_digest,
+        system=lineage.system,
     )

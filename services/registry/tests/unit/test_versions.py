@@ -51,12 +51,12 @@ async def test_every_field_at_fault_is_named(registry: Registry) -> None:
 
 async def test_what_is_kept_about_a_version_has_a_length(registry: Registry) -> None:
     long = "x" * 1_000_000
-    lineage = Lineage(run_id=long, data_digest=long, config_digest=long, code_version=long)
+    lineage = Lineage(run_id=long, data_digest=long, config_digest=long, code_version=long, system=long)
     for labels, wrong in (({"a": long}, ["labels"]), ({str(one): "" for one in range(101)}, ["labels"]), ({}, [])):
         with pytest.raises(InvalidArgument) as refused:
             await registry.service.versions.create(VersionSpec("starter", "/m", lineage, labels), "")
         named = [violation.field.removeprefix("lineage.") for violation in refused.value.violations]
-        assert named == ["run_id", "data_digest", "config_digest", "code_version", *wrong]
+        assert named == ["run_id", "data_digest", "config_digest", "code_version", "system", *wrong]
 
 
 async def test_fingerprints_are_of_the_data_that_lineage_names(registry: Registry) -> None:

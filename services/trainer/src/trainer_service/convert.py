@@ -75,6 +75,8 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         curriculum=_curriculum_from_proto(message.curriculum) if message.HasField("curriculum") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
+        system=message.system,
+        all_answers=message.all_answers,
     )
 
 
@@ -127,6 +129,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         profile_steps=spec.profile_steps,
         tracker_project=spec.tracker_project,
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
+        system=spec.system,
+        all_answers=spec.all_answers,
     )
 
 

@@ -101,6 +101,8 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         thresholds=Thresholds(tampered_limit=0.5),
         refuse_long_prompts=True,
         prompt_form="completion",
+        system="Be brief.",
+        all_answers=True,
         curriculum=Curriculum(0.5, (Stage(1, 2, ("lists",), 3, 0.5), Stage())),
     )
     assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec

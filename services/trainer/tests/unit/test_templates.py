@@ -9,7 +9,7 @@ from trainer_service.domain.inputs.found import Template
 
 STARTER = (Path(__file__).parents[4] / "models/starter/chat_template.jinja").read_text()
 CHATML = (
-    "{%- if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
+    "{%- if messages[0]['role'] == 'system' %}{{ messages[0]['content'] }}{% set loop_messages = messages[1:] %}"
     "{%- else %}{% set loop_messages = messages %}{% endif %}"
     "{%- for m in loop_messages -%}<|im_start|>{{ m.role }}\n"
     "{% generation %}{{ m['content'] | trim }}{% endgeneration %}"
@@ -63,6 +63,30 @@ def test_one_that_changes_what_is_put_into_it(content: str, of_problems: str, of
     assert found.changes.startswith(of_problems)
     assert bool(found.changes) == bool(of_problems)
     assert found.turns_fault.startswith(of_turns)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + STARTER,
+            "raises an error for a message of the system: no system",
+        ),
+        (
+            STARTER.replace(
+                "{% for message in messages %}", "{% for message in messages if message.role != 'system' %}"
+            ),
+            "writes a message of the system 0 times",
+        ),
+        (
+            "{% for message in messages[:1] %}{{ message.content }}{% endfor %}",
+            "does not write what the user says after a message of the system",
+        ),
+    ],
+)
+def test_one_that_takes_no_message_of_the_system(source: str, said: str) -> None:
+    found = examined(source, {})
+    assert (found.fault, found.system_fault) == ("", said)
 
 
 def test_one_that_takes_no_second_turn() -> None:

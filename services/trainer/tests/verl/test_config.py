@@ -12,6 +12,7 @@ from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 from trainer_service.domain.spec.thresholds import Thresholds
+from trainer_service.job.samples.prompting import system_of
 from trainer_service.verl import config
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.config import (
@@ -268,6 +269,13 @@ def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete
     bare = replace(make_complete_spec(), validation_problems=None)
     config = settings(rl_overrides(make_job(bare), None))
     assert (config["data.val_files"], config["data.val_max_samples"]) == ("null", "-1")
+
+
+@pytest.mark.parametrize("system", ["", "Be brief.", 'It\'s ${b}\\d at 100 %:\n\t"{x}" \\', "日本 \\${c}"])
+def test_a_system_is_read_as_it_was_written(system: str, make_job: Any, make_complete_spec: Any) -> None:
+    told = settings(sft_overrides(make_job(make_complete_spec(algorithm="sft", system=system)), None))["data.system"]
+    assert (told[0], told[-1], {*told[1:-1]} & {*"\\$'\n"}) == ("'", "'", set())
+    assert system_of(told[1:-1]) == system
 
 
 @pytest.mark.parametrize(("text", "quoted"), [("a,b", "'a,b'"), ("it's", r"'it\'s'"), ("a\\b", r"'a\\b'")])

@@ -25,6 +25,7 @@ Limit = Annotated[int, typer.Option(help="Maximum number of problems; 0: all.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 MaxTokens = Annotated[int, typer.Option(help="Maximum number of new tokens per completion.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
+System = Annotated[str, typer.Option(help="System message before prompts that have none of their own.")]
 
 FORMS = {
     "": eval_pb2.Prompting.FORM_UNSPECIFIED,
@@ -50,6 +51,7 @@ def evaluate(
     shots: Annotated[
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
+    system: System = "",
     exclude_unsound: Annotated[
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
@@ -80,6 +82,7 @@ def evaluate(
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             exclude_unsound=exclude_unsound,
             environment=options.environment(environment),
+            system=system,
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))

@@ -158,6 +158,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("base", model_name(run.spec.base)),
         ("algorithm", run_words.algorithm(run.spec)),
         ("prompts", run_words.form(run.spec.prompt_form)),
+        ("system", run.spec.system or "-"),
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", run_words.reward(run.spec.reward) or "-"),
         ("tokens", run_words.tokens(run)),

@@ -20,6 +20,7 @@ from ratchet_client.calls import to_json
 from ratchet_kit.errors import RatchetError
 from ratchet_problems import Problem as ProblemOf
 from ratchet_problems import difficulty, jsonl
+from ratchet_problems.messages import records
 
 VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
@@ -135,10 +136,15 @@ def measure_difficulty(
     say(f"{len(found)} problems are in {out}, by difficulty {said}{left}")
 
 
-def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], str]:
-    """Of a problem, by its set and its id. Raises what `_problems` raises."""
+def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], sample_pairs.Prompt]:
+    """Of a problem, by its set and its id, with the evaluation's system message. Raises what `_problems` raises."""
     problems, first = _problems(evaluation), _sets(evaluation)[0].name
-    return lambda benchmark, problem: problems[(benchmark or first, problem)].prompt
+
+    def prompt(benchmark: str, problem: str) -> sample_pairs.Prompt:
+        whole = problems[(benchmark or first, problem)].under(evaluation.spec.system)
+        return records(whole.messages) if whole.conversation else whole.prompt
+
+    return prompt
 
 
 def _sets(evaluation: pb.Evaluation) -> list[problem_pb2.ProblemSetRef]:

@@ -24,6 +24,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
     if evaluation.failure.message:
         say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
+    if evaluation.spec.system:
+        say(f"Every prompt without a system message has this one: {evaluation.spec.system}")
     for notice in evaluation.notices:
         say(f"{notice}.")
     if evaluation.waits_for:

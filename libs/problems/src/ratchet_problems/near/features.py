@@ -92,10 +92,15 @@ class Features:
 
 def features(problem: Problem) -> Features:
     return Features(
-        _hashes(_words(problem.prompt[:_MOST_TEXT])),
+        _hashes(_words(_said(problem)[:_MOST_TEXT])),
         _hashes(_shape(problem)),
         _hashes(_cases(problem.tests)),
     )
+
+
+def _said(problem: Problem) -> str:
+    """The prompt; of a conversation all that its user and the assistant say."""
+    return "\n".join(message.content for message in problem.messages if message.role != "system")
 
 
 def _hashes(texts: Iterable[str]) -> frozenset[int]:

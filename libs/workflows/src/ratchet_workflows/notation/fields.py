@@ -29,6 +29,8 @@ from ratchet_workflows.notation.suites import entry
 M = TypeVar("M", bound=Message)
 
 OUTPUT_ONLY = {"digest"}
+SYSTEM = "system"
+"""A field of a plan, beside its sections."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _KINDS: dict[int, tuple[Any, str]] = {
     FieldDescriptor.CPPTYPE_STRING: (str, "a text"),
@@ -180,6 +182,16 @@ class Source(Fields):
     def has(self, path: str) -> bool:
         """True where a field stands there."""
         return False
+
+    def system_of_all(self, *specs: trainer_pb2.RunSpec | eval_pb2.EvaluationSpec) -> None:
+        """Puts the plan's system message into the specs that name none. Raises UsageError for what is no text."""
+        if SYSTEM not in self.fields():
+            return
+        said = self.fields()[SYSTEM]
+        if not isinstance(said, str) or not said.strip():
+            raise self.wrong(SYSTEM, f"must be a text, not {said!r}")
+        for spec in specs:
+            spec.system = spec.system or said
 
 
 class Given(Source):

@@ -1,6 +1,7 @@
 """The plan of a turn, as a YAML file says it: for each stage the message that the API takes.
 
     model: starter
+    system: "..."      the system message of both, where they name none
     train: {...}       of a RunSpec
     evaluate: {...}    of an EvaluationSpec
     gate: {...}        min_difference and rules, of a CreateGateRequest
@@ -22,7 +23,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
-from ratchet_workflows.notation.fields import Source
+from ratchet_workflows.notation.fields import SYSTEM, Source
 
 M = TypeVar("M", bound=Message)
 
@@ -87,8 +88,8 @@ def read(source: Source) -> Plan:
     """Raises UsageError for what is not a field, is no value of one, or is missing."""
     fields = source.fields()
     for name in fields:
-        if name not in ("model", *SECTIONS):
-            raise source.unknown("", name, ("model", *SECTIONS))
+        if name not in ("model", SYSTEM, *SECTIONS):
+            raise source.unknown("", name, ("model", SYSTEM, *SECTIONS))
     for name, reason in REQUIRED.items():
         if name not in fields:
             raise source.wrong(name, f"is missing: {reason}")
@@ -103,6 +104,7 @@ def read(source: Source) -> Plan:
         section("gate", registry_pb2.CreateGateRequest()),
         section("release", release_pb2.ReleaseSpec()),
     )
+    source.system_of_all(plan.train, plan.evaluate)
     _check_gate(plan, source)
     return plan
 

@@ -108,16 +108,17 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
     check_finished(baseline)
     check_finished(candidate)
     theirs, ours = setup_of(baseline.spec), setup_of(candidate.spec)
-    for what, before in theirs.items():
-        if before != ours[what]:
+    for what in {**theirs, **ours}:
+        before, now = theirs.get(what, "none"), ours.get(what, "none")
+        if before != now:
             raise FailedPrecondition(
-                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {ours[what]}"
+                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {now}"
             )
 
 
 def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
     """What two evaluations must have in common for a comparison, by name."""
-    return {
+    setup: dict[str, object] = {
         "problems": spec.digests,
         "weights": _weights(spec),
         "prompting": spec.prompting,
@@ -125,6 +126,9 @@ def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
         "temperature": spec.temperature,
         "max_tokens": spec.max_tokens,
     }
+    if spec.system:  # without: what is on record stays the same setup
+        setup["system"] = spec.system
+    return setup
 
 
 def compare(

@@ -131,4 +131,4 @@ class Preferences:
     async def _prompt(self, evaluation: Evaluation, key: ProblemKey) -> str:
         entry = next(entry for entry in evaluation.spec.suite if entry.problems.name == key.benchmark)
         problems = (await self._problems.load(entry.problems)).problems
-        return next((problem.prompt for problem in problems if problem.id == key.problem_id), "")
+        return next((problem.shown for problem in problems if problem.id == key.problem_id), "")

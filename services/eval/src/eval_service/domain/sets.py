@@ -38,7 +38,9 @@ class Sets:
         """`sets`: in the order of the spec's suite."""
         self._sets = dict(zip(spec.names, sets, strict=True))
         self._problems = {
-            ProblemKey(name, problem.id): problem for name, loaded in self._sets.items() for problem in loaded.problems
+            ProblemKey(name, problem.id): problem.under(spec.system)
+            for name, loaded in self._sets.items()
+            for problem in loaded.problems
         }
         self._graded = dict(self._problems)
         self._slow: set[ProblemKey] = set()

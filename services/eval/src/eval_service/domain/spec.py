@@ -7,6 +7,7 @@ from enum import StrEnum
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, VersionRef
+from ratchet_problems.messages import MOST_SYSTEM
 
 MAX_SAMPLES_PER_PROBLEM = 1024
 MAX_TOKENS = 131_072
@@ -75,6 +76,8 @@ class EvaluationSpec:
     """Leave problems out whose own reference fails here, instead of ending the evaluation."""
     environment: EnvironmentSpec | None = None
     """None: one answer. Else a sample is an episode, and `max_tokens` are of each of its answers."""
+    system: str = ""
+    """In front of every chat that has no message of the system itself."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -98,6 +101,8 @@ class EvaluationSpec:
         if self.prompting.shots is not None:
             spec.bounds("prompting.shots", self.prompting.shots, at_least=0, at_most=MAX_SHOTS)
         self._check_environment(spec)
+        if self.system:
+            self._check_system(spec)
         faults.raise_if_any("the evaluation cannot be made")
 
     def _check_environment(self, spec: Faults) -> None:
@@ -107,6 +112,13 @@ class EvaluationSpec:
         spec.unless(not self.imported_samples, "environment", "must be left out where samples are imported")
         chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
+
+    def _check_system(self, spec: Faults) -> None:
+        spec.length("system", self.system, MOST_SYSTEM)
+        spec.required("system", self.system.strip())
+        spec.unless(not self.imported_samples, "system", "must be left out where samples are imported")
+        texts = "must be left out: it is a message of a chat, and the prompts are texts"
+        spec.unless(self.prompting.form is not Form.COMPLETION, "system", texts)
 
     def _check_sets(self, spec: Faults) -> None:
         if not spec.unless(len(self.suite) <= MAX_SETS, "suite", f"must have at most {MAX_SETS} sets"):

@@ -120,7 +120,13 @@ def pairs_to_proto(page: Page[Pair]) -> traffic_pb2.ListPreferencePairsResponse:
 
 
 def problem_to_proto(lesson: Lesson) -> traffic_pb2.TrafficProblem:
-    return traffic_pb2.TrafficProblem(id=lesson.id, prompt=lesson.prompt, references=[lesson.reference], source=SOURCE)
+    return traffic_pb2.TrafficProblem(
+        id=lesson.id,
+        prompt=lesson.prompt,
+        references=[lesson.reference],
+        source=SOURCE,
+        conversation=map(_message_to_proto, lesson.conversation),
+    )
 
 
 def _message_to_proto(message: Message) -> traffic_pb2.TrafficMessage:

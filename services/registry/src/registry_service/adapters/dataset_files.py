@@ -147,7 +147,7 @@ def _shown(ids: Sequence[str]) -> str:
 
 def _text(problem: Problem) -> str:
     tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
-    return "\n".join((problem.prompt, *problem.references, *tests))
+    return "\n".join((problem.shown, *problem.references, *tests))
 
 
 def _has_secret(text: str) -> bool:

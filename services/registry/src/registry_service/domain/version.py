@@ -40,6 +40,8 @@ class Lineage:
     step: int = 0
     selection_digest: str | None = None
     """Of the problems by which it was chosen among its run's checkpoints; empty: none were. None: not known."""
+    system: str = ""
+    """The message of the system that its run put before prompts without one of their own."""
 
 
 @dataclass(frozen=True, slots=True)

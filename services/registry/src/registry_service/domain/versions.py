@@ -13,6 +13,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.names import AliasRef, VersionRef, check_model_name
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_problems.messages import MOST_SYSTEM
 from registry_service.domain.copies import Uploads
 from registry_service.domain.ports import ModelStore, VersionStore
 from registry_service.domain.version import Version, VersionSpec
@@ -52,6 +53,7 @@ class Versions:
             faults.read("source_uri", self._uploads.check, spec.source_uri)
         for name in ("run_id", "data_digest", "config_digest", "code_version", "selection_digest"):
             faults.length(f"lineage.{name}", getattr(spec.lineage, name) or "", MAX_TEXT)
+        faults.length("lineage.system", spec.lineage.system, MOST_SYSTEM)
         faults.length("labels", spec.labels, MAX_LABELS)
         for name, value in list(spec.labels.items())[:MAX_LABELS]:
             faults.length("labels", f"{name}{value}", MAX_TEXT)
@@ -63,6 +65,8 @@ class Versions:
         lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
         if lineage["selection_digest"] is None:  # the request is what it was before there was one
             del lineage["selection_digest"]
+        if not lineage["system"]:
+            del lineage["system"]
         request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))
 
         async def create() -> Version:

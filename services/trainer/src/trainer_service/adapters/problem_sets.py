@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
-from ratchet_problems import NAMES, data_digest, examine, fingerprint, notices
+from ratchet_problems import NAMES, data_digest, examine, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.datasets import Datasets
 from ratchet_problems.languages import PYTHON
+from ratchet_problems.messages import has_system
 from ratchet_problems.sets import dataset_of
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.inputs.found import FoundSet, Trial
@@ -66,9 +67,17 @@ class LibraryProblemSets:
 def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
     ref = _located(places, ref)
     pairs = pair_files.read(ref.name, limit=ref.limit)
-    prints = tuple(dict.fromkeys(fingerprint(pair.as_problem) for pair in pairs))  # a problem has several pairs
+    prints = tuple(
+        dict.fromkeys(one for pair in pairs for one in taught(pair.as_problem))
+    )  # a problem has several pairs
     digest = pair_files.pairs_digest(pairs)
-    return FoundSet(replace(ref, digest=digest), len(pairs), fingerprints=prints, form=pair_files.form_of(pairs))
+    return FoundSet(
+        replace(ref, digest=digest),
+        len(pairs),
+        fingerprints=prints,
+        form=pair_files.form_of(pairs),
+        system=next((pair.id for pair in pairs if has_system(pair.messages)), ""),
+    )
 
 
 def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
@@ -84,7 +93,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         ref = _located(places, ref)
     problems = problem_sets.read(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
-    prints = tuple(fingerprint(problem) for problem in problems)
+    prints = tuple(one for problem in problems for one in taught(problem))
     examined = () if ref.name in NAMES else problems  # our own are tested
     faults = tuple(f"{problem.id}: {fault}" for problem in examined if problem.tests and (fault := examine(problem)))
     return FoundSet(
@@ -96,6 +105,8 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         notices(examined),
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+        conversation=next((problem.id for problem in problems if problem.conversation), ""),
+        system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
         languages=tuple(sorted({problem.language for problem in problems} - {PYTHON})),
     )

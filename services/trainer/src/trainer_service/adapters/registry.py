@@ -55,6 +55,7 @@ class GrpcModelRegistry:
                 code_version=lineage.code_version,
                 step=lineage.step,
                 selection_digest=lineage.selection_digest,
+                system=lineage.system,
             ),
             training_fingerprints=lineage.training_fingerprints,
             selection_fingerprints=lineage.selection_fingerprints,

@@ -16,7 +16,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from trainer_service.domain.inputs.found import Template
 
 _TEXT = f"x-1 <b> {string.punctuation}\n    indented\ta  b é 日本"
-_QUESTION, _ANSWER, _REPLY = (f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx"))
+_QUESTION, _ANSWER, _REPLY, _SYSTEM = (
+    f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx", "systemx")
+)
 _THOUGHTS = "<think>\nthoughtsx\n</think>\n\n"
 _SHOWN = 6
 """Characters on each side of a change."""
@@ -36,15 +38,27 @@ def examined(source: str, tokens: Mapping[str, str]) -> Template:
     changes = "" if _QUESTION in put else f"changes what the user says: {_change(put, _QUESTION)}"
     if (times := put.count("end of questionx")) > 1:
         changes = f"writes what the user says {times} times"
+    system_fault = _system_fault(render)
     try:
         whole = render([_user(_QUESTION), _assistant(_ANSWER), _user(_REPLY)], True)
     except Exception as error:  # noqa: BLE001
-        return Template(changes=changes, turns_fault=f"raises an error: {_sentence(error)}")
+        return Template(changes=changes, system_fault=system_fault, turns_fault=f"raises an error: {_sentence(error)}")
     return Template(
         changes=changes,
+        system_fault=system_fault,
         turns_fault=_turns_fault(whole),
         turns_changes=_turns_changes(render, put, whole),
     )
+
+
+def _system_fault(render: Callable[[Chat, bool], str]) -> str:
+    try:
+        put = render([{"role": "system", "content": _SYSTEM}, _user(_QUESTION)], True)
+    except Exception as error:  # noqa: BLE001 (Gemma's refuses one)
+        return f"raises an error for a message of the system: {_sentence(error)}"
+    if (times := put.count("end of systemx")) != 1:
+        return f"writes a message of the system {times} times"
+    return "" if "questionx" in put else "does not write what the user says after a message of the system"
 
 
 def _turns_fault(whole: str) -> str:

@@ -17,6 +17,7 @@ from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
 from trainer_service.job.samples.endings import base_config, stops_of, vocabulary
+from trainer_service.job.samples.prompting import setting_of
 from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
 
 DATASETS = "trainer_service.verl.driver.datasets"
@@ -190,6 +191,8 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"data.custom_cls.path=pkg://{DATASETS}",
         f"data.custom_cls.name={dataset}",
         f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
+        f"+data.system={quote(setting_of(job.spec.system))}",
+        f"+data.all_answers={job.spec.all_answers}",
         f"+data.stops={list(stops_of(Path(job.base_path)))}",
         f"+data.vocabulary={vocabulary(base_config(Path(job.base_path)))}",
     )

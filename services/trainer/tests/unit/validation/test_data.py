@@ -62,6 +62,37 @@ def test_a_chat_template_that_loses_what_is_put_into_it_is_refused_by_name(make_
     }
 
 
+CHATS = FoundSet(ProblemSetRef("mine.jsonl"), 100, conversation="p/1", system="p/2")
+
+
+def test_conversations_and_a_system_need_a_chat_template_that_writes_them(make_spec: Any) -> None:
+    spec = make_spec(system="Be brief.")
+    assert named(spec, found=replace(FOUND, problems=CHATS)) == {}
+    refuses = replace(STARTER_1, template=Template(system_fault="writes a message of the system 0 times"))
+    assert named(spec, found=replace(FOUND, base=refuses, problems=CHATS)) == {
+        "spec.system": "must be absent: the base's chat template writes a message of the system 0 times",
+        "spec.problems.name": "holds messages of the system (p/2), and the base's chat template writes a message of the"
+        " system 0 times",
+    }
+    bare = replace(FOUND, base=replace(STARTER_1, has_chat_template=False))
+    assert named(spec, found=replace(bare, validation_problems=CHATS)) == {
+        "spec.system": "must be absent: prompts are texts here, and only a chat template can put a message of the"
+        " system",
+        "spec.validation_problems.name": "holds conversations (p/1): prompts are texts here, and only a chat template"
+        " can put them to a model",
+    }
+    assert named(make_spec(system=" ")) == {"spec.system": "must not be empty"}
+    assert named(make_spec(system="x" * 40_000)) == {"spec.system": "must have at most 32768 characters"}
+
+
+def test_all_answers_are_for_examples(make_spec: Any) -> None:
+    assert named(make_spec(algorithm="sft", all_answers=True)) == {}
+    for algorithm in ("grpo", "dpo"):
+        assert named(make_spec(algorithm=algorithm, all_answers=True)) == {
+            "spec.all_answers": f"must be absent: {algorithm.upper()} learns from no answers of a conversation"
+        }
+
+
 def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
     its = Template(changes="changes what the user says", turns_changes="leaves out thoughts")
     found = replace(FOUND, base=replace(STARTER_1, template=its))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from transformers import AutoTokenizer
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, Message, Problem, jsonl
+from ratchet_problems import CallTest, Message, Problem, data_digest, jsonl, load
 from ratchet_problems.prompting import Prompt
 from trainer_service.job.samples.endings import ending
 from trainer_service.job.samples.prompting import prompt_ids, reply_ids
@@ -27,6 +28,13 @@ STARTER = Path(__file__).parents[5] / "models/starter"
 pytestmark = pytest.mark.verl
 
 
+def data(**fields: Any) -> Any:
+    """The part of verl's config."""
+    whole = {"filter_overlong_prompts": True, "prompt_form": "chat", "system": "", "stops": [], "vocabulary": 0}
+    whole["all_answers"] = False
+    return SimpleNamespace(**whole | fields)
+
+
 class Letters:
     """A tokenizer of letters."""
 
@@ -37,6 +45,9 @@ class Letters:
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> list[int] | str:
         text = "".join(message["content"] for message in conversation)
         return [ord(letter) for letter in text] if options["tokenize"] else text
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        return [ord(letter) for letter in text]
 
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(letter) for letter in text]}
@@ -57,9 +68,7 @@ def problems(tmp_path: Path) -> str:
 
 
 def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
-    config = SimpleNamespace(
-        max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0
-    )
+    config = data(max_prompt_length=500)
     dataset = PromptDataset(problems, Letters(), config)
     assert [dataset.problems[row["index"]].id for row in (dataset[0], dataset[1])] == ["p0", "p2"]
     assert (len(dataset), dataset.fitting.left_out) == (2, 1)
@@ -67,7 +76,7 @@ def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
 
 
 def test_examples_count_their_references(problems: str) -> None:
-    config = SimpleNamespace(max_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
+    config = data(max_length=500)
     dataset = ExampleDataset(problems, Letters(), config)
     assert (len(dataset), dataset.fitting.left_out) == (1, 2)
     assert len(dataset[0]["input_ids"]) == len(dataset[0]["position_ids"]) <= 500
@@ -78,15 +87,13 @@ def test_they_end_the_run_where_the_spec_wants_that(problems: str) -> None:
         PromptDataset(
             problems,
             Letters(),
-            SimpleNamespace(
-                max_prompt_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0
-            ),
+            data(max_prompt_length=500, filter_overlong_prompts=False),
         )
     with pytest.raises(InvalidArgument, match="problem p1 has"):
         ExampleDataset(
             problems,
             Letters(),
-            SimpleNamespace(max_length=500, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0),
+            data(max_length=500, filter_overlong_prompts=False),
         )
 
 
@@ -94,9 +101,7 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
     begun = Problem("p0", "def f(x):\n", (CallTest.of([1], 1),), "f", ("def f(x):\n    return x",))
     asked = Problem("p1", "Return x.", (CallTest.of([1], 1),), "f", ("def f(x): return x",))
     jsonl.write([begun, asked], path := tmp_path / "mine.jsonl")
-    config = SimpleNamespace(
-        max_length=500, filter_overlong_prompts=True, prompt_form="completion", stops=[], vocabulary=0
-    )
+    config = data(max_length=500, prompt_form="completion")
     rows = ExampleDataset(str(path), Letters(), config)
 
     def text(row: dict[str, Any], learned: bool) -> str:
@@ -108,10 +113,45 @@ def test_a_base_without_a_chat_template_goes_on_with_the_text(tmp_path: Path) ->
 
     assert (text(rows[0], learned=False), text(rows[0], learned=True)) == ("def f(x):\n", "    return x\0")
     assert (text(rows[1], learned=False), text(rows[1], learned=True)) == ("Return x.\n", "def f(x): return x\0")
-    within = SimpleNamespace(
-        max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion", stops=[], vocabulary=0
-    )
+    within = data(max_prompt_length=10, filter_overlong_prompts=False, prompt_form="completion")
     assert PromptDataset(str(path), Letters(), within).fitting.longest == 10
+
+
+def read(row: Mapping[str, Any], *, learned: bool) -> str:
+    return "".join(chr(one) for one in row["input_ids"][row["loss_mask"] == learned])
+
+
+def test_a_system_is_put_before_what_has_none_of_its_own(tmp_path: Path) -> None:
+    one, own = Problem("a", "Ask.", (), references=("Yes.",)), (Message("system", "Own."), Message("user", "Hm."))
+    jsonl.write([one, replace(one, id="b", conversation=own)], tmp_path / "mine.jsonl")
+    prompts = PromptDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_prompt_length=99, system="All."))
+    assert [problem.messages[0].content for problem in prompts.problems] == ["All.", "Own."]
+    assert prompts.digest == data_digest(load(str(tmp_path / "mine.jsonl")))
+    rows = ExampleDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_length=99, system="All."))
+    assert [read(row, learned=False) for row in (rows[0], rows[1])] == ["All.Ask.", "Own.Hm.Ask."]
+    answers = {name: [{"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    said = [{"role": message.role, "content": message.content} for message in own]
+    lines = [{"prompt": said[1:]} | answers, {"prompt": said} | answers]
+    lines.append({"problem": "Ask.", "chosen": "x", "rejected": "y"})
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    both = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), data(max_length=99, system="All."))
+    assert [read(both[place][0], learned=False) for place in range(3)] == ["All.Hm.", "Own.Hm.", "All.Ask."]
+
+
+def test_every_answer_of_a_conversation_may_be_learned(tmp_path: Path) -> None:
+    roles = ("system", "user", "assistant", "user", "assistant")
+    said = tuple(Message(role, f"{role}{place}.") for place, role in enumerate(roles))
+    one = Problem("a", "Ask.", (), references=("Yes.",))
+    jsonl.write([replace(one, conversation=said), replace(one, id="b")], tmp_path / "mine.jsonl")
+    last = ExampleDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_length=99))
+    assert [read(row, learned=True) for row in (last[0], last[1])] == ["Yes.\0", "Yes.\0"]
+    rows = ExampleDataset(str(tmp_path / "mine.jsonl"), Letters(), data(max_length=99, all_answers=True))
+    assert [(read(rows[place], learned=False), read(rows[place], learned=True)) for place in range(len(rows))] == [
+        ("system0.user1.", "assistant2.\0"),
+        ("system0.user1.assistant2.user3.", "assistant4.\0"),
+        ("system0.user1.assistant2.user3.assistant4.Ask.", "Yes.\0"),
+        ("Ask.", "Yes.\0"),
+    ]
 
 
 def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None:
@@ -123,7 +163,7 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         {"problem": "Return it.", "chosen": "short", "rejected": "l" + "o" * 500 + "ng"},
     ]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
+    config = data(max_length=300)
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     assert (len(dataset), dataset.fitting.left_out, dataset.digest[:7]) == (2, 1, "sha256:")
     read = [
@@ -138,9 +178,7 @@ def test_a_pair_is_two_rows_that_differ_in_their_answers(tmp_path: Path) -> None
         ["Ask.Me?Yes.", "Bad.\0"],
     ]
     with pytest.raises(InvalidArgument, match="pair pairs/3 has"):
-        config = SimpleNamespace(
-            max_length=300, filter_overlong_prompts=False, prompt_form="chat", stops=[], vocabulary=0
-        )
+        config = data(max_length=300, filter_overlong_prompts=False)
         PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
 
 
@@ -150,9 +188,7 @@ def test_a_pairs_text_is_gone_on_with_as_it_stands(tmp_path: Path) -> None:
         {"problem": "def f(x):", "chosen": "def f(x):\n    return x", "rejected": "    pass"},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    config = SimpleNamespace(
-        max_length=300, filter_overlong_prompts=True, prompt_form="completion", stops=[], vocabulary=0
-    )
+    config = data(max_length=300, prompt_form="completion")
     dataset = PairDataset(str(tmp_path / "pairs.jsonl"), Letters(), config)
     read = ["".join(chr(one) for one in row["input_ids"]) for both in (dataset[0], dataset[1]) for row in both]
     assert read == ["x = 1\0", "x = 2\0", "def f(x):\n    return x\0", "def f(x):\n    pass\0"]
@@ -206,9 +242,7 @@ def test_an_example_ends_as_the_template_ends_a_turn(
     tokenizer = starter(**changes)
     lines = [{"problem": "Return x.", "chosen": "def f(x): return x", "rejected": "pass"}]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    config = SimpleNamespace(
-        max_length=5000, filter_overlong_prompts=True, prompt_form="chat", stops=stops, vocabulary=640
-    )
+    config = data(max_length=5000, stops=stops, vocabulary=640)
     row = ExampleDataset(problems, tokenizer, config)[0]
     chosen, _ = PairDataset(str(tmp_path / "pairs.jsonl"), tokenizer, config)[0]
     answer = tokenizer("def f(x): return x", add_special_tokens=False)["input_ids"]
@@ -217,9 +251,7 @@ def test_an_example_ends_as_the_template_ends_a_turn(
 
 
 def test_a_token_that_the_base_has_no_row_for_is_refused_by_its_problem(problems: str) -> None:
-    config = SimpleNamespace(
-        max_prompt_length=500, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=ord("R") + 1
-    )
+    config = data(max_prompt_length=500, vocabulary=ord("R") + 1)
     with pytest.raises(InvalidArgument, match=r"p0 has the token 120, and the base knows 83 \(vocab_size in config"):
         PromptDataset(problems, Letters(), config)
 
@@ -229,7 +261,7 @@ def test_a_conversation_that_the_template_refuses_is_named(tmp_path: Path) -> No
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Add."}]
     line = {name: [*asked, {"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
     (tmp_path / "pairs.jsonl").write_text(json.dumps(line))
-    config = SimpleNamespace(max_length=300, filter_overlong_prompts=True, prompt_form="chat", stops=[], vocabulary=0)
+    config = data(max_length=300)
     with pytest.raises(InvalidArgument, match="refuses a conversation of system, user: no system"):
         PairDataset(str(tmp_path / "pairs.jsonl"), starter(chat_template=strict), config)
 

@@ -157,6 +157,7 @@ class EvaluationSpec(_message.Message):
     IMPORTED_SAMPLES_FIELD_NUMBER: _builtins.int
     EXCLUDE_UNSOUND_FIELD_NUMBER: _builtins.int
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -168,6 +169,10 @@ class EvaluationSpec(_message.Message):
     """Number of samples to come by AddSamples; nothing is generated. 0: samples are generated."""
     exclude_unsound: _builtins.bool
     """Leaves out problems whose reference fails on this node, each with its reason, instead of ending the evaluation."""
+    system: _builtins.str
+    """System message for every prompt that has no system message; only for chats, and not for imported samples. Empty:
+    none. Evaluations with different ones are not compared.
+    """
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
         """Absent if samples are imported."""
@@ -205,10 +210,11 @@ class EvaluationSpec(_message.Message):
         imported_samples: _builtins.int = ...,
         exclude_unsound: _builtins.bool = ...,
         environment: _environment_pb2.EnvironmentSpec | None = ...,
+        system: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015

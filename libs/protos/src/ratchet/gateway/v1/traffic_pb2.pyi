@@ -232,12 +232,17 @@ class TrafficProblem(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     REFERENCES_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    CONVERSATION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     prompt: _builtins.str
     source: _builtins.str
     """Always "traffic"."""
     @_builtins.property
     def references(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def conversation(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficMessage]:
+        """The messages before the prompt, which is the user's last one."""
+
     def __init__(
         self,
         *,
@@ -245,10 +250,11 @@ class TrafficProblem(_message.Message):
         prompt: _builtins.str = ...,
         references: _abc.Iterable[_builtins.str] | None = ...,
         source: _builtins.str = ...,
+        conversation: _abc.Iterable[Global___TrafficMessage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "prompt", b"prompt", "references", b"references", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation", "id", b"id", "prompt", b"prompt", "references", b"references", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -93,6 +93,7 @@ class Lineage(_message.Message):
     CODE_VERSION_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     SELECTION_DIGEST_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     data_digest: _builtins.str
     """Digest of the problems that it was trained on."""
@@ -105,6 +106,8 @@ class Lineage(_message.Message):
     """Digest of the problems by which it was chosen among its run's checkpoints; empty: it was not chosen so. Absent:
     unknown.
     """
+    system: _builtins.str
+    """System message of the run that made it. Empty: none."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     def __init__(
@@ -117,10 +120,11 @@ class Lineage(_message.Message):
         code_version: _builtins.str = ...,
         step: _builtins.int = ...,
         selection_digest: _builtins.str | None = ...,
+        system: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "selection_digest", b"selection_digest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "selection_digest", b"selection_digest", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "selection_digest", b"selection_digest", "step", b"step", "system", b"system"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__selection_digest: _TypeAlias = _typing.Literal["selection_digest"]  # noqa: Y015
     _WhichOneofArgType__selection_digest: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest"]  # noqa: Y015

@@ -29,6 +29,8 @@ class Lesson:
     id: str
     prompt: str
     reference: str
+    conversation: Sequence[Message] = ()
+    """The messages before the prompt."""
 
 
 def pairs(exchange: Exchange, known: Mapping[str, Exchange]) -> Iterator[Pair]:
@@ -49,14 +51,14 @@ def pairs(exchange: Exchange, known: Mapping[str, Exchange]) -> Iterator[Pair]:
 
 
 def lesson(exchange: Exchange) -> Lesson | None:
-    """Of an accepted text to one message of a user, which is what a problem's prompt becomes; else None."""
+    """Made of a text that was accepted as the answer to a user's message, the last of a chat; else None."""
     prompt = _plain(exchange.material.prompt)
-    if exchange.accepted is None or prompt is None or isinstance(prompt, str) or len(prompt) != 1:
+    if exchange.accepted is None or not prompt or isinstance(prompt, str):
         return None
-    (message,) = prompt
-    if message.role != "user" or not message.content.strip():
+    *before, last = prompt
+    if last.role != "user" or not all(message.content.strip() for message in prompt):
         return None
-    return Lesson(f"traffic/{exchange.id}", message.content, exchange.accepted.text)
+    return Lesson(f"traffic/{exchange.id}", last.content, exchange.accepted.text, tuple(before))
 
 
 def _plain(prompt: Prompt) -> Sequence[Message] | str | None:

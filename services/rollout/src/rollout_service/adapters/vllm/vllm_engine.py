@@ -25,6 +25,7 @@ from ratchet_policies import (
     joined,
     over_length,
 )
+from ratchet_problems import rendering
 from rollout_service.adapters.vllm import kv_cache, tools, wire
 from rollout_service.domain.policy import Dtype
 
@@ -265,13 +266,11 @@ class VllmEngine:
         conversation = tools.conversation(chat.messages)
         offered = tools.offered(chat.tools) if chat.tools else None
         try:
-            text = self._tokenizer.apply_chat_template(
-                conversation, tools=offered, tokenize=False, add_generation_prompt=True
-            )
+            text = rendering.rendered(self._tokenizer, conversation, tools=offered)
         except Exception as error:  # a template is a program of the model's author and may raise anything
             raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
         self._require_length("prompt.chat", text)
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        return rendering.tokens(self._tokenizer, text)
 
     def _sampling(
         self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.CallReader | None

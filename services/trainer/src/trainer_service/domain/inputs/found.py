@@ -36,6 +36,8 @@ class Template:
 
     fault: str = ""
     """Why no problem can be put to a model by it."""
+    system_fault: str = ""
+    """Why no message of the system can be put before a problem."""
     turns_fault: str = ""
     """Why no reply can be put between answers."""
     changes: str = ""
@@ -110,6 +112,10 @@ class FoundSet:
     """The id of one that has none, where there is one."""
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
+    conversation: str = ""
+    """The id of one whose prompt is a conversation, where there is one."""
+    system: str = ""
+    """The id of one that has a message of the system, where there is one."""
     kinds: tuple[Kind, ...] = ()
     """Of its problems; empty for pairs."""
     languages: tuple[str, ...] = ()

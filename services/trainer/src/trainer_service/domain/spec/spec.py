@@ -121,6 +121,10 @@ class RunSpec:
     """Where its guards act."""
     environment: EnvironmentSpec | None = None
     """What judges answers, in training and in validation; None: single-turn code."""
+    system: str = ""
+    """In front of every prompt that has no message of the system itself."""
+    all_answers: bool = False
+    """SFT learns all answers in a conversation; else the reference alone."""
 
     @property
     def learned(self) -> ProblemSetRef:

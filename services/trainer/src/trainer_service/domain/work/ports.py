@@ -27,6 +27,8 @@ class Lineage:
     """Of the problems by which it was chosen among its run's checkpoints; empty: none were."""
     selection_fingerprints: tuple[str, ...] = ()
     """As `training_fingerprints`."""
+    system: str = ""
+    """The message of the system that its run put before prompts without one of their own."""
 
 
 class VersionState(StrEnum):

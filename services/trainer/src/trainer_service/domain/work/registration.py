@@ -91,6 +91,7 @@ class Registration:
             training_fingerprints=learned,
             selection_digest=chosen_by.digest if chosen_by else "",
             selection_fingerprints=selected,
+            system=spec.system,
         )
 
     async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:

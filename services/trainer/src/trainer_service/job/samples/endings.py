@@ -11,7 +11,8 @@ from typing import Any
 
 from ratchet_kit import model_config
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import Message
+from ratchet_problems import Message, rendering
+from ratchet_problems.messages import records
 from ratchet_problems.prompting import Form
 
 ANSWER = "ratchetanswer5d1f0c"
@@ -61,7 +62,7 @@ def ending(tokenizer: Any, stops: Sequence[int], form: Form) -> Ending:
     if form == "completion":
         return Ending(known[:1])
     after = written_after(tokenizer, [_QUESTION], [])
-    tokens = list(tokenizer(after, add_special_tokens=False)["input_ids"])
+    tokens = rendering.tokens(tokenizer, after)
     if (stop := _first(tokens, known)) is not None:
         return Ending(tokens[: stop + 1], tokens[: stop + 1])
     mark = _first(tokens, {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder})
@@ -73,20 +74,18 @@ def written_after(tokenizer: Any, messages: Sequence[Message], replies: Sequence
     """What the chat template writes after an answer to `messages`: with replies, up to where the next answer begins.
     Raises InvalidArgument where it does not write the answer, or more than once."""
     chat = [*messages, Message("assistant", ANSWER), *replies]
-    written = rendered(tokenizer, chat, add_generation_prompt=bool(replies), tokenize=False)
+    written = rendered(tokenizer, chat, answering=bool(replies))
     before, _, after = written.partition(ANSWER)
     if ANSWER in after or len(before) == len(written):
         times = "more than once" if ANSWER in after else "not as it is"
         raise InvalidArgument(f"the base's chat template writes an answer {times}: what comes after it is not known")
-    return str(after)
+    return after
 
 
-def rendered(tokenizer: Any, messages: Sequence[Message], **options: Any) -> Any:
-    """As the chat template writes them. Raises InvalidArgument for a conversation that it refuses: one with a system's
-    message, say, or two of the user in a row."""
-    conversation = [{"role": message.role, "content": message.content} for message in messages]
+def rendered(tokenizer: Any, messages: Sequence[Message], *, answering: bool) -> str:
+    """As `rendering.rendered`. Raises InvalidArgument for a conversation that the template refuses."""
     try:
-        return tokenizer.apply_chat_template(conversation, **options)
+        return rendering.rendered(tokenizer, records(messages), answering=answering)
     except Exception as error:  # a template is a program of its author's, and may raise anything
         roles = ", ".join(message.role for message in messages)
         raise InvalidArgument(f"the base's chat template refuses a conversation of {roles}: {error}") from error

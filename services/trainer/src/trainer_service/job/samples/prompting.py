@@ -1,12 +1,16 @@
 """How a run's problems are put to its model, as tokens, and how tokens are read."""
 
+import string
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet_problems import Message, Problem
+from ratchet_problems import Message, Problem, rendering
 from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
 from trainer_service.job.samples.endings import Ending, ending, rendered, written_after
+
+_PLAIN = "".join(sorted({*string.punctuation, " "} - {*"%$\\'"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,15 @@ class Prompting:
         return reply_ids(self.tokenizer, messages, replies, answer, self.ending)
 
 
+def setting_of(system: str) -> str:
+    """A message of the system as a setting of verl's, percent-encoded: Hydra reads backslashes, OmegaConf `${`."""
+    return urllib.parse.quote(system, safe=_PLAIN)
+
+
+def system_of(setting: str) -> str:
+    return urllib.parse.unquote(setting)
+
+
 def prompt_of(problem: Problem, form: Form) -> Prompt:
     """How training puts it to a model: as an evaluation does."""
     return OWN_PROMPTING.put(problem, form)
@@ -51,8 +64,7 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     """The tokens that a completion continues: of a chat, in the model's chat template; else those of the text."""
     if not prompt.messages:
         return list(tokenizer(prompt.text)["input_ids"])
-    ids: list[int] = rendered(tokenizer, prompt.messages, add_generation_prompt=True, tokenize=True, return_dict=False)
-    return ids
+    return rendering.tokens(tokenizer, rendered(tokenizer, prompt.messages, answering=True))
 
 
 def reply_ids(
@@ -67,9 +79,10 @@ def reply_ids(
         after = after.removeprefix(tokenizer.decode(there))
     else:
         after = after.removeprefix(tokenizer.decode(answer[-1:]))
-    return list(tokenizer(after, add_special_tokens=False)["input_ids"])
+    return rendering.tokens(tokenizer, after)
 
 
 def conversation_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:
     """The whole conversation, which a reward model scores, as the chat template writes it."""
-    return list(rendered(tokenizer, [*messages, Message("assistant", answer)], tokenize=True, return_dict=False))
+    whole = rendered(tokenizer, [*messages, Message("assistant", answer)], answering=False)
+    return rendering.tokens(tokenizer, whole)

@@ -1,7 +1,7 @@
 """Problems as verl's data sets: prompts for RL, worked examples for SFT; and pairs, for DPO. The "file" of one is the
 name of the set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,12 +10,13 @@ from torch.utils.data import Dataset
 from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, data_digest, pairs
+from ratchet_problems.messages import under
 from ratchet_problems.pairs import Pair
 from ratchet_problems.prompting import Form, Prompt
 from trainer_service.job.samples import problems as problem_sets
 from trainer_service.job.samples.endings import Ending, ending
 from trainer_service.job.samples.prompt_limits import fitting
-from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of
+from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of, system_of
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -28,8 +29,9 @@ class PromptDataset(Dataset[dict[str, Any]]):
     def __init__(
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
-        problems: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
-        self.digest = data_digest(problems)
+        read: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
+        self.digest = data_digest(read)
+        problems = [problem.under(system_of(config.system)) for problem in read]
         prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
         lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
@@ -49,7 +51,8 @@ class PromptDataset(Dataset[dict[str, Any]]):
 
 class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     """One row per problem with a reference: prompt and reference as tokens, the loss on reference and what ends it.
-    Those of more than `config.max_length` tokens are left out, or refused, as in PromptDataset.
+    Those of more than `config.max_length` tokens are left out, or refused, as in PromptDataset. With
+    `config.all_answers` there is a row, too, for each answer in its conversation, to the messages before it.
 
     The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
     """
@@ -57,16 +60,20 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
         read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
-        problems = [problem for problem in read if problem.references]
+        problems = [problem.under(system_of(config.system)) for problem in read if problem.references]
         end = ending(tokenizer, config.stops, config.prompt_form)
-        rows = {problem.id: self._row(problem, tokenizer, config.prompt_form, end) for problem in problems}
-        lengths = [_counted(row["input_ids"].tolist(), name, config) for name, row in rows.items()]
+        rows = {
+            problem.id: [
+                answered(tokenizer, put, answer, end)
+                for put, answer in _examples(problem, config.prompt_form, config.all_answers)
+            ]
+            for problem in problems
+        }
+        lengths = [
+            max(_counted(row["input_ids"].tolist(), name, config) for row in some) for name, some in rows.items()
+        ]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
-        self._rows = [rows[problem.id] for problem in self.fitting.problems]
-
-    @staticmethod
-    def _row(problem: Problem, tokenizer: Any, form: Form, end: Ending) -> dict[str, torch.Tensor]:
-        return answered(tokenizer, prompt_of(problem, form), problem.references[0], end)
+        self._rows = [row for problem in self.fitting.problems for row in rows[problem.id]]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -85,7 +92,7 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         rows = []
         end = ending(tokenizer, config.stops, config.prompt_form)
         for pair in read:
-            put = _prompt_of_pair(pair, config.prompt_form)
+            put = _prompt_of_pair(pair, config.prompt_form, system_of(config.system))
             rows.append([self._row(tokenizer, put, answer, end) for answer in (pair.chosen, pair.rejected)])
         lengths = [
             max(_counted(row["input_ids"].tolist(), pair.id, config) for row in both)
@@ -118,6 +125,13 @@ class ConversationPairDataset(PairDataset):
         }
 
 
+def _examples(problem: Problem, form: Form, all_answers: bool) -> Iterator[tuple[Prompt, str]]:
+    for place, message in enumerate(problem.conversation if all_answers else ()):
+        if message.role == "assistant":
+            yield Prompt(messages=problem.conversation[:place]), message.content
+    yield prompt_of(problem, form), problem.references[0]
+
+
 def answered(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str, torch.Tensor]:
     """A prompt with its answer and what ends it, which are what is learned."""
     prompt = prompt_ids(tokenizer, put)
@@ -130,11 +144,13 @@ def answered(tokenizer: Any, put: Prompt, answer: str, end: Ending) -> dict[str,
     }
 
 
-def _prompt_of_pair(pair: Pair, form: Form) -> Prompt:
+def _prompt_of_pair(pair: Pair, form: Form, system: str) -> Prompt:
     """Conversations and texts as they stand; a problem as any."""
-    if pair.form:
-        return Prompt(messages=pair.messages, text=pair.text)
-    return prompt_of(pair.as_problem, form)
+    if pair.text:
+        return Prompt(text=pair.text)
+    if pair.messages:
+        return Prompt(messages=under(system, pair.messages))
+    return prompt_of(pair.as_problem.under(system), form)
 
 
 def _counted(tokens: Sequence[int], name: str, config: Any) -> int:

@@ -71,7 +71,7 @@ class RewardModelTrainer(PairTrainer):
         margins = (scores[0::TOGETHER] - scores[1::TOGETHER]).tolist()
         of_prompt = defaultdict[str, list[float]](list)
         for pair, margin in zip(self._held_out.fitting.problems, margins, strict=True):
-            of_prompt[pair.as_problem.prompt].append(float(margin > 0))
+            of_prompt[pair.as_problem.shown].append(float(margin > 0))
         values = [fmean(some) for some in of_prompt.values()]
         found = mean_over_problems(values, [""] * len(values), len(margins))
         measured = {names.SCORE: found.value, f"{names.SCORE}_low": found.low, f"{names.SCORE}_high": found.high}

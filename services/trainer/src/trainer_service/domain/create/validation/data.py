@@ -1,10 +1,11 @@
 """What is learned from, and validated on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
-from trainer_service.domain.inputs.found import Found, FoundModel, Trial
+from ratchet_problems.messages import MOST_SYSTEM
+from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.curriculum import Curriculum
@@ -21,12 +22,18 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
             _check_forgeable(found, faults)
         _check_problems(found, faults)
     _check_pairs(spec, found, algorithm, faults)
+    if spec.all_answers:
+        only = f"must be absent: {algorithm.name.upper()} learns from no answers of a conversation"
+        faults.unless(algorithm.takes_examples, "all_answers", only)
     if spec.curriculum:
         _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
 
 
 def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
     """How they are put to the model; whatever the algorithm is."""
+    if spec.system:
+        faults.length("system", spec.system, MOST_SYSTEM)
+        faults.required("system", spec.system.strip())
     known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
     pairs = found.pairs.form if found.pairs else ""
     if known and pairs and pairs != spec.prompt_form:
@@ -37,15 +44,38 @@ def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
     elif known and spec.prompt_form == PromptForm.CHAT and found.base and not found.base.has_chat_template:
         faults.add("prompt_form", "must be COMPLETION, or absent: the base has no chat template")
     elif known and spec.prompt_form == PromptForm.CHAT and found.base:
-        _check_template(spec, found.base, faults)
+        _check_template(spec, found, found.base, faults)
+    elif known and spec.prompt_form == PromptForm.COMPLETION:
+        _check_texts(spec, found, faults)
 
 
-def _check_template(spec: RunSpec, base: FoundModel, faults: Faults) -> None:
+def _sets(found: Found) -> Iterator[tuple[str, FoundSet]]:
+    for field in ("problems", "validation_problems", "pairs", "validation_pairs"):
+        if there := getattr(found, field):
+            yield field, there
+
+
+def _check_texts(spec: RunSpec, found: Found, faults: Faults) -> None:
+    chat = "prompts are texts here, and only a chat template can put"
+    faults.unless(not spec.system, "system", f"must be absent: {chat} a message of the system")
+    for field, there in _sets(found):
+        if there.conversation:
+            faults.add(f"{field}.name", f"holds conversations ({there.conversation}): {chat} them to a model")
+
+
+def _check_template(spec: RunSpec, found: Found, base: FoundModel, faults: Faults) -> None:
     its = base.template
     if its.fault:
         faults.add("base", f"must have a chat template that puts a problem to it: its own {its.fault}")
-    elif spec.environment and its.turns_fault:
+        return
+    if spec.environment and its.turns_fault:
         faults.add("environment", f"must be absent: the base's chat template {its.turns_fault}")
+    if its.system_fault:
+        faults.unless(not spec.system, "system", f"must be absent: the base's chat template {its.system_fault}")
+        for field, there in _sets(found):
+            if there.system:
+                holds = f"holds messages of the system ({there.system}), and the base's chat template"
+                faults.add(f"{field}.name", f"{holds} {its.system_fault}")
 
 
 def notices(spec: RunSpec, found: Found) -> Sequence[str]:
