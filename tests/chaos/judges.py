@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 
 from ratchet_client import ApiError, Client, Unreachable
 from ratchet_kit.service_auth import TOKEN
+from ratchet_local.services import PEERS
 from ratchet_testing.ports import free_port
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server
@@ -26,7 +27,6 @@ from .cable import Cable, Network, network
 T = TypeVar("T")
 KEY = "rk_of_the_tests_of_many_judges_and_faults"
 SERVICES = ("sandbox", "eval", "registry", "gateway")
-PEERS = ("trainer", "rollout", "sandbox", "eval", "registry")
 ANSWER_S = 30.0
 PATIENCE_S = 600.0
 
@@ -136,10 +136,12 @@ def _built(folder: Path, net: Network, redis_url: str, database_url: str, count:
         "RATCHET_REGISTRY_LEASE": "6",
     }
     nowhere = f"127.0.0.1:{free_port()}"
-    targets = {peer: "ipv4:" + ",".join(one.target for one in cables[peer]) for peer in PEERS if peer in cables}
+    targets = {peer: "ipv4:" + ",".join(one.target for one in cables[peer]) for peer in SERVICES if peer in cables}
     urls = []
     for service, some in replicas.items():
-        peers = {f"RATCHET_{service.upper()}_{peer.upper()}_TARGET": targets.get(peer, nowhere) for peer in PEERS}
+        peers = {
+            f"RATCHET_{service.upper()}_{peer.upper()}_TARGET": targets.get(peer, nowhere) for peer in PEERS[service]
+        }
         for replica in some:
             own = {"DATABASE_URL": database_url or f"sqlite:///{folder}/{service}.db"}
             if service == "gateway":

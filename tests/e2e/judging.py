@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet_client import Client
+from ratchet_local.services import PEERS
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
 from ratchet_testing.replicas import Replica
@@ -66,7 +67,7 @@ def judges(
         for name, replica in replicas.items():
             prefix = f"RATCHET_{name.upper()}_"
             own = {"DATABASE_URL": f"sqlite:///{folder}/{name}.db"}
-            for peer in ("trainer", "rollout", "registry", "eval", "sandbox"):
+            for peer in PEERS[name]:
                 own[f"{prefix}{peer.upper()}_TARGET"] = replicas[peer].target if peer in replicas else nowhere
             replica.environment = common | own | settings
             replica.start()

@@ -11,6 +11,12 @@ from .conftest import Platform
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 COUNT = 4
+SAID = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hi."},
+    {"role": "assistant", "content": "Hello."},
+]
+"""Before every other question."""
 
 
 def test_what_people_accept_is_trained_on(platform: Platform, client: Client) -> None:
@@ -18,7 +24,8 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     with Client(client.url, made.secret, timeout_s=120) as app:
         for n in range(COUNT):
             question = f"Write solve(x) that returns x + {n}. Send it to ann@example.com."
-            answer = app.chat("starter", question, max_tokens=8, routing_key="ann")
+            messages = [*SAID, {"role": "user", "content": question}] if n % 2 else question
+            answer = app.chat("starter", messages, max_tokens=8, routing_key="ann")
             app.feedback(answer.id, accepted=f"```python\ndef solve(x):\n    return x + {n}\n```")
 
     folder = platform.home.path / "problems"
@@ -30,6 +37,7 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
         assert exported.returncode == 0, exported.stderr
         rows = [json.loads(line) for line in (folder / f"{form}.jsonl").read_text().splitlines()]
         assert len(rows) == COUNT
+        assert sum(row["prompt"][:3] == SAID for row in rows) == COUNT // 2
         assert all("<email>" in json.dumps(row) and "ann@" not in json.dumps(row) for row in rows)
 
     problems = ("--model", "starter", "--steps", "1", "--problems", str(folder / "problems.jsonl"))

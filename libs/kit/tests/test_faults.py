@@ -108,9 +108,11 @@ def test_texts_and_lists_have_a_length():
     assert faults.length("name", "abc", 3)
     assert not faults.length("name", "abcd", 3)
     assert not faults.length("models", ["a", "b"], 1)
+    assert not faults.length("description", "a\0b", 3)
     assert [fault.description for fault in faults.violations] == [
         "must have at most 3 characters",
         "must have at most 1 entries",
+        "must not hold NUL",
     ]
     assert check_reason("x" * MAX_REASON)
     with pytest.raises(InvalidArgument, match="reason"):

@@ -109,6 +109,12 @@ def test_what_is_mapped_comes_first_and_what_is_left_out_is_said(tmp_path: Path)
     assert str(mapping.columns(row, {"prompt": "words"})) == "prompt <- words, tests <- test; unused: prompt, url"
 
 
+def test_a_csv_of_semicolons_says_so(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text("prompt;tests\nAdd.;x\n")
+    with pytest.raises(InvalidArgument, match="separated by semicolons: write it with commas"):
+        read(tmp_path / "set.csv")
+
+
 def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
     file = tmp_path / "set.csv"
     file.write_text('question,test\n"Add, please.","def check(f):\n    assert f()"\n')

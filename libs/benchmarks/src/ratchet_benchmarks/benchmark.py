@@ -1,4 +1,4 @@
-"""What a benchmark is: where its data come from, how they are read, and what reading them gives."""
+"""A benchmark: the home of its data, how they are read, and the problems in them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +27,14 @@ class Edition:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the rows of a benchmark come to."""
+    """The problems in the rows of a benchmark."""
 
     problems: tuple[Problem, ...]
     prompting: Prompting
     limits: Limits = field(default_factory=Limits)
-    """Of each program."""
+    """Limits of each program."""
     own_limits: Mapping[str, Limits] = field(default_factory=dict)
-    """Of problems that need others, by id."""
+    """Limits of problems that need others, by id."""
 
 
 Reader = Callable[[Sequence[Row], str, Truth], Contents]
@@ -50,7 +50,7 @@ class Benchmark:
     licence: str
     editions: tuple[Edition, ...]
     fields: tuple[str, ...]
-    """Of a row, those that are used: what a digest is over."""
+    """The fields of a row that are used, which the digest covers."""
     read: Reader
     parts: tuple[str, ...] = ("",)
     needs_truth: bool = False
@@ -99,7 +99,7 @@ class LoadedBenchmark:
         return self.contents.prompting
 
     def limits(self, problem: Problem) -> Limits:
-        """What a program for it may use."""
+        """Limits of a program for the problem."""
         return self.contents.own_limits.get(problem.id, self.contents.limits)
 
     def put(self, problem: Problem, form: Form, shots: int | None = None) -> Prompt:

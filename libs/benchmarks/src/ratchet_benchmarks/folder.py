@@ -30,7 +30,7 @@ def of(benchmark: Benchmark, version: str) -> Path:
 
 
 def editions(benchmark: Benchmark) -> list[Edition]:
-    """Those that are here: known ones first, in their order, then unknown ones, which were taken unchecked."""
+    """The editions that are here: known ones first, in their order, then unknown ones, which were taken unchecked."""
     here = sorted(path.parent.name for path in (root() / benchmark.name).glob(f"*/{_ROWS}"))
     known = {edition.version: edition for edition in benchmark.editions}
     found = [edition for version, edition in known.items() if version in here]

@@ -9,7 +9,7 @@ from ratchet_problems import CheckTest, Problem
 from ratchet_problems.prompting import Prompting, at, fenced
 
 _STOP = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
-"""Of the paper, section 2.1."""
+"""The paper's, section 2.1."""
 
 
 def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:

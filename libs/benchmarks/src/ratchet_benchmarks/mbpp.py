@@ -75,7 +75,7 @@ def _reference(row: Row) -> str:
 
 
 def _setup(row: Row) -> list[str]:
-    """Of the tests."""
+    """The setup code of the tests."""
     return list(row["test_imports"]) if "test_imports" in row else [row["test_setup_code"]]
 
 

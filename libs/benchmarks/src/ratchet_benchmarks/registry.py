@@ -102,7 +102,7 @@ def put(name: str, problem: Problem, form: Form, shots: int | None = None) -> Pr
 
 
 def program(name: str, problem: Problem, completion: str) -> str:
-    """What the benchmark's own evaluator would run for a completion. Raises what `load` raises."""
+    """The program that the benchmark's own evaluator would run for a completion. Raises like `load`."""
     return load(name).program(problem, completion)
 
 

@@ -43,7 +43,7 @@ def canonical(rows: Iterable[Mapping[str, Any]], fields: Sequence[str], where: s
 
 
 def lines(data: bytes) -> list[dict[str, Any]]:
-    """What `canonical` wrote."""
+    """The value that `canonical` wrote."""
     return [json.loads(line) for line in data.decode("utf-8", "surrogatepass").split("\n") if line]
 
 

@@ -22,7 +22,7 @@ _LIMITS = Limits(timedelta(seconds=10), 1 << 30, output_bytes=1 << 20)
 TOLERANCE = 1e-6
 """Absolute or relative."""
 _PYTHON3 = 3
-"""Of CodeContests' languages."""
+"""Its number among CodeContests' languages."""
 _LEVELS = {"introductory": 1, "interview": 3, "competition": 5}
 
 
@@ -150,7 +150,7 @@ def _app(row: Row) -> Problem | None:
 
 
 def _call(given: Any, wanted: Any) -> CallTest:
-    """What is expected stands in a list of one."""
+    """The expected value stands in a list of one."""
     expected = wanted[0] if isinstance(wanted, list) and len(wanted) == 1 else wanted
     return CallTest.of(given, expected)
 

@@ -21,11 +21,11 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What an answer's program did."""
+    """The result of an answer's program."""
 
     grade: Grade
     results: Sequence[pb.TestResult] = ()
-    """Of the tests that it came to, in order."""
+    """Results of the tests that it came to, in order."""
 
 
 class CodeEnvironment:
@@ -80,7 +80,7 @@ def grade_of(execution: pb.Execution) -> Grade:
 
 
 def _difference(results: Sequence[pb.TestResult]) -> str:
-    """What came back of the first test that failed; empty for one that may not be shown."""
+    """The result of the first test that failed; empty where it may not be shown."""
     first = next((one for one in results if not one.passed), None)
     if first is None or not (first.got or first.expected):
         return ""

@@ -1,4 +1,4 @@
-"""What an environment is."""
+"""The interface of an environment."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""What happened between a policy and an environment. Values: an environment's `step` gives a new episode."""
+"""The exchange of a policy and an environment. Values: an environment's `step` gives a new episode."""
 
 from dataclasses import dataclass, replace
 

@@ -31,7 +31,7 @@ MAX_BATCH = 64
 _CALL_BYTES = 16 << 20
 """Programs that go together in a call; one alone may be larger."""
 _MOST_BYTES = MAX_MESSAGE_BYTES - (1 << 20)
-"""Of a program with its tests, in a call of its own."""
+"""Bytes of a program with its tests, in a call of its own."""
 _PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
 
 
@@ -73,7 +73,7 @@ class Executor:
         self._numbers = itertools.count()
         self._workers: list[asyncio.Task[None]] = []
         self._pending: dict[bytes | int, asyncio.Future[pb.Execution]] = {}
-        """What is under way, by the program; by a number of its own where equal ones are run apart."""
+        """Executions under way, by the program; by a number of its own where equal ones are run apart."""
         self._waiting: Counter[bytes | int] = Counter()
         """How many callers wait for each."""
 
@@ -89,7 +89,7 @@ class Executor:
             future.cancel()
 
     async def execute(self, program: pb.Program) -> pb.Execution:
-        """What the program did.
+        """The execution of the program.
 
         Raises Unavailable when the platform failed `attempts` times, InvalidArgument for a program that the sandbox
         can't run. A call that fails with INTERNAL is repeated with each of its programs alone.

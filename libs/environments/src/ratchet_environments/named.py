@@ -8,8 +8,8 @@ from ratchet_environments.turns import Reply, TurnsEnvironment
 
 
 def environment_of(spec: EnvironmentSpec | None, code: CodeEnvironment, plugin: Reply | None = None) -> Environment:
-    """Of a spec that was checked. `code`: runs its programs; it is what there is without a spec. `plugin`: what one
-    that is a plug-in says."""
+    """The environment of a checked spec. `code` runs its programs, and is the environment without a spec. `plugin`: the
+    environment of a plug-in."""
     if spec is None:
         return code
     if spec.plugin:

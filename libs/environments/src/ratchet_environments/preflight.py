@@ -1,7 +1,7 @@
 """Problems tried before they are used: does the reference pass, and may the tests stay apart from the program?
 
 All tests are run against the problem's first reference, in the strict kind; where that fails, each by itself. Only a
-check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
+check that fails there is tried in the shared kind, and takes it where it passes: the verdicts on that problem can be
 forged (docs/sandbox/grading.md).
 
 A check that says it is `shared`, as BigCodeBench's do, stays so: its official number is of programs pasted together
@@ -28,7 +28,7 @@ _ANY_PROGRAM = "def {name}(*args, **kwargs):\n    return object()\n"
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What became of a problem."""
+    """The outcome for a problem."""
 
     problem: Problem
     """With each check in the kind of grading that it takes."""
@@ -38,7 +38,7 @@ class Preflight:
     fault: str = ""
     """Why it can't be used: its reference does not pass, or it has none."""
     cpu_time: timedelta = timedelta()
-    """Of its reference, with all tests; 0 where that is not known."""
+    """CPU time of its reference, with all tests; 0 where it is not known."""
     by_values: bool = False
     """The sandbox compared all values and outputs of its reference itself: no test code ran."""
 
@@ -116,7 +116,7 @@ async def preflight_all(
 
 
 async def _judge_nothing(environment: Environment, task: Task) -> bool:
-    """Whether a function that gives an object without value passes all of them. Of programs that print, a method, or
+    """True where a function that gives an object without value passes all of them. Of programs that print, a method, or
     tests that say that they share its process, nothing is said."""
     problem = task.problem
     apart = all(isinstance(test, CheckTest) and not test.shared for test in problem.tests)
@@ -140,8 +140,8 @@ class _Outcome(NamedTuple):
 
 
 async def _tried(environment: Environment, task: Task, *tests: TestCase) -> _Outcome:
-    """Of the reference, which passes as it stands, or as an answer: with what its prompt imports, and the names that
-    LeetCode lends."""
+    """The program of the reference, which passes as it stands, or as an answer: with the imports of its prompt, and the
+    names that LeetCode lends."""
     tried = replace(task, problem=replace(task.problem, tests=tests))
     reference = task.problem.references[0]
     as_it_stands = await _judged(environment, replace(tried, is_program=True), reference)

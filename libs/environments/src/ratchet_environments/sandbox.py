@@ -1,4 +1,4 @@
-"""What the executor needs of a sandbox, and the one behind gRPC."""
+"""The sandbox as the executor needs it, and the one behind gRPC."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ratchet_kit.errors import DeadlineExceeded
 from ratchet_kit.grpc_errors import rpc_errors
 
 BUSY = 10
-"""Where there is so many times a machine's work, a program gets as small a share of a core. The sandbox's own last
+"""A program gets one part in this many of a core on an overloaded machine. The sandbox's own last
 resort on the clock is later (RATCHET_SANDBOX_WALL_FACTOR)."""
 
 

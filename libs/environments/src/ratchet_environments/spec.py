@@ -13,13 +13,13 @@ MOST_TURNS = 16
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
-    """Where there is none, it is single-turn code."""
+    """Without one, it is single-turn code."""
 
     name: str
     max_turns: int | None = None
     """Answers of an episode, at most; None: MAX_TURNS."""
     digest: str = ""
-    """Of the code of one that is a plug-in, as it was found."""
+    """Digest of the code of a plug-in, as it was found."""
 
     @property
     def turns(self) -> int:

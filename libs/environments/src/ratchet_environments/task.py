@@ -1,4 +1,4 @@
-"""What a policy is asked to do."""
+"""The task of a policy."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,17 +7,17 @@ from ratchet_problems import Message, Problem
 from ratchet_problems.messages import records
 
 MOST_CPU_TIME = timedelta(seconds=240)
-"""That a sandbox gives a program unless its settings say otherwise (RATCHET_SANDBOX_MAX_CPU_TIME)."""
+"""CPU time that a sandbox gives a program unless its settings say otherwise (RATCHET_SANDBOX_MAX_CPU_TIME)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a program that is run for the task. What is not set is the sandbox's default."""
+    """Limits of a program that is run for the task. Unset ones are the sandbox's defaults."""
 
     cpu_time: timedelta | None = None
     memory_bytes: int | None = None
     output_bytes: int | None = None
-    """Of what it prints."""
+    """Bytes of its output."""
     processes: bool = False
     """It may start processes, where the sandbox can hold them."""
 
@@ -28,7 +28,7 @@ class Task:
 
     problem: Problem
     messages: tuple[Message, ...]
-    """What the policy is given first."""
+    """The first prompt of the policy."""
     runtime: str = ""
     """The sandbox's Python environment for its programs; empty: the imports choose it."""
     limits: Limits = Limits()

@@ -18,15 +18,15 @@ LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What may be told of an answer: nothing that a held-out test decides."""
+    """The part of a result that may be told: nothing that a held-out test decides."""
 
     problem: Problem
     answers: Sequence[str]
     """All so far, this one last."""
     tests: Sequence[TestCase]
-    """Those that may be shown."""
+    """The tests that may be shown."""
     ran: Ran
-    """What its program did on them."""
+    """The results of its program on them."""
 
     @property
     def failing(self) -> list[str]:
@@ -36,7 +36,7 @@ class Seen:
 
 
 Reply = Callable[[Seen], Awaitable[str | None]]
-"""What the policy is told; None ends the episode. Raises Unavailable, InvalidArgument."""
+"""The reply to the policy; None ends the episode. Raises Unavailable, InvalidArgument."""
 
 
 class TurnsEnvironment:

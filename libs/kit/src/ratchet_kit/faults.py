@@ -71,7 +71,11 @@ class Faults:
         return self.unless(value, field, "must not be empty")
 
     def length(self, field: str, value: Sized, at_most: int) -> bool:
-        """`value` is a text of at most so many characters, or a list or a map of so many entries. True when it is."""
+        """`value` is a text of at most so many characters, none of them NUL (which SQL does not keep), or a list or a
+        map of so many entries. True when it is."""
+        if isinstance(value, str) and "\0" in value:
+            self.add(field, "must not hold NUL")
+            return False
         what = "characters" if isinstance(value, str) else "entries"
         return self.unless(len(value) <= at_most, field, f"must have at most {at_most} {what}")
 

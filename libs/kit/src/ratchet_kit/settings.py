@@ -69,13 +69,14 @@ class ServiceSettings(BaseSettings):
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
     max_message_bytes: int = 64 << 20
-    """Of a request over gRPC."""
+    """Bytes of a request over gRPC."""
     max_concurrent_calls: int = Field(default=4096, ge=1)
     """Over gRPC, watches and streams included. One more gets RESOURCE_EXHAUSTED."""
     max_held_bytes: int = Field(default=256 << 20, ge=1)
-    """Of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless alone or small."""
+    """Bytes of all requests over gRPC that wait or are answered. One more gets RESOURCE_EXHAUSTED unless it is alone or
+    small."""
     grace: timedelta = timedelta(seconds=10)
-    """What calls and background work get to end by themselves after SIGTERM."""
+    """The time that calls and background work get to end after SIGTERM."""
 
     @classmethod
     def read(cls) -> Self:

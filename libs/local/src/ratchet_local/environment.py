@@ -1,4 +1,4 @@
-"""What the processes of a platform inherit from the environment of whoever starts it: variables that they are known to
+"""The environment that a platform's processes inherit from whoever starts it: variables that they are known to
 read, and nothing else. A shell holds secrets, and what a process has in its environment its children have too."""
 
 from collections.abc import Iterable, Mapping
@@ -8,27 +8,27 @@ MACHINE = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
     *("PYTHONPATH", "LD_LIBRARY_PATH"),
 )
-"""Of every process, Redis too. A `*` stands for any letters."""
+"""Variables of every process, Redis too. A `*` stands for any letters."""
 PLATFORM = ("RATCHET_DATA", "RATCHET_TLS_*_FILE", "REDIS_PASSWORD_FILE", "DATABASE_PASSWORD_FILE", "OTEL_*")
-"""Of every service, beside what begins with its own prefix (RATCHET_EVAL_)."""
+"""Variables of every service, beside those with its own prefix (RATCHET_EVAL_)."""
 STORES = (
     *("AWS_*", "GOOGLE_*", "AZURE_*", "FSSPEC_*"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""Of those that read and write models in object stores."""
+"""Variables of services that read and write models in object stores."""
 COMPUTING = (
     *("CUDA_*", "NVIDIA_*", "NCCL_*", "GLOO_*", "UCX_*", "OMP_*", "KMP_*", "GOMP_*", "MKL_*", "TRITON_*"),
     *("TORCH*", "PYTORCH_*", "RAY_*", "VLLM_*", "CC", "CXX", "LD_PRELOAD"),
 )
-"""Of those that run models."""
+"""Variables of services that run models."""
 TRACKERS = (
     *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
     *("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
 )
 """Where runs are shown."""
 PARTS = ("RATCHET_SOURCES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
-"""Of the platform, beside its services' own."""
+"""Variables of the platform, beside its services' own."""
 _MORE: Mapping[str, Iterable[str]] = {
     "registry": STORES,
     "rollout": (*STORES, *COMPUTING),
@@ -45,12 +45,12 @@ def of_service(name: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings(services: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What somebody has set for the platform, and nothing that a machine or a library goes by."""
+    """The variables that are set for the platform, without those of the machine and of libraries."""
     return _only(environment, (*PARTS, *(f"RATCHET_{name.upper()}_*" for name in services)))
 
 
 def of_supervisor(services: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What it hands on to its services, and where the platform's parts are that it does not start."""
+    """The variables that it hands on to its services, and the addresses of parts that it does not start."""
     found = _only(environment, (*MACHINE, *PARTS))
     for name in services:
         found |= of_service(name, environment)

@@ -1,4 +1,4 @@
-"""What the local platform raises."""
+"""The error that the local platform raises."""
 
 
 class PlatformError(Exception):

@@ -66,11 +66,11 @@ class Home:
         return files.secret(self.key_file, lambda: f"rk_{secrets.token_hex(32)}")
 
     def service_token(self) -> str:
-        """What the services show one another, made at the first call and readable by its owner only."""
+        """The token that the services show one another, made at the first call and readable by its owner only."""
         return files.secret(self.path / access.TOKEN_FILE, lambda: secrets.token_hex(32))
 
     def redis_password(self) -> str:
-        """Of the bundled Redis, made and kept like the token."""
+        """The password of the bundled Redis, made and kept like the token."""
         return files.secret(self.path / "redis.password", lambda: secrets.token_hex(32))
 
     def write_state(self, state: PlatformState) -> None:

@@ -38,7 +38,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """What is not run here but pointed at, from the user's own environment variables."""
+    """Parts that are not run here but pointed at, from the user's own environment variables."""
 
     redis_url: str | None = None
     database_url: str | None = None

@@ -16,7 +16,7 @@ def folder() -> Path:
 
 
 def ensure_registered(client: Client) -> VersionRef:
-    """The starter's champion; when there is none, the folder becomes the first version and champion.
+    """The starter's champion; without one, the folder becomes the first version and champion.
 
     Raises PlatformError when the registry cannot copy the folder.
     """

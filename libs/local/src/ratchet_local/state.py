@@ -1,4 +1,4 @@
-"""What the supervisor says about its processes, in the state file of the home."""
+"""The supervisor's report on its processes, in the state file of the home."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True)
 class PlatformState:
-    """What the supervisor last wrote about itself."""
+    """The supervisor's last report on itself."""
 
     pid: int
     started: float

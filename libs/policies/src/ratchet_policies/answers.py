@@ -1,4 +1,4 @@
-"""What several nodes answer to one question."""
+"""Answers of several nodes to one question."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ from ratchet_policies import route
 from ratchet_policies.member import Member, NodeEngine
 
 Answers: TypeAlias = list[tuple[Member, Any]]
-"""What each node answers, or the RatchetError that it raises."""
+"""Each node's answer, or the RatchetError that it raises."""
 
 
 async def gathered(members: Sequence[Member], call: Callable[[NodeEngine], Awaitable[Any]]) -> Answers:
@@ -25,7 +25,7 @@ async def gathered(members: Sequence[Member], call: Callable[[NodeEngine], Await
 async def patiently(look: Callable[[], Awaitable[Answers]], verdict: Callable[[Answers], RatchetError]) -> Answers:
     """The good ones of what `look` finds.
 
-    Raises the verdict on the errors where there is none; where that says that nobody answers, it looks again first.
+    Raises the verdict on the errors without a good answer; where that says that nobody answers, it looks again first.
     """
     for wait in (*route.WAITS, None):
         answers = await look()

@@ -25,7 +25,7 @@ class Breaker:
 
     @property
     def allows(self) -> bool:
-        """Whether one more request may pass now."""
+        """True where one more request may pass now."""
         return self._faults < LIMIT or (not self._trying and self._now() >= self._until)
 
     def begin(self) -> None:

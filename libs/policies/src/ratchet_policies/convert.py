@@ -50,7 +50,7 @@ _PRIORITIES_TO_PROTO = {priority: value for value, priority in _PRIORITIES.items
 _FINISH_REASONS_TO_PROTO = {reason: value for value, reason in _FINISH_REASONS.items()}
 
 Candidates: TypeAlias = tuple[tuple[TokenCandidate, ...], ...]
-"""Of each token."""
+"""The likeliest tokens in place of each token."""
 
 
 # Policies

@@ -27,7 +27,7 @@ DROP = 5.0
 """Seconds that a node which is back has for unloading what was unloaded without it, before it is looked at again."""
 
 SILENT = (Unavailable, DeadlineExceeded, Cancelled, Unauthenticated)
-"""What is no answer of a node."""
+"""Errors that are no answer of a node."""
 
 _nodes = metrics.gauge("rollout_nodes", "Rollout nodes that this process knows, by whether they answer", ("state",))
 

@@ -1,4 +1,4 @@
-"""What loading and generating need of rollout-service."""
+"""The interface of rollout-service for loading and generating."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
@@ -17,8 +17,8 @@ class PolicyEngine(Protocol):
     async def load(self, spec: PolicySpec) -> Policy:
         """Starts to load it, and returns at once. Loading fails when the weights are not `spec.policy_id`.
 
-        Raises ResourceExhausted when no more fit, AlreadyExists when the name is taken, InvalidArgument for a source
-        that is none.
+        Raises ResourceExhausted when no more fit, AlreadyExists when the name is taken, InvalidArgument for an
+        invalid source.
         """
         ...
 

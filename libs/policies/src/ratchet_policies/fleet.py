@@ -18,7 +18,6 @@ from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted, Unavai
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
 from ratchet_policies.answers import Answers, first_error, gathered, good, patiently
-from ratchet_policies.choice import ranked
 from ratchet_policies.convert import policy_from_proto
 from ratchet_policies.directory import Directory
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
@@ -26,6 +25,7 @@ from ratchet_policies.hedging import Hedges, Hedging
 from ratchet_policies.member import Member, NodeEngine
 from ratchet_policies.node import Node
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_policies.prefix_choice import ranked
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_policies.route import AGAIN, Route
 

@@ -1,4 +1,4 @@
-"""What is asked of a policy, and what it answers."""
+"""Requests to a policy, and its answers."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ class Tool:
     parameters: str = ""
     """A JSON Schema of its arguments, which are a JSON object; empty: any."""
     strict: bool | None = None
-    """Whether the arguments surely follow the schema; None: as the parser of the model's calls does by itself."""
+    """True where the arguments surely follow the schema; None: as the parser of the model's calls does by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a policy may call, and what it must."""
+    """The tools that a policy may call, and those that it must."""
 
     offered: tuple[Tool, ...]
     required: bool = False
@@ -69,21 +69,21 @@ class Sampling:
     seed: int | None = None
     ignore_eos: bool = False
     logprobs: bool = False
-    """Whether each token comes with its log-prob."""
+    """True where each token comes with its log-prob."""
     repetition_penalty: float | None = None
     n: int = 1
     """Completions of the prompt."""
     top_logprobs: int | None = None
-    """Each token comes with its text, and with so many of the likeliest tokens at its place; None: neither."""
+    """Each token comes with its text, and with this many of the likeliest tokens at its place; None: neither."""
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     """Both in [-2, 2]."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """By token id."""
     json_schema: str | None = None
-    """What the text has to follow."""
+    """The form that the text has to follow."""
     echo: bool = False
-    """Whether the prompt comes back, too."""
+    """True where the prompt comes back, too."""
 
 
 class FinishReason(StrEnum):
@@ -118,7 +118,7 @@ class Completion:
     log_probs: tuple[float, ...] = ()
     """Natural, one per token; empty unless asked for."""
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
-    """Of each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
+    """For each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
     tool_calls: tuple[ToolCall, ...] = ()
 
 
@@ -152,12 +152,12 @@ _IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"(?:at lea
 
 
 def over_length(tokens: int, most: int, *, at_least: bool = False) -> str:
-    """What a node says of a prompt that is too long for its model: in words that clients of OpenAI's API look for."""
+    """A node's error for a prompt that is too long for its model: in words that clients of OpenAI's API look for."""
     return _OVER_LENGTH.format(most=most, tokens=f"at least {tokens}" if at_least else tokens)
 
 
 def is_over_length(text: str) -> bool:
-    """Whether a node said that. Errors cross as text."""
+    """True for that error of a node. Errors cross as text."""
     return _IS_OVER_LENGTH.fullmatch(text) is not None
 
 
@@ -177,7 +177,7 @@ class Echo:
 
     text: str
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
-    """Of each token, as a completion's; empty without `top_logprobs`. Before temperature and the like. Nothing comes
+    """For each token, as a completion's; empty without `top_logprobs`. Before temperature and the like. Nothing comes
     before the first token, whose log-prob is NaN."""
 
 

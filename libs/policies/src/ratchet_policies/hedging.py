@@ -29,7 +29,7 @@ class Hedging:
     after: timedelta
     """Without a first piece of a stream, or without the answer of what is not streamed."""
     share: float = 0.05
-    """Of all requests, at most."""
+    """Largest share of all requests."""
 
 
 class Hedges:
@@ -46,7 +46,7 @@ class Hedges:
         call: Callable[[Member], Coroutine[Any, Any, T]],
         discard: Callable[[T], Awaitable[None]],
     ) -> T:
-        """What `call` gives of `member`, or of another that the route has ready. What comes second is cancelled, or
+        """The answer of `call` on `member`, or on another that the route has ready. The second one is cancelled, or
         discarded where it came at the same time. Raises what the last of those that were asked raises."""
         if self._hedging is None:
             return await call(member)

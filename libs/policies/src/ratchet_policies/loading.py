@@ -22,7 +22,7 @@ from ratchet_policies.policy import Policy, PolicySpec, PolicyState
 T = TypeVar("T")
 
 LOST: tuple[type[RatchetError], ...] = (NotFound, FailedPrecondition)
-"""What `generate` raises for a policy that is gone, has failed or has other weights."""
+"""Errors that `generate` raises for a policy that is gone, has failed or has other weights."""
 
 log = get_logger(__name__)
 
@@ -47,7 +47,7 @@ async def ensure_ready(
         FailedPrecondition: it cannot be loaded; says why.
         DataLoss: it is there, with other weights.
         DeadlineExceeded: it was not READY within `timeout`.
-        ResourceExhausted, Unavailable: for longer than the patience. InvalidArgument: for a source that is none.
+        ResourceExhausted, Unavailable: for longer than the patience. InvalidArgument: for an invalid source.
     """
     seconds = None if timeout is None else timeout.total_seconds()
     try:

@@ -17,7 +17,7 @@ from ratchet_policies.policy import PolicyState
 STRIKES = 3
 """Looks in a row that it did not answer: it is away."""
 FAULTS: tuple[type[RatchetError], ...] = (Unavailable, Cancelled, DeadlineExceeded, Internal)
-"""What speaks against an engine. gRPC says Cancelled where a server that stops ends a call."""
+"""Errors that speak against an engine. gRPC says Cancelled where a server that stops ends a call."""
 
 T = TypeVar("T")
 
@@ -101,18 +101,18 @@ class Member:
         self.looked.set()
 
     def is_ready(self, policy: str, policy_id: str) -> bool:
-        """Whether it has the policy with these weights, as far as is known, and its engine does not fail."""
+        """True where it has the policy with these weights, as far as is known, and its engine does not fail."""
         engine = self.node.engine(policy)
         has = engine is not None and (engine.state, engine.policy_id) == (PolicyState.READY, policy_id)
         return has and self.allows(policy)
 
     def holds(self, policy: str) -> bool:
-        """Whether it has the policy, or is loading it, as far as is known."""
+        """True where it has the policy, or is loading it, as far as is known."""
         engine = self.node.engine(policy)
         return engine is not None and engine.state is not PolicyState.FAILED
 
     def allows(self, policy: str) -> bool:
-        """Whether the breaker of the policy's engine lets a request pass."""
+        """True where the breaker of the policy's engine lets a request pass."""
         return policy not in self._breakers or self._breakers[policy].allows
 
     def load(self, policy: str) -> int:

@@ -45,7 +45,7 @@ class Node:
     free_memory: int = 0
     """Bytes, of the machine."""
     detail: str = ""
-    """Of one that is away, or starts engines again: one sentence."""
+    """Reason why it is away, or starts engines again: one sentence."""
 
     @property
     def sequences(self) -> int:
@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What a node says of itself."""
+    """A node's description of itself."""
 
     node: Node
     peers: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from ratchet_kit.errors import Failure
 
 
 class Purpose(StrEnum):
-    """What a policy is loaded for. Each has room of its own, and none takes that of another."""
+    """The purpose that a policy is loaded for. Each has room of its own, and none takes that of another."""
 
     SERVING = "serving"
     TRAINING = "training"
@@ -40,7 +40,7 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
     name: str
-    """What calls address it by. Unique in rollout-service while it is loaded."""
+    """The name by which calls address it. Unique in rollout-service while it is loaded."""
     source: str
     """Folder or fsspec URL of a Hugging Face model."""
     policy_id: str = ""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Cancelled, NotFound, RatchetError, ResourceExhausted, Unavailable
-from ratchet_policies.choice import beginning, choose
 from ratchet_policies.generation import Prompt
 from ratchet_policies.loading import LOST
 from ratchet_policies.member import Member
+from ratchet_policies.prefix_choice import beginning, choose
 
 AGAIN: tuple[type[RatchetError], ...] = (Unavailable, Cancelled, ResourceExhausted, *LOST)
-"""What another engine may do better."""
+"""Errors where another engine may do better."""
 WAITS = (0.2, 0.4, 0.8, 1.6)
 """Seconds after each round in which no engine could answer; then the request fails."""
 
@@ -29,7 +29,7 @@ class Route:
         self._prompt = prompt
         self._tried: set[str] = set()
         self._errors: list[RatchetError] = []
-        """Of those tried since the last wait."""
+        """Errors of members tried since the last wait."""
         self._waits = iter(WAITS)
 
     async def next(self) -> Member:
@@ -68,7 +68,7 @@ class Route:
         return members[0] if members else None
 
     def _choose(self, members: list[Member]) -> Member | None:
-        """Of those that have the policy ready."""
+        """Members that have the policy ready."""
         policy = self._policy
         ready = [member for member in members if member.is_ready(policy, self._policy_id)]
         if len(ready) > 1:

@@ -1,4 +1,4 @@
-"""What changed in a tensor, as it travels in UpdateWeights (rollout.proto, TensorHeader.changes).
+"""Changes in a tensor, as they travel in UpdateWeights (rollout.proto, TensorHeader.changes).
 
 Of the values of a bfloat16 policy a few in a hundred change in a step of training: the others' steps are smaller than
 what bfloat16 can tell apart (arXiv:2602.03839). Which ones did is a bit an element; then comes by how much each did,
@@ -20,7 +20,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def encode(before: Buffer, after: Buffer, width: int) -> bytes | None:
-    """What makes `after` of `before`; None where `after` itself is not larger. `width`: bytes of an element."""
+    """Changes that make `after` of `before`; None where `after` itself is not larger. `width`: bytes of an element."""
     if len(before) != len(after):
         return None
     old, new = _elements(before, width), _elements(after, width)
@@ -35,7 +35,7 @@ def encode(before: Buffer, after: Buffer, width: int) -> bytes | None:
 
 
 def decode(before: Buffer, changes: Buffer, width: int) -> bytes:
-    """What `changes` make of `before`.
+    """The tensor that `changes` make of `before`.
 
     Raises:
         DataLoss: they are not changes of a tensor of that size.

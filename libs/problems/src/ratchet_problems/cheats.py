@@ -6,8 +6,9 @@ Tests that one of them passes would reward it.
 import ast
 import doctest
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ratchet_kit import syntax
 from ratchet_problems.languages import PYTHON
@@ -48,6 +49,19 @@ def cheats(problem: Problem) -> list[Cheat]:
     if "." not in problem.entry_point and _is_class(problem):
         return []
     return list(_called(problem))
+
+
+def calls_of(problem: Problem) -> list[list[Any]]:
+    """The arguments of the calls that its tests show, each as a list of values."""
+    found: list[list[Any]] = []
+    for test in problem.tests:
+        match test:
+            case CallTest(args=args):
+                given = syntax.value(args)
+                found += [given] if isinstance(given, list) else []
+            case CheckTest(code=code):
+                found += [list(given) for given, _ in _compared(code, problem.entry_point)]
+    return found
 
 
 def _called(problem: Problem) -> Iterator[Cheat]:
@@ -110,15 +124,19 @@ def _examples(problem: Problem) -> Mapping[str, str]:
         examples = []
     for example in examples:
         for want in (example.want.partition("\n")[0], example.want):  # words may follow
-            found |= dict(_compared(f"assert {example.source.strip()} == ({want.strip()})", problem.entry_point))
+            found |= _by_repr(_compared(f"assert {example.source.strip()} == ({want.strip()})", problem.entry_point))
     for line in problem.prompt.splitlines():
         if line.strip().startswith("assert "):
-            found |= dict(_compared(line.strip(), problem.entry_point))
+            found |= _by_repr(_compared(line.strip(), problem.entry_point))
     return found
 
 
-def _compared(code: str, entry_point: str) -> Iterator[tuple[str, str]]:
-    """The repr of the arguments, and the literal, of each `f(arguments) == literal`."""
+def _by_repr(calls: Iterable[tuple[tuple[Any, ...], str]]) -> dict[str, str]:
+    return {repr(given): value for given, value in calls}
+
+
+def _compared(code: str, entry_point: str) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """The arguments, and the literal, of each `f(arguments) == literal`."""
     try:
         tree = syntax.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -131,6 +149,6 @@ def _compared(code: str, entry_point: str) -> Iterator[tuple[str, str]]:
                 if name in names:
                     try:
                         given = tuple(syntax.value(ast.unparse(one)) for one in args)
-                        yield repr(given), repr(syntax.value(ast.unparse(value)))
+                        yield given, repr(syntax.value(ast.unparse(value)))
                     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
                         continue

@@ -13,6 +13,6 @@ def of_pass_rate(rate: float) -> int:
 
 
 def by_pass_rate(problems: Iterable[Problem], rates: Mapping[str, float]) -> list[Problem]:
-    """Those that have a rate, by their ids: with the difficulty that it makes, the easiest first."""
+    """Problems that have a rate, by their ids: with the difficulty that it makes, the easiest first."""
     known = sorted((one for one in problems if one.id in rates), key=lambda one: -rates[one.id])
     return [replace(one, difficulty=of_pass_rate(rates[one.id])) for one in known]

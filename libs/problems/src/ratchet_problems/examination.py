@@ -1,4 +1,4 @@
-"""What is wrong with a problem as it is read, before anything runs: tests that are no Python or never call the
+"""The faults of a problem as it is read, before anything runs: tests that are no Python or never call the
 program, and references without the entry point.
 
 A fault is certain: what only may be wrong is left to `ratchet benchmarks verify`, which runs the references.
@@ -21,13 +21,13 @@ _DECIMAL = re.compile(r"(?=.*[.eE])[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?
 _PROGRAM = ("solution", "program")
 """The modules by which test code may import from the program."""
 _GIVEN = "candidate"
-"""What tests commonly call the program that they are given."""
+"""Common names in tests for the program that they are given."""
 _ANY_NAME = ("exec", "globals", "setattr", "vars", "locals")
-"""What may define a name that is nowhere to be read."""
+"""Constructs that may define a name that is nowhere to be read."""
 
 
 def examine(problem: Problem) -> str:
-    """The first fault, as "tests[0].check: ..."; empty where there is none."""
+    """The first fault, as "tests[0].check: ..."; empty without one."""
     if not problem.tests:
         return "tests: missing; only SFT learns from references alone"
     if problem.language != PYTHON:

@@ -50,7 +50,7 @@ def extract_code(completion: str, entry_point: str = "", language: str = PYTHON)
 
 def first_block(completion: str, language: str, *, any_language: bool = False) -> str:
     """By SandboxFusion's choice: the first block in the language, or the first of any; else the program that stands
-    without a fence. Empty if there is none."""
+    without a fence. Empty if there is no program."""
     language = language_of(language)
     found = fences.read(_clean(completion), language)
     if found.blocks and not found.blocks[0].leading:
@@ -115,12 +115,12 @@ def _imports(prompt: str) -> list[str]:
 
 
 def defines(code: str, name: str) -> bool:
-    """Whether the top level of `code` defines something of that name; the code need not be Python."""
+    """True where the top level of `code` defines something of that name; the code need not be Python."""
     return bool(name) and name in code and name in outline.defined(code)
 
 
 def begins_program(prompt: str, name: str) -> bool:
-    """Whether a completion goes on with the prompt's own code, which defines `name`."""
+    """True where a completion goes on with the prompt's own code, which defines `name`."""
     return bool(_given(prompt, name))
 
 

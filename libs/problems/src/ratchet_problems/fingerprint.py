@@ -1,4 +1,4 @@
-"""What a problem is known by when two sets are compared: does one hold problems of the other?"""
+"""The fingerprint by which a problem is known when two sets are compared: does one hold problems of the other?"""
 
 import hashlib
 import json

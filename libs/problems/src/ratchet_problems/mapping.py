@@ -297,6 +297,8 @@ def _csv(path: Path) -> Iterator[tuple[str, Row]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             names = list(reader.fieldnames or ())
+            if len(names) == 1 and ";" in names[0]:
+                raise InvalidArgument(f"{path.name} has its columns separated by semicolons: write it with commas")
             if len(set(names)) < len(names):
                 raise InvalidArgument(f"{path.name} names a column twice in its first line")
             for row in reader:

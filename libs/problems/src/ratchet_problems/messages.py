@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What an assistant calls. In a stream, what is new of a call: its id and its name come with its first piece."""
+    """A call of an assistant. In a stream, the new part of a call: its id and its name come with its first piece."""
 
     name: str
     arguments: str = ""
@@ -23,9 +23,9 @@ class Message:
     role: str
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
-    """Of an assistant."""
+    """Calls of an assistant."""
     tool_call_id: str = ""
-    """Of a tool: the call that this message answers."""
+    """The call that this message, a tool's, answers."""
 
 
 MOST_SYSTEM = 32_768

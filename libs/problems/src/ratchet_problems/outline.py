@@ -43,14 +43,14 @@ class Statement:
 
     @property
     def word(self) -> str:
-        """What it begins with, where that is a word."""
+        """Its first word, if it begins with one."""
         match = _WORD.match(self.code)
         return match[0] if match else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What begins at the margin, with its body and its decorators. `names`: what it binds; "*" for all of a module."""
+    """A part that begins at the margin, with body and decorators. `names`: what it binds; "*" for all of a module."""
 
     start: int
     end: int
@@ -182,7 +182,7 @@ def kind(code: str) -> str:
 
 
 def _names(code: str) -> set[str]:
-    """What a statement binds in its own scope."""
+    """The names that a statement binds in its own scope."""
     if match := _DEFINITION.match(code):
         return {match[1] or match[2]}
     return {name for simple in code.split(";") for name in _bound(simple.strip())}
@@ -208,7 +208,7 @@ def _is_target(code: str) -> bool:
 
 
 def defined(source: str) -> frozenset[str]:
-    """What the source binds at its top level; nothing of what is longer than MOST."""
+    """The names that the source binds at its top level; none where it is longer than MOST."""
     return frozenset(name for part in parts(source) for name in part.names)
 
 

@@ -49,7 +49,7 @@ class Pair:
 
     @property
     def as_problem(self) -> Problem:
-        """What is answered, as a problem: by its prompt a set of problems is known to hold it, too."""
+        """The prompt that is answered, as a problem: by it a set of problems is known to hold it, too."""
         prompt = self.problem or self.text or self.messages[-1].content
         return Problem(self.id, prompt, (), references=(self.chosen,), conversation=self.messages[:-1])
 

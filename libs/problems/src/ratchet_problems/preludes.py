@@ -1,4 +1,4 @@
-"""What a program lacks that its prompt, the blocks before it or its judge have: imports, helpers, names."""
+"""Parts that a program lacks and its prompt, the blocks before it or its judge have: imports, helpers, names."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _LENT: dict[str, str] = {
     "operator": "itemgetter xor or_ and_",
     "copy": "deepcopy",
 }
-"""What LeetCode's judge lends to a Solution, by module; the modules themselves, too."""
+"""Names that LeetCode's judge lends to a Solution, by module; the modules themselves, too."""
 _MODULES = frozenset({*_LENT, "random", "re", "datetime", "statistics", "sys", "json"})
 _FROM = {name: module for module, names in _LENT.items() for name in names.split()}
 _CLASSES = {

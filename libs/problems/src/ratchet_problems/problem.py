@@ -1,4 +1,4 @@
-"""What a problem is: a prompt, an entry point, tests, and references that pass them."""
+"""A problem: a prompt, an entry point, tests, and references that pass them."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class CallTest:
 
 
 MOST_TEXT_BYTES = 16 << 20
-"""Of a test's standard input, and of what it expects to be printed."""
+"""Bytes of a test's standard input, and of the output that it expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class CheckTest:
     code: str
     held_out: bool = False
     names: tuple[str, ...] = ()
-    """What it uses of the program beside the entry point; it sees nothing else of it."""
+    """Names of the program that it uses beside the entry point; it sees nothing else of it."""
     shared: bool = False
     """It runs in the program's process, for what can't be tested from outside. The program could forge its result."""
 
@@ -134,7 +134,7 @@ class Problem:
     licence: str = ""
     structure: str = ""
     tags: tuple[str, ...] = ()
-    """What it is about ("graphs", "pandas"): scores are also given by tag."""
+    """Its subjects ("graphs", "pandas"): scores are also given by tag."""
     conversation: tuple[Message, ...] = ()
     """The messages before the prompt, which is the user's last one."""
     language: str = PYTHON
@@ -248,7 +248,7 @@ class Problem:
 
     @property
     def forgeable(self) -> bool:
-        """Whether tests share the program's process, which could forge their results."""
+        """True where tests share the program's process, which could forge their results."""
         return any(isinstance(test, CheckTest) and test.shared for test in self.tests)
 
     def to_json(self) -> dict[str, Any]:

@@ -64,9 +64,9 @@ class Prompting:
     """A benchmark's rules."""
 
     message: Callable[[Problem], str] = lambda problem: problem.prompt
-    """What a chat model is asked, as the user, in the end."""
+    """The text for a chat model, as the user's last message."""
     text: Callable[[Problem], str] = lambda problem: problem.prompt
-    """What a base model goes on with."""
+    """The text that a base model goes on with."""
     stop: Callable[[Problem], tuple[str, ...]] = lambda problem: ()
     """Where its text ends."""
     examples: tuple[str, ...] = ()

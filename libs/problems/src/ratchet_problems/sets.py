@@ -37,7 +37,7 @@ def dataset_of(name: str) -> DatasetRef | None:
 
 def load(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     """The set called `name` (see NAMES), the file when it ends in ".jsonl", or a data set ("mine@1/train") that
-    `ratchet_problems.datasets` fetched; all its problems, or the first `limit`.
+    `ratchet_problems.dataset_fetching` fetched; all its problems, or the first `limit`.
 
     A prefix of a composed set has the set's mix of difficulties. Raises UnknownProblemSet; InvalidProblem when a file
     cannot be read, holds a bad line or none.

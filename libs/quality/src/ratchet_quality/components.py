@@ -10,7 +10,7 @@ from ratchet_quality.score import Component
 from ratchet_rewards import COMPONENTS as REWARDED
 
 COMPONENTS = ("style", "complexity", "safety", "length")
-"""Of quality."""
+"""The components of quality."""
 READABLE = tuple(name for name, kind in REWARDED.items() if kind.reads)
 """All that reading shows. To be like a reference is no quality, but may be rewarded."""
 

@@ -14,7 +14,7 @@ from ratchet_quality.score import Score, reference, within
 LARGEST = 3
 """So many tests, those with the largest inputs."""
 RUNS = 3
-"""Of which the fastest counts: what else runs on the machine only ever adds time."""
+"""Runs, of which the fastest counts: other work on the machine only adds time."""
 UNSEEN = timedelta(milliseconds=10)
 """Times below this are taken for equal to it: the process itself takes some of it, and they differ by chance."""
 
@@ -70,8 +70,8 @@ def _size(test: TestCase) -> int:
 
 
 async def cpu_time(executor: Executor, task: Task, source: str) -> timedelta | None:
-    """Of one run with the task's tests; None for a program that does not pass. Raises NotMeasurable where the sandbox
-    can't run it, Unavailable."""
+    """CPU time of one run with the task's tests; None for a program that does not pass. Raises NotMeasurable where the
+    sandbox can't run it, Unavailable."""
     try:
         execution = await executor.execute(program_for(task, source))
     except InvalidArgument as error:

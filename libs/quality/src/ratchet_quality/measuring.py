@@ -35,11 +35,11 @@ from ratchet_rewards import TAMPERED, Component, Grade, Measured, Reward
 READERS = 2
 """Processes that read."""
 RUNS = 3
-"""Of a reference, whose CPU time is their median."""
+"""Runs of a reference, whose CPU time is their median."""
 
 
 class Measurer:
-    """Of one complete reward. One event loop; any number of concurrent calls. `executor` stays the caller's."""
+    """Measures one complete reward. One event loop; any number of concurrent calls. `executor` stays the caller's."""
 
     def __init__(
         self,

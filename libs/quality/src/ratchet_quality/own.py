@@ -55,7 +55,7 @@ async def scores(executor: Executor, component: Component, problem: Problem, sam
 def installed_scores(
     function: Callable[[list[dict[str, Any]]], object], name: str, problem: Problem, samples: Sequence[Sample]
 ) -> list[float]:
-    """Of a plug-in. Raises as `scores`, and what the function raises."""
+    """The scores of a plug-in. Raises as `scores`, and what the function raises."""
     found = function([_to_json(problem, sample) for sample in samples])
     return _numbers(found, len(samples), f"the reward {name} must give")
 

@@ -1,4 +1,4 @@
-"""What a reward model thinks of completions: its scores, within 0 and 1."""
+"""Scores of completions by a reward model, within 0 and 1."""
 
 import math
 from collections.abc import Mapping, Sequence

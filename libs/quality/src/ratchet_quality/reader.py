@@ -19,7 +19,7 @@ from ratchet_quality.components import COMPONENTS, READABLE
 from ratchet_quality.score import Parameters, Score
 
 MAX_BYTES = 64 << 10
-"""Of a source that is read at all."""
+"""The longest source that is read."""
 TIMEOUT_S = 20.0
 """For one program, all components."""
 START_S = 120.0
@@ -126,7 +126,7 @@ def _line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of the process, and of those of its children that have ended (proc(5), /proc/pid/stat); 0 when it is gone."""
+    """CPU time of the process and of its children that have ended (proc(5), /proc/pid/stat); 0 when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a program does that is dangerous where it would be used."""
+"""Dangers of a program in the place where it would be used."""
 
 import logging
 import tempfile

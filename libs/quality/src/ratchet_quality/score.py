@@ -1,4 +1,4 @@
-"""What a component says of a program."""
+"""The score that a component gives a program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

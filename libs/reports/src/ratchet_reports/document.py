@@ -1,4 +1,4 @@
-"""What a report says, as values. The page is made of nothing else, so that its JSON holds every number on it."""
+"""The content of a report, as values. The page is made of nothing else, so that its JSON holds every number on it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Of one problem."""
+    """The samples of one problem."""
 
     passes: int
     samples: int
@@ -70,7 +70,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class SetResult:
-    """What one evaluation found on one set of problems."""
+    """The result of one evaluation on one set of problems."""
 
     name: str
     version: str
@@ -109,7 +109,7 @@ class EvaluationResult:
     """From its start to its end; 0 while it has none."""
     settings: Mapping[str, str]
     pass_at_k: Mapping[int, Estimate]
-    """Of the whole score: the sets' weighted mean."""
+    """The difference of the whole score: the sets' weighted mean."""
     sets: Sequence[SetResult]
 
     def on(self, name: str) -> SetResult | None:
@@ -167,7 +167,7 @@ class Report:
     comparisons: Sequence[Paired]
     quality: Sequence[QualityRow] = ()
     notes: Sequence[str] = ()
-    """What could not be shown, and the reason."""
+    """Notes on omitted parts, with the reason."""
 
     @property
     def set_names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a report says of evaluations, gathered through the public API and nothing else."""
+"""The content of a report on evaluations, gathered through the public API and nothing else."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ BY_VERDICT = {
     verdict_pb2.VERDICT_MEMORY_LIMIT: "MEMORY",
     verdict_pb2.VERDICT_TAMPERED: "TAMPERED",
 }
-"""The failure class of a verdict, where a sample has none of its own; any other is a CRASH."""
+"""The failure class of a verdict, where the sample has no class itself; any other is a CRASH."""
 
 
 def gather(
@@ -103,7 +103,7 @@ def labels(found: Sequence[pb.Evaluation], named: Mapping[str, str]) -> list[str
 
 
 def set_names(evaluation: pb.Evaluation) -> str:
-    """Of all sets that it measures."""
+    """The scores of all sets that it measures."""
     spec = evaluation.spec
     return ", ".join(entry.problems.name for entry in spec.suite) or spec.problems.name
 

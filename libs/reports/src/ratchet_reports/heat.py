@@ -59,7 +59,7 @@ def heat_map(columns: Sequence[Column]) -> Markup:
 
 
 def key() -> Markup:
-    """What the colours say, as a row of cells."""
+    """The legend of the colours, as a row of cells."""
     cells = "".join(
         f'<rect x="{place * 60}" y="0" width="60" height="12" fill="{colour(place / 4)}"/>'
         f'<text x="{place * 60 + 30}" y="24" text-anchor="middle">{place * 25} %</text>'

@@ -34,7 +34,7 @@ AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`components`: of NAMES; `per_problem`: so many samples of a problem, the first that pass, or the first with
+    """`components`: of NAMES; `per_problem`: number of samples of a problem, the first that pass, or the first with
     `failed` ones too; `sandbox`: host:port, for efficiency."""
 
     components: Sequence[str]

@@ -19,7 +19,7 @@ def read(client: Client, run_id: str, name: str) -> bytes:
 
 
 def config(client: Client, run_id: str, attempt: int = 0) -> str:
-    """What verl got in that attempt; 0: in the last one that came so far. Raises ReportError where there is none."""
+    """The configuration of verl in that attempt; 0: in the last one that wrote it. Raises ReportError without one."""
     found = {int(match[1]): one.name for one in client.runs.files(run_id) if (match := _CONFIG.fullmatch(one.name))}
     if not found:
         raise ReportError(f"Run {run_id} has no config yet: it is made when the job has started verl.")

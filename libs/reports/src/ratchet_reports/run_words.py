@@ -18,7 +18,7 @@ PHASES = {
     pb.Run.PHASE_REGISTERING: "registering the best checkpoint",
 }
 RECENT_STEPS, LEAST_STEPS = 10, 3
-"""The estimate of the time left is from so many."""
+"""Number of steps behind the estimate of the time left."""
 
 
 def plugin(one: pb.Plugin) -> str:
@@ -32,7 +32,7 @@ def form(value: pb.PromptForm.ValueType) -> str:
 
 
 def stage(one: pb.CurriculumStage) -> str:
-    """What it selects, and when it ends."""
+    """The problems that it selects, and when it ends."""
     low = f" from {one.min_difficulty}" if one.HasField("min_difficulty") else ""
     high = f" up to {one.max_difficulty}" if one.HasField("max_difficulty") else ""
     selected = [f"difficulty{low}{high}"] if low or high else []
@@ -48,7 +48,7 @@ def algorithm(spec: pb.RunSpec) -> str:
 
 
 def reward(spec: pb.RewardSpec) -> str:
-    """In a line; empty where there is none."""
+    """One line; empty without one."""
     if not spec.components:
         return spec.name
     if len(spec.components) == 1:
@@ -68,7 +68,7 @@ def _component(component: pb.RewardComponent) -> str:
 
 
 def activity(run: pb.Run) -> str:
-    """What a run does now, in words; empty when it has ended."""
+    """The run's phase, in words; empty when it has ended."""
     match run.state:
         case pb.Run.STATE_QUEUED:
             return f"waiting for {run.waits_for or 'a worker of the trainer'}"
@@ -86,12 +86,12 @@ def priority(run: pb.Run) -> str:
 
 
 def waits(run: pb.Run) -> str:
-    """What a queued run waits for, or for which run one makes room; empty for any other."""
+    """The reason why a queued run waits, or the run that one makes room for; empty for any other."""
     return activity(run) if run.waits_for or (run.preempted_by and run.state == pb.Run.STATE_RUNNING) else ""
 
 
 def memory(run: pb.Run) -> str:
-    """What training was expected to take, and how that was made to fit."""
+    """The memory that training was expected to take, and how it was made to fit."""
     hyper = run.spec.hyperparameters
     expected = f"about {run.forecast.peak_bytes / 2**30:.1f} GiB" if run.HasField("forecast") else "not known"
     if run.forecast.HasField("limit_bytes"):
@@ -104,7 +104,7 @@ def memory(run: pb.Run) -> str:
 
 
 def tokens(run: pb.Run) -> str:
-    """That it has trained on, of those that it may."""
+    """Tokens that it has trained on, of those that it may."""
     return f"{run.tokens:,}" + (f" of {run.spec.max_tokens:,}" if run.spec.HasField("max_tokens") else "")
 
 
@@ -119,7 +119,7 @@ def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
 
 
 def score(checkpoint: pb.Checkpoint) -> str:
-    """Of its validation, with the interval where it has one."""
+    """The score of its validation, with the interval where it has one."""
     if not checkpoint.HasField("validation_score"):
         return ""
     interval = checkpoint.validation

@@ -69,7 +69,7 @@ class RunReport:
     spec: str
     """YAML."""
     config: str
-    """What verl got in the last attempt, YAML; empty where it has not begun."""
+    """The configuration of verl in the last attempt, YAML; empty before the first."""
     sampled: str
     """The name of the file that the samples are from."""
     samples: Sequence[Mapping[str, Any]]

@@ -11,7 +11,7 @@ from ratchet_rewards.reward import Combination, Component, Reward
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is known of a component before anything is measured."""
+    """A component, as it is known before anything is measured."""
 
     low: float = 0.0
     """The worst value; the best is 1."""

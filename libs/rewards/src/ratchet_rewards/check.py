@@ -1,4 +1,4 @@
-"""What is wrong with a reward: every fault, each with the path of its field."""
+"""The faults of a reward: every one, each with the path of its field."""
 
 import difflib
 
@@ -10,10 +10,10 @@ from ratchet_rewards.registered import MOST, Lookup, ref_of
 from ratchet_rewards.reward import Combination, Component, Reward
 
 MAX_PROGRAM_BYTES = 32 << 10
-"""Of all programs together: they are part of what a job is started with."""
+"""Bytes of all programs together: a job is started with them."""
 MAX_WEIGHT = 1e6
 SHORT = "tests"
-"""What the short form of a reward has for `tests_passed`."""
+"""The name of `tests_passed` in the short form of a reward."""
 TEXT = "must be the text of a program, without control characters"
 
 

@@ -17,7 +17,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of a completion: a value of each component of the reward."""
+    """The measurements of a completion: a value of each component of the reward."""
 
     values: Values
     passed: bool
@@ -36,7 +36,7 @@ def is_vetoed(reward: Reward, measured: Measured) -> bool:
 
 
 def score(reward: Reward, measured: Measured, step: int) -> float:
-    """Of a completion by itself, whatever others there are: what validations compare. The weighted sum or, for a
+    """The reward of one completion, whatever others there are: validations compare it. The weighted sum or, for a
     lexicographic reward, that. `step`: counts from 1, and decides the weights."""
     if reward.combination == Combination.LEXICOGRAPHIC:
         return _lexicographic(reward, _counted(reward, measured, step))
@@ -44,7 +44,7 @@ def score(reward: Reward, measured: Measured, step: int) -> float:
 
 
 def rewards(reward: Reward, group: Sequence[Measured], step: int) -> list[float]:
-    """Of the completions of one prompt, in order; what is learned from at this step."""
+    """The rewards of the completions of one prompt, in order, which this step learns from."""
     if reward.combination == Combination.GDPO:
         return _gdpo(reward, [_counted(reward, measured, step) for measured in group], step)
     return [score(reward, measured, step) for measured in group]

@@ -9,7 +9,7 @@ _PREFIX = "COMBINATION_"
 
 
 def from_proto(message: pb.RewardSpec, faults: Faults) -> Reward:
-    """A model that is none is added to `faults`, which are those of the reward, and left out."""
+    """An invalid model is reported in `faults`, those of the reward, and left unset."""
     return Reward(
         name=message.name,
         components=tuple(
@@ -33,7 +33,7 @@ def from_proto(message: pb.RewardSpec, faults: Faults) -> Reward:
 
 
 def to_proto(reward: Reward) -> pb.RewardSpec:
-    """Of one whose combination is known."""
+    """The message of a reward whose combination is known."""
     combination = pb.RewardSpec.Combination.Value(f"{_PREFIX}{(reward.combination or 'unspecified').upper()}")
     return pb.RewardSpec(
         name=reward.name,

@@ -1,4 +1,4 @@
-"""What a program's tests said of it."""
+"""The verdict of a program's tests."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,9 +20,9 @@ class Grade:
     detail: str = ""
     """One sentence on what went wrong first; empty for a pass."""
     forgeable: bool = False
-    """Whether tests ran in the program's process, which could say what it likes there."""
+    """True where tests ran in the program's process, which could forge their results."""
     cpu_time: timedelta | None = None
-    """Of the program with all its tests, where it was measured."""
+    """CPU time of the program with all its tests, where it was measured."""
     by_values: bool = False
     """The sandbox compared all values and outputs itself: no test code ran."""
 

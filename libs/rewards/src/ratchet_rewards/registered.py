@@ -24,7 +24,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What the registry said of the names that it was asked for."""
+    """The registry's answers, by the names that it was asked for."""
 
     found: Mapping[RewardRef, Registered] = field(default_factory=dict)
     """By the name as it was asked for, and by its number."""
@@ -68,7 +68,7 @@ async def look_up(
 
 
 def ref_of(component: Component) -> RewardRef | None:
-    """What it names in the registry; None for any other, and for what is no name."""
+    """Its reference into the registry; None for any other component, and for an invalid name."""
     if component.version:
         text = f"{component.name}@{component.version}"
     elif component.is_own or component.name in COMPONENTS:

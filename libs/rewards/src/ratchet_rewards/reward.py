@@ -1,4 +1,4 @@
-"""What a run rewards: components with weights, and how they become one number. Plain values; see docs/rewards.md."""
+"""The reward of a run: components with weights, and how they become one number. Plain values; see docs/rewards.md."""
 
 import hashlib
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Component:
     """One thing that is rewarded."""
 
     name: str
-    """Of the catalogue; where there is a program, its own."""
+    """Its name in the catalogue; with a program, the program's own."""
     weight: float | None = None
     """None: 1. Below 0 for what is not wanted."""
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Component:
     program: str = ""
     """Source of a reward of one's own."""
     digest: str = ""
-    """Of the program or the plug-in, "sha256:<hex>"."""
+    """Digest of the program or the plug-in, "sha256:<hex>"."""
     version: int = 0
-    """Of a reward of the registry, whose source is the program; 0 for any other."""
+    """Number of a reward of the registry, whose source is the program; 0 for any other."""
     model: AnyModel | None = None
-    """Of `preference`: the reward model that scores."""
+    """The reward model that scores, for `preference`."""
 
     @property
     def plugin(self) -> str:
@@ -92,10 +92,10 @@ class Reward:
     components: tuple[Component, ...] = ()
     """For LEXICOGRAPHIC the most important first."""
     combination: str = ""
-    """A name: what was asked, even where there is none of that name. Empty: a weighted sum."""
+    """The name that was asked for, known or not. Empty: a weighted sum."""
 
     def __bool__(self) -> bool:
-        """Whether anything is said at all."""
+        """True where anything is set."""
         return self != Reward()
 
     @property

@@ -1,4 +1,4 @@
-"""What Grafana's boards ask Prometheus for."""
+"""The metrics that Grafana's boards ask Prometheus for."""
 
 import json
 import re

@@ -9,7 +9,7 @@ SERVICE = "test.Echo"
 
 
 def adding(parse: Callable[[bytes], Any] | None = None, **behaviours: Any) -> Callable[[grpc.aio.Server], list[str]]:
-    """What `serve` calls to add the service. `adding(unary_unary=f)` has the method `unary_unary`, answered by f.
+    """The function by which `serve` adds the service. `adding(unary_unary=f)` answers the method `unary_unary` by f.
 
     With `parse`, requests are what it makes of the bytes."""
     handlers = {

@@ -1,4 +1,4 @@
-"""What every answer of a door is held to: no fault of the server, and nothing that its OpenAPI does not describe."""
+"""The rule for every answer of a door: no fault of the server, and nothing that its OpenAPI does not describe."""
 
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (

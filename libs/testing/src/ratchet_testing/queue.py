@@ -17,7 +17,7 @@ class MemoryQueue:
         self.is_away = False
         """Every call raises Unavailable."""
         self.killed: list[Delivery] = []
-        """What `resume` gives."""
+        """The deliveries that `resume` gives."""
         self.dead: dict[str, str] = {}
         """Dead letters: id -> reason."""
         self._waiting: list[Delivery] = []
@@ -27,7 +27,7 @@ class MemoryQueue:
 
     @property
     def ids(self) -> list[str]:
-        """What waits, in the order in which it is taken."""
+        """The ids that wait, in the order in which they are taken."""
         return [delivery.id for delivery in sorted(self._waiting, key=_order)]
 
     @property

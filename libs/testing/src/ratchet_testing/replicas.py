@@ -26,7 +26,7 @@ class Replica:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     python: str = sys.executable
-    """Of the environment that the service needs."""
+    """The interpreter of the environment that the service needs."""
 
     @property
     def target(self) -> str:

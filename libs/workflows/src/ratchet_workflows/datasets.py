@@ -1,7 +1,7 @@
 """Work on versions of a data set: another division into splits, and the difference of two."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +74,29 @@ def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Da
         raise UsageError(f"{version} has a split {there[0]} already")
     with files(client, dataset) as tables_of:
         drawn = splitting.draw(map(splitting.kin, tables.checked(tables_of[source], source)), shares, source)
-        made = dict(tables_of)
-        for name in (*shares, source):
-            made[name] = tables_of[source].with_name(f"{name}.new")
-            tables.write(_those(tables_of[source], drawn, name), made[name])
-        card = pb.DatasetCard()
-        card.CopyFrom(dataset.card)
-        card.made_of = version
-        return settled(client.datasets, upload(client.datasets, dataset.name, made, card))
+        parts = {name: _those(tables_of[source], drawn, name) for name in (*shares, source)}
+        return _next(client, dataset, tables_of, parts)
+
+
+def with_split(client: Client, ref: DatasetRef, problems: Sequence[Problem]) -> pb.Dataset:
+    """Makes the next version of the data set, in which these are the problems of the split; its other splits stay.
+    READY or FAILED. Raises as `split`."""
+    dataset = client.datasets.get(ref.name, ref.number)
+    with files(client, dataset) as tables_of:
+        return _next(client, dataset, tables_of, {_one_split(dataset, ref): problems})
+
+
+def _next(
+    client: Client, dataset: pb.Dataset, tables_of: Mapping[str, Path], parts: Mapping[str, Iterable[Problem]]
+) -> pb.Dataset:
+    made = dict(tables_of)
+    for name, problems in parts.items():
+        made[name] = next(iter(tables_of.values())).with_name(f"{name}.new")
+        tables.write(problems, made[name])
+    card = pb.DatasetCard()
+    card.CopyFrom(dataset.card)
+    card.made_of = f"{dataset.name}@{dataset.number}"
+    return settled(client.datasets, upload(client.datasets, dataset.name, made, card))
 
 
 def _one_split(dataset: pb.Dataset, ref: DatasetRef) -> str:

@@ -184,7 +184,7 @@ class _Model:
 
     ref: model_pb2.ModelRef | None
     ancestors: Sequence[str] = ()
-    """What it was trained from, the nearest first."""
+    """The models that it was trained from, the nearest first."""
     error: str = ""
 
 
@@ -206,7 +206,7 @@ def _models(client: Client, texts: Sequence[str], base: bool) -> dict[str, _Mode
 
 
 def _line(client: Client, ref: model_pb2.ModelRef) -> list[model_pb2.ModelRef]:
-    """What a model was trained from, what that was trained from, and so on."""
+    """The base of a model, the base of that, and so on."""
     line: list[model_pb2.ModelRef] = []
     while ref.WhichOneof("ref") == "version" and len(line) < OLDEST:
         lineage = client.models.version(ref.version.model, ref.version.number).lineage

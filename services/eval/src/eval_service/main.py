@@ -43,7 +43,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 
 STREAM = "eval.evaluations"
 SERVICE = "eval"

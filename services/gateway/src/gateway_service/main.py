@@ -48,7 +48,7 @@ from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.recorder import Recorder
-from gateway_service.domain.webhooks.deliverer import Deliverer
+from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
 from gateway_service.rest.resources import REGISTRY
@@ -189,7 +189,7 @@ def _wire(ground: Ground) -> Service:
         authenticator=keys.authenticator,
         usage=keys.usage,
         webhooks=webhooks.webhooks,
-        deliverer=webhooks.deliverer,
+        deliverer=webhooks.signed_delivery,
         servicers=servicers,
         http=http,
     )

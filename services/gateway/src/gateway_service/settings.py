@@ -40,9 +40,9 @@ class Settings(ServiceSettings):
     admin_key_file: Path = Field(default_factory=lambda: files.home() / "admin.key")
 
     max_message_bytes: int = Field(default=4 << 20, ge=1)
-    """Of a gRPC request."""
+    """Bytes of a gRPC request."""
     key_limits: KeyLimits = KeyLimits()
-    """Of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
+    """Limits of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
 
     tls_cert_file: Path | None = None
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""
@@ -76,7 +76,7 @@ class Settings(ServiceSettings):
     keep_deliveries: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long what was sent to webhooks, or given up, is kept to be looked at."""
     redact: tuple[str, ...] = ("emails", "secrets")
-    """What is taken out of these before they are written, in this order: "emails", "secrets", or an operator's own
+    """Redactions of these before they are written, in this order: "emails", "secrets", or an operator's own
     function of a text, "package.module:function"."""
 
     @property

@@ -32,8 +32,8 @@ from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, G
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
 from gateway_service.domain.webhooks.addresses import Addresses
-from gateway_service.domain.webhooks.deliverer import Deliverer
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
+from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest.resources import Backends
 from gateway_service.settings import Settings

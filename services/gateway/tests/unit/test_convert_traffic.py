@@ -82,6 +82,7 @@ async def test_rows_of_data_sets(world: World, app: httpx.AsyncClient) -> None:
         "prompt": "say hi",
         "references": ["hello"],
         "source": "traffic",
+        "conversation": [],
     }
     assert (await get(world, "/problems", start_time="2100-01-01T00:00:00Z"))["problems"] == []
 

@@ -15,7 +15,7 @@ from ratchet_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, Inva
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import dataset_cache, jsonl, load
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 from ratchet_testing.services import serving
 from registry_service.servicer import DatasetServicer
 
@@ -113,7 +113,7 @@ async def test_the_longest_unused_makes_room(
     for age, name in enumerate(("b", "a"), start=1):
         os.utime(dataset_cache.cached(await datasets.fetch(DatasetRef(name))), (age, age))
     size = dataset_cache.cached(DatasetRef("a", 1, "train")).stat().st_size
-    monkeypatch.setattr("ratchet_problems.datasets.MOST_BYTES", 2 * size)
+    monkeypatch.setattr("ratchet_problems.dataset_fetching.MOST_BYTES", 2 * size)
     await datasets.fetch(DatasetRef("c"))
     assert {path.parent.name for path in files_below(home)} == {"a@1", "c@1"}
 

@@ -32,7 +32,7 @@ class Settings(ServiceSettings):
     `kv_cache_bytes`; on GPUs 4, or one for each where there are more. These are shared evenly: with 4 policies on one,
     each gets a quarter of `gpu_memory_utilization`."""
     kept_for: dict[Purpose, int] | None = None
-    """Of `capacity`: places that only policies for one purpose take, by "serving", "training" and "evaluation":
+    """Places of `capacity` that only policies for one purpose take, by "serving", "training" and "evaluation":
     RATCHET_ROLLOUT_KEPT_FOR='{"serving": 2}'. None: one for each purpose, where the capacity is 4 or more."""
     address: str = ""
     """host:port at which callers and other nodes reach this node. Empty: only those who have its address find it."""
@@ -41,7 +41,7 @@ class Settings(ServiceSettings):
 
     device: Literal["cpu", "cuda"] = "cpu"
     gpus: str = ""
-    """Those of the policies, as CUDA_VISIBLE_DEVICES names them ("0,1"). Empty: all that this process sees."""
+    """The GPUs of the policies, as CUDA_VISIBLE_DEVICES names them ("0,1"). Empty: all that this process sees."""
     max_num_seqs: int = Field(default=128, ge=1)
     kv_cache_bytes: int | None = Field(default=None, ge=1)
     """For keys and values, of each policy. None: on CPU room for `max_num_seqs` sequences of the model's whole context,

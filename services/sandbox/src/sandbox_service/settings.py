@@ -26,10 +26,10 @@ class Settings(ServiceSettings):
     """How often one caller may have programs tried against the same held-out tests within a day, on this node; beyond
     it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
     max_cpu_time: timedelta = timedelta(seconds=240)
-    """What BigCodeBench gives its programs: the most that a benchmark asks for."""
+    """The limit that BigCodeBench gives its programs, the highest of all benchmarks."""
     max_memory_bytes: int = 4 << 30
     max_result_bytes: int = 4 << 20
-    """What a program may answer to one call, encoded, and an eighth of what its answers may be together; more is
+    """The longest answer to one call, encoded, and an eighth of all answers together; more is
     OUTPUT_LIMIT."""
     max_source_bytes: int = 1 << 20
     """The longest source, test code or literal of a call test; standard input and expected output may have 16 MiB."""

@@ -5,7 +5,7 @@ import sys
 
 START = """
 import mmap, os, signal, sys, threading, time
-from sandbox_service.cage.lane.budget import Budget, Limits
+from sandbox_service.cage.lane.limits import Budget, Limits
 from sandbox_service.cage.lane.cpu_time import Account
 from sandbox_service.cage.kernel.libc import high
 from sandbox_service.cage.lane.process_tree import ProcessTree

@@ -26,7 +26,7 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 from trainer_service.adapters.code_version import code_version
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders

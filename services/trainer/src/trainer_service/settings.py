@@ -45,8 +45,8 @@ class Settings(ServiceSettings):
     """A job that runs and sends no heartbeat for so long hangs, and is started again."""
 
     memory_gib: float | None = Field(default=None, gt=0)
-    """What the training processes of a run may take: on CPU of this machine, on CUDA of one GPU. A run that needs more
-    is refused. None: on CPU half of the machine; on CUDA it is not known."""
+    """The memory that a run's training processes may take: on CPU of this machine, on CUDA of one GPU. A run that needs
+    more is refused. None: on CPU half of the machine; on CUDA it is not known."""
 
     keep_checkpoints: timedelta = timedelta(days=14)
     """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
@@ -92,7 +92,7 @@ class Settings(ServiceSettings):
     """Training ranks that our own Ray has room for. None: its GPUs; on CPU, where ranks are processes that share the
     cores, two."""
     gpus: str = ""
-    """Those of our own Ray, as CUDA_VISIBLE_DEVICES names them ("2,3"). Empty: all that this process sees."""
+    """The GPUs of our own Ray, as CUDA_VISIBLE_DEVICES names them ("2,3"). Empty: all that this process sees."""
 
     @field_validator("ray_address")
     @classmethod

@@ -21,7 +21,7 @@ from verl.utils.config import omega_conf_to_dataclass  # noqa: E402
 from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.verl import metrics as names  # noqa: E402
 from trainer_service.verl.config import rl_overrides  # noqa: E402
-from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402
+from trainer_service.verl.driver.own_advantages import with_baselines  # noqa: E402
 from trainer_service.verl.rank import losses  # noqa: E402
 from trainer_service.verl.runtime import compose_config  # noqa: E402
 

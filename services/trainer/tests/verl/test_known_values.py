@@ -27,7 +27,7 @@ from trainer_service.domain.spec.algorithms import ALGORITHMS  # noqa: E402
 from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.verl.algorithms import VERL_ALGORITHMS  # noqa: E402
 from trainer_service.verl.config import rl_overrides  # noqa: E402
-from trainer_service.verl.driver.advantages import with_baselines  # noqa: E402
+from trainer_service.verl.driver.own_advantages import with_baselines  # noqa: E402
 from trainer_service.verl.rank import losses  # noqa: E402
 from trainer_service.verl.rank.pairs import CENTERING, REFERENCE, dpo_loss, reward_model_loss  # noqa: E402
 from trainer_service.verl.runtime import compose_config  # noqa: E402

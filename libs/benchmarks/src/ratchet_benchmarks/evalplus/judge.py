@@ -22,7 +22,7 @@ class Digest(str):
 
 
 def unmarked(found: dict[str, Any]) -> Any:
-    """Of JSON, which has no Digest."""
+    """The form of it in JSON, which has no Digest."""
     return Digest(found["digest"]) if found.keys() == {"digest"} else found
 
 
@@ -51,7 +51,7 @@ def canonical(value: Any) -> str:
 
 
 def _numbers(values: Sequence[Any]) -> str:
-    """Of numbers that floats hold exactly, of which there may be millions; else empty."""
+    """The numbers, of which there may be millions, where floats hold them exactly; else empty."""
     if not set(map(type, values)) <= {int, float, bool} or not -_EXACT < min(values) <= max(values) < _EXACT:
         return ""
     import array

@@ -13,7 +13,7 @@ _MOST = 15 << 20
 
 
 def fits(answer: Any) -> bool:
-    """Whether such an answer can cross at all."""
+    """True where such an answer can cross."""
     room, todo = _MOST, [answer]
     while todo and room > 0:
         value = todo.pop()

@@ -39,5 +39,5 @@ def same_set(arguments: Any, got: Any, wanted: Any) -> bool:
 
 
 def something(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Whether there is an answer: what the original asserts of these tasks look at."""
+    """True where there is an answer: the original asserts of these tasks look at that alone."""
     return bool(got == wanted if isinstance(got, bool) else (got is not None) == wanted)

@@ -1,4 +1,4 @@
-"""What EvalPlus' references give: computed once, in the sandbox, and kept beside the data."""
+"""The answers of EvalPlus' references: computed once, in the sandbox, and kept beside the data."""
 
 import asyncio
 import json
@@ -103,6 +103,6 @@ def _program(row: Row) -> pb.Program:
 
 
 def _indented(file: str) -> str:
-    """Inside a function, so that the reference finds none of its names."""
+    """Inside a function, so that the reference does not find its names."""
     text = resources.files("ratchet_benchmarks.evalplus").joinpath(file).read_text()
     return "".join(f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True))

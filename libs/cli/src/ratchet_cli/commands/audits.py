@@ -1,8 +1,9 @@
-"""`ratchet data audit`."""
+"""`ratchet data audit` and `strengthen`: how far tests can be hacked, and more of them."""
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,15 +16,19 @@ from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_client import Client
 from ratchet_environments.audit import Audited, audit_all
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_environments.strengthen import Strengthened, strengthen_all
 from ratchet_environments.task import Task
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError
+from ratchet_problems import jsonl
+from ratchet_problems.sets import dataset_of
 from ratchet_workflows import UsageError
-from ratchet_workflows.datasets import local
+from ratchet_workflows.datasets import local, with_split
 
 SHOWN = 20
 PASSING = "what passes all of its tests"
@@ -39,13 +44,8 @@ def audit(
     """Find problems whose tests can be hacked. Runs cheap cheats (constants, echoes, the prompt's examples by heart, an
     object that equals everything) and mutants of the reference against each problem's tests, and lists the weakest."""
     target = target or local_target()
-    try:
-        with local(name) as here:
-            found = asyncio.run(_audited(here, name, limit or None, target, quiet=as_json))
-    except UsageError as error:
-        raise CommandError(f"{error}.", code=2) from error
-    except RatchetError as error:
-        raise CommandError(f"{error.message}.") from error
+    with _refusing(), local(name) as here:
+        found = asyncio.run(_audited(here, name, limit or None, target, quiet=as_json))
     found.sort(key=lambda one: (-one.weakness, one.id))
     if out:
         out.write_text("".join(json.dumps(_record(one)) + "\n" for one in found), encoding="utf-8")
@@ -57,6 +57,44 @@ def audit(
         rows = [(one.id, f"{one.weakness:.2f}", _passing(one)) for one in weak[:SHOWN]]
         print_table(("problem", "weakness", PASSING), rows, breakable=(PASSING,))
     _say_sums(name, found, len(weak))
+
+
+def strengthen(
+    name: Annotated[str, typer.Argument(help="Data set (mine@1/train), benchmark, or file of problems.")],
+    limit: Annotated[int, typer.Option(help="Only the first problems; 0: all.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="File of JSON lines; default: the next version of the data set.")
+    ] = None,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Add tests where mutants of the reference survive: inputs near those of a problem's own tests, with what its
+    reference gives. Makes the next version of a data set, or a file."""
+    target = target or local_target()
+    ref = dataset_of(name)
+    if out is None and (ref is None or limit):
+        raise CommandError("Give --out FILE: only a whole data set has a next version.", code=2)
+    with _refusing():
+        with local(name) as here:
+            found = asyncio.run(_strengthened(here, name, limit or None, target, quiet=as_json))
+        problems = [one.problem for one in found]
+        if out:
+            jsonl.write(problems, out)
+        elif ref is not None:
+            with Client() as platform:
+                made = with_split(platform, ref, problems)
+                name = f"{made.name}@{made.number}/{ref.split or made.splits[0].name}"
+    mutants, before, now = (sum(getattr(one, it) for one in found) for it in ("mutants", "killed", "killed_now"))
+    faults = {one.problem.id: one.fault for one in found if one.fault}
+    if as_json:
+        print_json({"name": name, "mutants": mutants, "killed": before, "killed_now": now, "faults": faults})
+        return
+    if faults:
+        say(f"{len(faults)} get no tests, such as {next(iter(faults))}: {next(iter(faults.values()))}.")
+    shares = (
+        f"{before / mutants:.1%} of {mutants} mutants were killed, now {now / mutants:.1%}" if mutants else "no mutants"
+    )
+    say(f"{out or name}: {shares}.")
 
 
 def _say_sums(name: str, found: Sequence[Audited], weak: int) -> None:
@@ -80,15 +118,43 @@ def _record(one: Audited) -> dict[str, Any]:
     return asdict(one) | {"weakness": one.weakness}
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raises CommandError for what cannot be read, or cannot be made."""
+    try:
+        yield
+    except UsageError as error:
+        raise CommandError(f"{error}.", code=2) from error
+    except RatchetError as error:
+        raise CommandError(f"{error.message}.") from error
+
+
 async def _audited(here: str, name: str, limit: int | None, target: str, *, quiet: bool) -> list[Audited]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
-        loaded = await asyncio.to_thread(ratchet_benchmarks.load, here, limit)
-        tasks = [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
-        count = Count(f"auditing {name}", "problems")
-        with following(count, quiet=quiet) as changed:
-
-            def tell(done: int, total: int) -> None:
-                count.update(done, total)
-                changed()
-
+        tasks = await asyncio.to_thread(_tasks, here, limit)
+        with _counting(f"auditing {name}", quiet=quiet) as tell:
             return await audit_all(CodeEnvironment(executor, forgeable=True), tasks, tell=tell)
+
+
+async def _strengthened(here: str, name: str, limit: int | None, target: str, *, quiet: bool) -> list[Strengthened]:
+    async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
+        tasks = await asyncio.to_thread(_tasks, here, limit)
+        with _counting(f"strengthening {name}", quiet=quiet) as tell:
+            return await strengthen_all(executor, tasks, tell)
+
+
+def _tasks(here: str, limit: int | None) -> list[Task]:
+    loaded = ratchet_benchmarks.load(here, limit)
+    return [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
+
+
+@contextmanager
+def _counting(title: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    count = Count(title, "problems")
+    with following(count, quiet=quiet) as changed:
+
+        def tell(done: int, total: int) -> None:
+            count.update(done, total)
+            changed()
+
+        yield tell

@@ -44,6 +44,7 @@ DATASET = "name@number; name alone is its newest version."
 
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
 app.command()(audits.audit)
+app.command()(audits.strengthen)
 
 
 @app.command()
@@ -142,7 +143,12 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     )
     say("")
     columns = ("split", "rows", "bytes", "digest", "notices")
-    rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in found.splits]
+    shown = [it for it in found.splits if ref.split in ("", it.name)]
+    if not shown:
+        raise CommandError(
+            f"{_id(found)} has no split {ref.split}; it has {', '.join(it.name for it in found.splits)}."
+        )
+    rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in shown]
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
 
 

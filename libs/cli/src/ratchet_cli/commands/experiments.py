@@ -263,7 +263,7 @@ def _name(metric: pb.ExperimentMetric | pb.MetricValue) -> str:
 
 
 def _variant(client: Client, text: str) -> pb.ExperimentVariant:
-    """Of "treatment=starter@2*0.5". Raises CommandError for another form."""
+    """The variant of "treatment=starter@2*0.5". Raises CommandError for another form."""
     name, separator, rest = text.partition("=")
     model, _, weight = rest.partition("*")
     if not separator:
@@ -273,7 +273,7 @@ def _variant(client: Client, text: str) -> pb.ExperimentVariant:
 
 
 def _metric(text: str, option: str) -> pb.ExperimentMetric:
-    """Of "quality", "quality:0.02" or "more:accepted_chars:5". Raises CommandError for another form."""
+    """The metric of "quality", "quality:0.02" or "more:accepted_chars:5". Raises CommandError for another form."""
     first, _, rest = text.partition(":")
     name, _, digits = rest.partition(":")
     margin = _number(digits if first in DIRECTIONS else rest, option, text)

@@ -26,7 +26,7 @@ class FileOfSamples:
     path: Path
     count: int
     most: int
-    """Of one problem."""
+    """Samples of one problem."""
     is_judged: bool
     """It says which of them pass."""
 
@@ -90,7 +90,7 @@ def show_agreement(client: Client, evaluation: pb.Evaluation, file: FileOfSample
 
 
 def has_plus_tests(benchmark: str) -> bool:
-    """Whether EvalPlus' own inputs are among its tests, as in `mbpp+@v0.1.0` and not in `mbpp+/base`."""
+    """True where EvalPlus' own inputs are among its tests, as in `mbpp+@v0.1.0` and not in `mbpp+/base`."""
     whole, _, part = benchmark.partition("/")
     return whole.partition("@")[0].endswith("+") and part != "base"
 

@@ -48,7 +48,7 @@ class Override(Fields):
         self.fill(spec, value, "")
 
     def _names(self) -> Iterator[str]:
-        """Those of the fields that lead to it. Raises UsageError."""
+        """The messages on the path to the field. Raises UsageError."""
         spec: Descriptor = trainer_pb2.RunSpec.DESCRIPTOR
         there: Descriptor | None = spec
         names = self.key.split(".")

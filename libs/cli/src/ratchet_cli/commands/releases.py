@@ -83,7 +83,7 @@ def deploy(
 
 
 def staged(percents: Sequence[int], seconds: float, samples: int) -> list[release_pb2.ReleaseStage]:
-    """Stages that each last so long, and take so many requests that the candidate answers, at least."""
+    """Stages, each with a minimum of time and of requests that the candidate answers."""
     stages = [release_pb2.ReleaseStage(percent=percent, min_samples=samples) for percent in percents]
     for stage in stages:
         stage.min_duration.FromTimedelta(timedelta(seconds=seconds))

@@ -16,7 +16,7 @@ FORM = (
 
 
 def replay_prompts(file: Path) -> Sequence[pb.ReplayPrompt]:
-    """Of a line each. Raises CommandError, which names the line, for what is none."""
+    """The prompts, one per line. Raises CommandError, which names an invalid line."""
     try:
         lines = file.read_bytes().split(b"\n")  # no others: a text may hold U+2028
     except OSError as error:

@@ -66,7 +66,7 @@ def _counting(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _with_quality(client: Client, made: Report) -> Report:
-    """What cannot be scored here is noted."""
+    """Samples that cannot be scored here are noted."""
     from ratchet_reports import quality as work  # bandit, radon: only with --quality
 
     rows, notes = list[QualityRow](), list(made.notes)

@@ -137,7 +137,7 @@ def measure_difficulty(
 
 
 def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], sample_pairs.Prompt]:
-    """Of a problem, by its set and its id, with the evaluation's system message. Raises what `_problems` raises."""
+    """The prompt of a problem, by its set and its id, with the evaluation's system message. Raises like `_problems`."""
     problems, first = _problems(evaluation), _sets(evaluation)[0].name
 
     def prompt(benchmark: str, problem: str) -> sample_pairs.Prompt:

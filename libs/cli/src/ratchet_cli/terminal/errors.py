@@ -1,4 +1,4 @@
-"""What a command raises."""
+"""The error that a command raises."""
 
 
 class CommandError(Exception):

@@ -21,13 +21,13 @@ from ratchet_workflows.progress import News
 
 
 class View(Protocol):
-    """What is followed."""
+    """A piece of work that is followed."""
 
     def panel(self) -> RenderableType:
         """All of it, for a terminal. It is called from a thread of its own, four times a second."""
 
     def news(self) -> list[str]:
-        """What has changed since the last call, a line each, for where there is no terminal."""
+        """Changes since the last call, a line each, for output that is no terminal."""
 
 
 @contextmanager

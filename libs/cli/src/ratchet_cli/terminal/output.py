@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables and fields for people."""
+"""Output of commands: JSON for programs, tables and fields for people."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

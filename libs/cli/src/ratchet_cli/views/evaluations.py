@@ -11,7 +11,7 @@ SHOWN = 20
 
 
 def show_result(evaluation: pb.Evaluation) -> None:
-    """Of one that runs, what is known so far."""
+    """The score; of a running one, as far as it is known."""
     rows = (
         [("whole score", *cells) for cells in _passes(evaluation.pass_at_k)] if len(evaluation.benchmarks) > 1 else []
     )

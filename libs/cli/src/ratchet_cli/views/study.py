@@ -6,7 +6,7 @@ from rich.table import Table
 from ratchet_workflows.studies.news import StudyNews, situation
 
 SHOWN = 12
-"""Of the runs that have ended, in a terminal: the last."""
+"""The number of ended runs that a terminal shows, the last ones."""
 
 
 def panel(news: StudyNews) -> RenderableType:

@@ -51,18 +51,18 @@ class Fields(ABC):
         """Where a field stands, for people."""
 
     def wrong(self, path: str, description: str) -> UsageError:
-        """What to raise: `description` goes on after the field's path: "must be a number"."""
+        """The error to raise: `description` goes on after the field's path: "must be a number"."""
         end = "" if description.endswith("?") else "."
         return UsageError(f"{self.place(path)}: {path or 'the file'} {description}{end}")
 
     def unknown(self, path: str, name: object, known: Collection[str]) -> UsageError:
-        """What to raise for a name that is not a field."""
+        """The error to raise for a name that is not a field."""
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         return self.wrong(below(path, name), f"is not a field; {hint}")
 
     def whole_number(self, value: object, path: str, at_least: int, at_most: int | None = None) -> int:
-        """Of a field that is the file's own, and no message's."""
+        """The value of a field that is the file's own, and no message's."""
         number = _number(value) if isinstance(value, str) else value  # YAML takes 1e6 for a text
         if isinstance(number, float) and number.is_integer():
             number = int(number)
@@ -225,7 +225,7 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
 
 
 def _number(text: str) -> float | str:
-    """The text itself, where it is none."""
+    """The text itself, where it is no number."""
     try:
         return float(text)
     except ValueError:

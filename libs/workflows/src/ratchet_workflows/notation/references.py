@@ -11,7 +11,7 @@ from ratchet_workflows.errors import UsageError, WorkflowError
 
 
 def parse(text: str) -> AnyModel:
-    """Raises UsageError for a text that is none of the forms, and for a folder that is not there."""
+    """Raises UsageError for a text in another form, and for a folder that is not there."""
     try:
         named = ModelRef.parse(text)
     except InvalidArgument as error:

@@ -20,7 +20,7 @@ def names_of(texts: Sequence[str]) -> list[str]:
 
 
 def entry(text: str, limit: int = 0) -> pb.SuiteEntry:
-    """Of a suite, from "humaneval" or "humaneval=0.4"."""
+    """An entry of a suite, from "humaneval" or "humaneval=0.4"."""
     name, _, weight = text.rpartition("=")
     try:
         number = float(weight) if name else None

@@ -1,4 +1,4 @@
-"""What is trained is measured on what training does not see."""
+"""A check that measuring uses problems that training does not see."""
 
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2

@@ -66,7 +66,7 @@ class YamlFile(Source):
                 self._find_lines(one, name)
 
     def fields(self) -> Mapping[Any, Any]:
-        """What stands at the top."""
+        """The mapping at the top."""
         if not isinstance(self._data, Mapping):
             raise self.wrong("", "must be fields with values (name: value)")
         return self._data

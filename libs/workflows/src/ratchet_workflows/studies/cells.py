@@ -11,7 +11,7 @@ from ratchet_workflows.studies.plan import Plan, Variant
 from ratchet_workflows.studies.records import Record
 
 MOST_ATTEMPTS = 20
-"""Of an evaluation that failed."""
+"""Attempts at an evaluation that failed."""
 RUN_ENDED = (pb.Run.STATE_SUCCEEDED, pb.Run.STATE_FAILED, pb.Run.STATE_CANCELLED)
 EVALUATION_LOST = (eval_pb2.Evaluation.STATE_FAILED, eval_pb2.Evaluation.STATE_CANCELLED)
 
@@ -105,7 +105,7 @@ class Cell:  # mutable: it is what the command follows
 
 
 def model_of(run: pb.Run) -> model_pb2.ModelRef | None:
-    """What the run made: the version that it registered, or its best checkpoint."""
+    """The model that the run made: the version that it registered, or its best checkpoint."""
     if run.HasField("version"):
         return model_pb2.ModelRef(version=run.version)
     return model_pb2.ModelRef(uri=run.best_checkpoint.uri) if run.best_checkpoint.uri else None

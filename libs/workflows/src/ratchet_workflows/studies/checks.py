@@ -17,7 +17,7 @@ from ratchet_workflows.studies.ranges import Search
 
 
 def bases(client: Client, plan: Plan) -> dict[str, str]:
-    """What names of bases mean now, "starter" -> "starter@1". Raises UsageError, ApiError for what is not there."""
+    """The meaning of bases' names now, "starter" -> "starter@1". Raises UsageError, ApiError for what is not there."""
     found = {}
     for variant in [*plan.variants, plan.variant(DEFAULT, {})]:
         name = model_name(variant.spec.base)
@@ -82,7 +82,7 @@ def _corners(plan: Plan, search: Search) -> list[Variant]:
 
 
 def values(spec: trainer_pb2.RunSpec, search: Search) -> dict[str, object]:
-    """What a complete spec has where the search looks, as a file writes it; without what is unset or no plain value."""
+    """The values of a complete spec where the search looks, as a file writes them; without unset ones and messages."""
     found: dict[str, object] = {}
     for path in search.ranges:
         *parents, last = path.split(".")

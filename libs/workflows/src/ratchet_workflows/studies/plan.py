@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Of all that it says, a program in it included; not of at_once."""
+        """Digest of the whole plan, programs included, but for at_once."""
         said = [self.train.SerializeToString(deterministic=True), self.evaluate.SerializeToString(deterministic=True)]
         said += [one.spec.SerializeToString(deterministic=True) for one in self.variants]
         said += [json.dumps([self.seeds, self.search.to_json() if self.search else None]).encode()]

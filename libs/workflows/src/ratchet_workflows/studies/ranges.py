@@ -21,7 +21,7 @@ class Range:
     high: float = 0.0
     choices: tuple[Any, ...] = ()
     whole: bool = False
-    """Of a field that takes whole numbers."""
+    """True for a field that takes whole numbers."""
 
     def holds(self, value: object) -> bool:
         if self.kind == "choice":
@@ -31,7 +31,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Of all trials together; None: no such limit. The trial that goes on when one is reached is the last."""
+    """Limit for all trials together; None: no limit. The trial that goes on when one is reached is the last."""
 
     tokens: int | None = None
     steps: int | None = None
@@ -54,7 +54,7 @@ class Search:
     budget: Budget
     asha: Asha | None
     seed: int
-    """Of the search itself: which settings it tries."""
+    """Seed of the search, which chooses the settings that it tries."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

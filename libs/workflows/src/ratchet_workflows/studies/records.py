@@ -24,7 +24,7 @@ class Record:
     plan: str
     """The digest of the plan."""
     bases: Mapping[str, str]
-    """What bases meant when the study began, "starter" -> "starter@1": a champion may change meanwhile."""
+    """The meaning of bases' names when the study began, "starter" -> "starter@1": a champion may change meanwhile."""
     begin_time: str
 
     def request_id(self, spec: Message, purpose: str) -> str:

@@ -12,12 +12,12 @@ from ratchet_workflows.studies.cells import Cell
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Of a run after a step; step 0 is its base."""
+    """The score of a run after a step; step 0 is its base."""
 
     step: int
     tokens: int
     reward: float | None
-    """Of an algorithm that learns from examples, minus the loss."""
+    """The score; for an algorithm that learns from examples, minus the loss."""
     validation: float | None
 
 
@@ -90,7 +90,7 @@ class Summary:
 
     name: str
     runs: int
-    """That have a score, of `wanted`."""
+    """The number of those in `wanted` that have a score."""
     wanted: int
     pass_at_1: float | None
     """The mean over seeds."""
@@ -115,7 +115,7 @@ class Reach:
     tokens: Mapping[int, int | None]
     """By seed: trained on by the first validation that has the score; None where none has it."""
     mean: float | None
-    """Of the seeds that come to it."""
+    """Seeds that come to it."""
     band: Estimate | None
     """With its 95 % interval over seeds; None unless two seeds or more, and all of them, come to it."""
     difference: Estimate | None
@@ -146,9 +146,9 @@ class StudyResults:
     settings: Mapping[str, str]
     notes: Sequence[str] = ()
     trials: Sequence[Mapping[str, Any]] = ()
-    """Of a search: each setting that was tried, and what came of it."""
+    """Each setting that a search tried, with its result."""
     verdict: str = ""
-    """Of a search: whether a setting beats the default."""
+    """A search's answer whether a setting beats the default."""
 
     def of(self, variant: str) -> list[Result]:
         return [one for one in self.results if one.variant == variant]

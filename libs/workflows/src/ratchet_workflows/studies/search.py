@@ -25,7 +25,7 @@ except ImportError as error:
 
 NAME = "ratchet"
 SEED = 0
-"""Of all trials: they differ by their settings alone."""
+"""The seed of all trials: they differ by their settings alone."""
 IS_DEFAULT, IS_STOPPING = "default", "stopping"
 """Attributes of a trial."""
 
@@ -59,7 +59,7 @@ class Trials:
             self._study.enqueue_trial(dict(default), user_attrs={IS_DEFAULT: True})
 
     def cells(self) -> Iterator[Cell]:
-        """Those that were under way, then new ones until there are enough or the budget is spent."""
+        """Trials that were under way, then new ones until there are enough or the budget is spent."""
         for frozen in self._study.get_trials(states=(TrialState.RUNNING,)):
             yield self._cell(Trial(self._study, self._id_of(frozen.number)))
         while not self.is_spent and self._begun() < self._search.trials:
@@ -130,7 +130,7 @@ class Trials:
         return any(limit is not None and self.spent(name) >= limit for name, limit in limits.items())
 
     def best(self) -> Variant | None:
-        """Of the trials that did all their steps the one with the best validation; None where there is none."""
+        """The trial with the best validation among those that did all their steps; None without one."""
         done = [one for one in self._study.trials if one.state is TrialState.COMPLETE]
         best = max(done, key=lambda one: (one.value or 0.0, -one.number), default=None)
         if best is None:

@@ -19,8 +19,8 @@ def wait_for_feedback(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Returns once so many answers have a score, to requests that came since the latest turn began; ever, without one.
-    What it returns is for the record. `say` gets a line when the count has changed, and while nothing answers."""
+    """Returns once this many answers have a score, to requests since the latest turn began; ever, without one. What it
+    returns is for the record. `say` gets a line when the count has changed, and while nothing answers."""
     since = datetime.fromisoformat(latest.begin_time) if latest else None
     seen = -1
     while True:

@@ -126,7 +126,7 @@ class Improvement:
         return turn.record
 
     def _report(self, record: Record) -> None:
-        """What cannot be shown is said; it changes nothing about the turn."""
+        """A failure to show it is reported; it changes nothing about the turn."""
         from ratchet_workflows.turns import report  # matplotlib: only here
 
         page, details = self._turns.page(record), self._turns.page(record, "-evaluations")

@@ -53,14 +53,14 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Of all that it says, a program in it included."""
+        """Digest of the whole plan, programs included."""
         messages = (self.train, self.evaluate, self.gate, self.release)
         parts = [self.model.encode(), *(message.SerializeToString(deterministic=True) for message in messages)]
         return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
 
     def run_of(self, champion: VersionRef, turn: int) -> trainer_pb2.RunSpec:
-        """What is trained, from the champion where nothing else is named; with the turn's number as its seed where none
-        is: after a turn that released nothing, the same seed would make the same candidate again."""
+        """The run to be trained, from the champion where nothing else is named; with the turn's number as its seed
+        where none is: after a turn that released nothing, the same seed would make the same candidate again."""
         spec = _copy(self.train)
         spec.seed = spec.seed or turn
         if not spec.base.WhichOneof("ref"):

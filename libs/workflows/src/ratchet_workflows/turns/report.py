@@ -18,7 +18,7 @@ from ratchet_workflows.turns.records import Record, State
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """What happened from base to released version. What a turn has not come to is empty."""
+    """The way from base to released version. Stages that the turn has not reached are empty."""
 
     title: str
     sentence: str
@@ -130,7 +130,7 @@ def write_evaluations(client: Client, record: Record, path: Path) -> None:
 
 
 def _reward_curve(report: TurnReport) -> Figure:
-    """Of a run that learns from examples its loss."""
+    """The score; of a run that learns from examples, its loss."""
     figure, plot = axes(7.6, 3.0)
     name = "reward_mean" if any("reward_mean" in metrics for _, metrics in report.steps) else "loss"
     values = [(number, metrics[name]) for number, metrics in report.steps if name in metrics]

@@ -33,13 +33,13 @@ RETRY_S = 5.0
 LONG_S = 300.0
 """Work that went on for longer had an answer in between."""
 MOST_ATTEMPTS = 20
-"""Of an evaluation, a gate or a release that failed."""
+"""Attempts at an evaluation, a gate or a release that failed."""
 
 T = TypeVar("T")
 
 
 class _Made(Protocol):
-    """What a stage creates."""
+    """The resource that a stage creates."""
 
     id: str
 
@@ -189,7 +189,7 @@ class Turn:
     def _made(
         self, get: Callable[[], M | None], create: Callable[[str], M], has_failed: Callable[[M], bool], name: str
     ) -> M:
-        """What is on record; where that has failed, what there is under the turn's request ids, or a new one."""
+        """The resource on record; where that has failed, the one under the turn's request ids, or a new one."""
         found = get()
         for attempt in range(MOST_ATTEMPTS):
             if found is not None and not has_failed(found):
@@ -198,7 +198,7 @@ class Turn:
         raise WorkflowError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin a new turn.")
 
     def _stage(self, title: str, work: Callable[[], T]) -> T:
-        """What `work` gives. While nothing answers it is begun again, for PATIENCE_S."""
+        """The result of `work`. While nothing answers it is begun again, for PATIENCE_S."""
         self._progress.stage(title)
         self._turns.log(f"== {title}")
         failing_since: float | None = None

@@ -18,7 +18,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, Inv
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, notices, tables
 from ratchet_problems.dataset_cache import cached
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.extraction import program_of
 from ratchet_problems.sets import dataset_of
 

@@ -12,7 +12,7 @@ lane/        outside.py   makes namespaces (jail.py) and a private root (root.py
              keeper.py    takes requests, supervises programs, answers. It reads no program, no tests and no results:
                           what it collects it passes on unread. zygote.py: how it has the zygote fork
              child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py),
-                          its time and memory (budget.py, process_tree.py, cpu_time.py)
+                          its time and memory (limits.py, process_tree.py, cpu_time.py)
              world.py     what is new for each program (scratch.py); proof.py: that the lane is as it was after it
 test_code/   tester.py    runs test code, in a process of its own, and ahead of that compiles it in another
              collect.py   what it holds to run: pytest's, unittest's (cases.py), doctest's (examples.py). bundled.py:

@@ -8,7 +8,7 @@ from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_problems import NAMES, data_digest, examine, notices, taught
 from ratchet_problems import pairs as pair_files
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import has_system
 from ratchet_problems.sets import dataset_of

@@ -21,7 +21,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
-from ratchet_problems.datasets import Datasets
+from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.sets import dataset_of
 from ratchet_quality.measuring import Measurer
 from ratchet_quality.preference import Scorer

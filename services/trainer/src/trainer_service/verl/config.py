@@ -22,7 +22,7 @@ from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
 
 DATASETS = "trainer_service.verl.driver.datasets"
 GDPO = "ratchet_gdpo"
-"""The name of our estimator of advantages in verl's register (driver/advantages.py)."""
+"""The name of our estimator of advantages in verl's register (driver/own_advantages.py)."""
 PLUGIN_NAME = "ratchet_plugin"
 """The name of a run's own loss, and of its own estimator of advantages, in verl's registers."""
 ROLLOUT = "ratchet"

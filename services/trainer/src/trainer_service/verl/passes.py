@@ -9,9 +9,9 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 SHARED_WIDTH = "ratchet_shared_width"
-"""Of a batch whose prompts are shared: that of the model's hidden states."""
+"""Key of a batch whose prompts are shared: the width of the model's hidden states."""
 SHARED_ROWS = "ratchet_shared_rows"
-"""Of a pass: how many sequences each tree of each of its rows has, in order."""
+"""Key of a pass: the number of sequences of each tree of each of its rows, in order."""
 
 
 def passes(lengths: Sequence[int], tokens: int, at_least: int = 1) -> list[list[int]]:

@@ -147,7 +147,7 @@ def limit_lane(file_bytes: int, processes: bool) -> None:
 def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> None:
     """Hard limits of one program; with `processes`, of each of its processes.
 
-    They are backstops: the keeper measures time and memory (budget.py). DATA leaves room for stacks that a program
+    They are backstops: the keeper measures time and memory (limits.py). DATA leaves room for stacks that a program
     asks for and never touches (threading.stack_size(512 MiB)), AS also for what threads and libraries reserve. With
     `processes` both are without end, as run-time systems reserve that way. The stack may grow to nearly all of the
     memory: its end is met before the memory's, so that endless recursion always ends as such.

@@ -12,8 +12,8 @@ from _socket import socket, socketpair
 from typing import Any
 
 from sandbox_service.cage.lane import files, lockdown, scratch
-from sandbox_service.cage.lane.budget import Budget, Limits
 from sandbox_service.cage.lane.child import Child
+from sandbox_service.cage.lane.limits import Budget, Limits
 from sandbox_service.cage.lane.pipe import Pipe
 from sandbox_service.cage.lane.process_tree import ProcessTree
 from sandbox_service.cage.lane.zygote import Zygote

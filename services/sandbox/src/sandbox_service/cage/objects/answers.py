@@ -6,7 +6,7 @@ from typing import Any
 from sandbox_service.cage.objects import standing
 from sandbox_service.cage.wire.errors import CannotCross
 
-REFUSED_WORD = "an object that the program made says so itself"
+REFUSED_WORD = "only the program's object itself could answer"
 _SHOWN = ("__str__", "__repr__", "__format__", "__hash__")
 
 
@@ -18,7 +18,7 @@ def ask(proxy: Any, name: str, *arguments: Any) -> Any:
 def answer(proxy: Any, name: str, *arguments: Any) -> Any:
     """What an object is as a value of Python's own."""
     if standing.slot_of(proxy, "_is_difference") and name not in _SHOWN:
-        raise CannotCross(f"a test asks for the difference of an object and a number, and {REFUSED_WORD}")
+        raise CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
     return once(proxy, (name, *arguments), lambda: ask(proxy, name, *arguments))
 
 

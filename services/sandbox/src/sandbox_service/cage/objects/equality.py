@@ -48,7 +48,7 @@ def equal(one: Any, other: Any) -> bool:
         return is_made(one) and _equals_plain(one, other)
     if standing.place(one) == standing.place(other):
         if is_unseen(one) or is_unseen(other):
-            raise CannotCross("a test compares an object that it made with itself, which it gave to nobody")
+            raise CannotCross("a test compares an object of its own with itself")
         return True
     if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False

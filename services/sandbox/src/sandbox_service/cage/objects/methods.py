@@ -111,7 +111,7 @@ _FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # the rest, the rest by name, genera
 
 def _demand_made(it: Any, what: str) -> None:
     if not isinstance(it, standing.AnyProxy) or standing.rank_of(it) is not grades.MADE:
-        raise CannotCross(f"a test calls {what} of an object that the program made, whose word alone would count")
+        raise CannotCross(f"a test calls {what} of one of the program's objects, and only that could answer")
 
 
 def of_property(function: Any) -> Any:
@@ -151,7 +151,7 @@ class Method:
             return ask(grades.OF_ATTRIBUTE, "method", it, name)
         _demand_made(it, f"the method {name!r}")
         if standing.slot_of(it, "_came_back") and name in standing.PREDICATES:
-            raise CannotCross(f"a test asks {name} of an object that the program gave")
+            raise CannotCross(f"a test reads {name} of one of the program's objects")
         if standing.class_place(kind) is None or type(it) is kind:
             return ask(grades.OF_MADE, "method", it, name, *arguments, **keywords)
         return ask(grades.OF_MADE, "function", kind, name, it, *arguments, **keywords)

@@ -28,7 +28,7 @@ class _EnumType(enum.EnumMeta):
             raise AttributeError(name)
         found = _programs[cls].ask_for(grades.OF_METHOD, "getattr", cls, name)
         if type(found) is cls:
-            raise CannotCross(f"a test uses {name!r}, another name of an enum's member, and one could stand for all")
+            raise CannotCross(f"a test uses {name!r}, an alias of an enum's member, which could stand for any other")
         return found
 
     def __getitem__(cls, name: str) -> Any:
@@ -113,7 +113,7 @@ class NotCalled:
         return repr(self.__kind)
 
     def __call__(self, *_: object, **__: object) -> Any:
-        raise CannotCross("a test calls a type that is an attribute of an object that the program made")
+        raise CannotCross("a test calls a type that is an attribute of one of the program's objects")
 
 
 def coroutine(program: Any, proxy: Any) -> Coroutine[Any, Any, Any]:

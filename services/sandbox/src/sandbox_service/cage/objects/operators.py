@@ -20,7 +20,7 @@ def truth(proxy: Any) -> bool:
     specials = type(proxy).__specials__
     if "__bool__" in specials:
         if not equality.is_made(proxy):
-            raise CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
+            raise CannotCross(f"a test takes an object for true or false, and {REFUSED_WORD}")
         return bool(answers.answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
 
@@ -28,7 +28,7 @@ def truth(proxy: Any) -> bool:
 def _len(self: Any) -> int:
     count = answers.answer(self, "__len__")
     if not equality.is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
-        raise CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
+        raise CannotCross(f"a test takes the length of an object, and {REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
 
@@ -109,18 +109,18 @@ def _next(self: Any) -> Any:
 
 def _call(self: Any, /, *arguments: object, **keywords: object) -> Any:
     if _rank(self) is grades.ATTRIBUTE:
-        raise CannotCross("a test calls a method of an object that the program made, whose word alone would count")
+        raise CannotCross("a test calls a method of one of the program's objects, and only that could answer")
     grade = grades.OF_MADE if equality.is_made(self) else grades.OF_HANDED
     return type(self).__program__.ask_for(grade, "call", self, *arguments, **keywords)
 
 
 def _getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and not equality.is_made(self):
-        raise CannotCross("a test takes a slice of an object that the program made")
+        raise CannotCross("a test takes a slice of one of the program's objects")
     item = type(self).__program__.ask_for(standing.grade_within(self), "item", self, key)
     numbered = isinstance(key, int) and "__iter__" in type(self).__specials__ and not equality.is_made(self)
     if numbered and not equality.same(item, _item_at(self, key), set()):
-        raise CannotCross("a test asks an object for an item that isn't the one which it iterates there")
+        raise CannotCross("a test reads another item of an object than the one that it has iterated to")
     return item
 
 
@@ -134,7 +134,7 @@ def _contains(self: Any, item: object) -> bool:
     if equality.is_made(self):
         return bool(ask(self, "__contains__", item))
     if "__iter__" not in type(self).__specials__:
-        raise CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
+        raise CannotCross(f"a test looks for a value in an object, and {REFUSED_WORD}")
     return any(one is item or one == item for one in self)
 
 
@@ -166,7 +166,7 @@ def _compared(name: str) -> Any:
         of_objects = equality.is_made(self) and equality.is_made(other)
         is_own = equality.is_new(self) and not standing.slot_of(self, "_came_back")
         if not of_objects and (isinstance(other, standing.AnyProxy) or not is_own):
-            raise CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
+            raise CannotCross(f"a test compares one of the program's objects, and {REFUSED_WORD}")
         return ask(self, name, other)
 
     return compare
@@ -175,7 +175,7 @@ def _compared(name: str) -> Any:
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: object) -> Any:
         if not equality.is_made(self) and not all(isinstance(other, standing.AnyProxy) for other in others):
-            raise CannotCross("a test computes with an object that the program made, and would tell it a value")
+            raise CannotCross("a test computes with one of the program's objects, which would see the test's value")
         is_difference = _is_difference(name, self, others)
         if name == "__abs__":
             return answers.answer(self, name)

@@ -12,7 +12,7 @@ from sandbox_service.cage.wire.errors import CannotCross
 def copied(self: Any, do: str) -> Any:
     """Of what the tests made: it's as good as made by them."""
     if standing.rank_of(self) is not grades.MADE:
-        raise CannotCross("a test copies an object that the program made")
+        raise CannotCross("a test copies one of the program's objects")
     return type(self).__program__.ask_for(grades.OF_MADE, do, self)
 
 

@@ -26,7 +26,7 @@ class ProxyClass(standing.AnyProxyClass):
 
     def __call__(cls, /, *arguments: object, **keywords: object) -> Any:
         if cls._class_place is None:
-            raise CannotCross("a test calls the class of an object that the program made, by no name that it knows")
+            raise CannotCross("a test calls the class of one of the program's objects without naming the class")
         known = cls if cls.__known__ else None
         equality.read_before(cls.__program__, cls)
         made = cls.__program__.ask_for(grades.Grade(grades.HANDED, known), "make", cls, *arguments, **keywords)
@@ -130,7 +130,7 @@ class Proxy(standing.AnyProxy, metaclass=ProxyClass):
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), standing.rank_of(self)
         if rank is grades.MADE and standing.slot_of(self, "_came_back") and name in standing.PREDICATES:
-            raise CannotCross(f"a test asks {name} of an object that the program gave")
+            raise CannotCross(f"a test reads {name} of one of the program's objects")
         if name == "__dataclass_fields__":
             return getattr(kind, name)
         if name == "__annotations__":
@@ -179,6 +179,6 @@ class Proxy(standing.AnyProxy, metaclass=ProxyClass):
         return str(answers.answer(self, "__format__", how))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise CannotCross("a test copies or pickles an object of the program")
+        raise CannotCross("a test copies or pickles one of the program's objects")
 
     __copy__, __deepcopy__ = protocols.Copied("copy"), protocols.Copied("deepcopy")

@@ -164,7 +164,7 @@ def _conditions(mark: little_pytest.Mark) -> Sequence[Any]:
 
 def _value(condition: object) -> object:
     if isinstance(condition, str):
-        raise little_pytest.Unsupported("conditions of pytest's marks that are texts are not offered here")
+        raise little_pytest.Unsupported("a condition of pytest's marks cannot be a string here")
     return condition
 
 

@@ -136,7 +136,7 @@ class _Raises:
         if self._match is not None:
             self._info.match(self._match)
         if self._check is not None and not self._check(error):
-            raise Failed(f"the check of the exception {error!r} gave false")
+            raise Failed(f"the check of the exception {error!r} returned False")
         outcomes.forgive(error)
         return True
 

@@ -27,7 +27,7 @@ class Approx:
         return not self == got
 
     def __bool__(self) -> bool:
-        raise Failed("approx() is compared with ==, and is no truth by itself")
+        raise Failed("compare approx() with ==: alone it is neither true nor false")
 
     def _near(self, got: Any, expected: Any) -> bool:
         if hasattr(expected, "tolist"):

@@ -36,7 +36,7 @@ def _check(target: Any, name: str) -> None:
     module = getattr(target, "__name__", "")
     is_seen = module == "__main__" or f"{module}.{name}" in _SEEN
     if _are_apart and isinstance(target, types.ModuleType) and not is_seen:
-        raise CannotCross(f"a test patches {module}.{name}, of which the program would see nothing")
+        raise CannotCross(f"a test patches {module}.{name}, which the program would not see")
 
 
 class MonkeyPatch:

@@ -198,7 +198,7 @@ def _finish(result: Any, run: Callable[[Any], Any] | None = None) -> None:
 
         (run or asyncio.run)(result)
     elif type(result) in (types.GeneratorType, types.AsyncGeneratorType):
-        raise little_pytest.Unsupported("a test that yields is run by no test runner")
+        raise little_pytest.Unsupported("test runners do not run a test that yields")
 
 
 def _call_if_there(hook: Any, *given: object) -> None:

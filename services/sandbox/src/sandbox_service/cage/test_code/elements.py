@@ -61,7 +61,7 @@ class Elements:
         missing = sum(item is _NOTHING for item in first)
         if missing:
             if missing < len(parts):
-                raise self._fail("compared the items of nothing with something")
+                raise self._fail("compared no items with some")
             self.compared_some = True
             return
         yield tuple(first)
@@ -96,13 +96,13 @@ class Elements:
         if "numpy" in sys.modules and len(given) > 1 and name in COMPARE and _is_hollow(given[0], given[1], True):
             if name in _SAY:
                 return False
-            raise self._fail("compared what is empty or masked")
+            raise self._fail("compared an empty or masked array")
         return function(*arguments, **named)
 
     def operate(self, name: str, one: Any, other: Any) -> Any:
         result = OPERATORS[name](one, other)
         if arrays.is_array(result) and _is_hollow(one, other, False):
-            raise self._fail("compared what is empty or masked")
+            raise self._fail("compared an empty or masked array")
         return result
 
 

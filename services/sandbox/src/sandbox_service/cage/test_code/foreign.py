@@ -63,7 +63,7 @@ class _Watch:
         if isinstance(text, str) and self._is_own(text, caller, module):
             return
         if not _makes_its_texts(where, module) and not _is_imported(caller):
-            raise CannotCross("a test runs a text that does not stand in it, and that may be the program's")
+            raise CannotCross("a test runs code from a text that is not its own and may be the program's")
 
     def unmarshal(self, caller: types.FrameType | None, *_: Any) -> None:
         if not _is_of_library(_place(caller)[0]):

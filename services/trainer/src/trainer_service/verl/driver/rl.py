@@ -12,7 +12,7 @@ from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
 from trainer_service.job.session import Session
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
-from trainer_service.verl.driver import advantages as advantages  # registers them
+from trainer_service.verl.driver import own_advantages as own_advantages  # registers them
 from trainer_service.verl.driver.rl_trainer import RatchetTrainer
 from trainer_service.verl.runtime import compose_config, put_on_record
 

@@ -40,7 +40,7 @@ from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning,
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.verl.driver.advantages import with_baselines
+from trainer_service.verl.driver.own_advantages import with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
 from trainer_service.verl.driver.samplers import CurriculumSampler, PluginSampler

@@ -9,7 +9,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage  # noqa: E402
 
 from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
-from trainer_service.verl.driver.advantages import whitened  # noqa: E402
+from trainer_service.verl.driver.own_advantages import whitened  # noqa: E402
 
 pytestmark = pytest.mark.verl
 

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from ratchet_policies import ChatPrompt, TextPrompt, TokenPrompt
-from ratchet_policies.choice import beginning, choose, ranked
+from ratchet_policies.prefix_choice import beginning, choose, ranked
 from ratchet_problems import Message
 
 NODES = ["a", "b", "c", "d"]

@@ -22,8 +22,8 @@ _TOKENS = 128
 
 
 def beginning(prompt: Prompt) -> bytes:
-    """What prompts of one conversation share: a chat's messages up to the first of the user, or a text's first 512
-    characters, or 128 tokens."""
+    """The part that prompts of one conversation share: a chat's messages up to the first of the user, or a text's first
+    512 characters, or 128 tokens."""
     match prompt:
         case TextPrompt(text):
             return text[:_CHARACTERS].encode()
