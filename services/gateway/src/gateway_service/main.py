@@ -189,7 +189,7 @@ def _wire(ground: Ground) -> Service:
         authenticator=keys.authenticator,
         usage=keys.usage,
         webhooks=webhooks.webhooks,
-        deliverer=webhooks.signed_delivery,
+        deliverer=webhooks.deliverer,
         servicers=servicers,
         http=http,
     )
