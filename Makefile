@@ -94,6 +94,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	$(LIGHT)/python -m tests.bench.training_speed
 	$(LIGHT)/python -m tests.bench.training_learning
 	$(LIGHT)/python -m tests.bench.weights_travel
+	$(LIGHT)/python -m tests.bench.near_duplicates
 	$(LIGHT)/python tests/bench/simulated_gates.py
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers gbstats==0.8.0 statsmodels==0.14.6
 	$(LIGHT)/python -m tests.bench.simulated_experiments

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gateway_service.adapters import redaction
+from gateway_service.adapters import redactions
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
@@ -137,7 +137,7 @@ class TrafficRoom:
 
 def wire_traffic(ground: Ground) -> TrafficRoom:
     stores = ground.stores
-    redacted = Redaction(redaction.steps(ground.settings.redact))
+    redacted = Redaction(redactions.steps(ground.settings.redact))
     recorder = Recorder(stores.completions, redacted)
     exchanges = Exchanges(stores.exchanges, stores.keys, recorder, redacted, ground.clock)
     feedback = Feedback(recorder, stores.completions, stores.exchanges, exchanges, ground.peers.grader)

@@ -18,6 +18,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
+from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.evaluations import GrpcEvaluationSource
@@ -107,13 +108,16 @@ async def provision(
         artifacts = artifacts or FsspecArtifactStore(
             f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots)
         )
-        dataset_files = dataset_files or FsspecDatasetFiles(f"{settings.artifact_url.rstrip('/')}/datasets")
+        datasets_url = f"{settings.artifact_url.rstrip('/')}/datasets"
+        sketches = FsspecSketchStore(f"{datasets_url}/sketches")
+        dataset_files = dataset_files or FsspecDatasetFiles(datasets_url, sketches)
         timing = timing or Timing.of_lease(settings.lease)
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
-        gate_worker = GateWorker(stores, evaluations, name, clock, settings.lease)
-        examinations = Examinations(stores.datasets, dataset_files, name, clock, settings.lease)
-        datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock)
+        gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)
+        examinations = Examinations(stores.datasets, dataset_files, sketches, name, clock, settings.lease)
+        allowed = [name.strip() for name in settings.licences.split(",") if name.strip()]
+        datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock, allowed)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
 
         async def sweep(stop: asyncio.Event) -> None:

@@ -21,5 +21,7 @@ class Settings(ServiceSettings):
     artifact_url: str = Field(default_factory=lambda: str(files.home() / "artifacts"))
     """Folder or fsspec URL below which the artifacts of versions are kept, in `models/`."""
     eval_target: str = "127.0.0.1:8705"
+    licences: str = ""
+    """SPDX identifiers of the licences that data sets may have, with commas. Empty: any, or none."""
     lease: timedelta = timedelta(seconds=30)
     """How long a version or a gate stays with a worker that died."""

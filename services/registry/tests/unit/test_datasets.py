@@ -17,11 +17,13 @@ from ratchet_kit.worker import Worker
 from ratchet_problems import load, tables
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
+from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
+from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 from ..conftest import FAST, files_below
 
@@ -36,6 +38,7 @@ class World:
     datasets: Datasets
     worker: Worker[Dataset]
     root: Path
+    parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
 
     async def create(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "") -> Dataset:
         uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
@@ -69,9 +72,13 @@ class World:
 @pytest.fixture
 async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIterator[World]:
     async with Database.opened(sqlite_url, "registry_service") as database:
-        store, files, queue = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files")), MemoryQueue()
-        worker = Worker(queue, Examinations(store, files, "w", clock, timedelta(seconds=30)), clock, timing=FAST)
-        yield World(Datasets(store, files, queue, clock), worker, tmp_path / "files")
+        sketches = FsspecSketchStore(str(tmp_path / "sketches"))
+        store, files = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files"), sketches)
+        queue = MemoryQueue()
+        examinations = Examinations(store, files, sketches, "w", clock, timedelta(seconds=30))
+        worker = Worker(queue, examinations, clock, timing=FAST)
+        parts = store, files, queue, clock
+        yield World(Datasets(*parts), worker, tmp_path / "files", parts)
 
 
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
@@ -175,3 +182,70 @@ async def test_each_field_at_fault_is_named(world: World) -> None:
         await world.create({"train": JSONL}, "composed")
     with pytest.raises(InvalidArgument, match="splits must not be empty"):
         await world.datasets.create(DatasetSpec("mine", Card(), {}), "")
+
+
+PUBLIC = "Write a function to find the longest run of equal neighbours in a list of integers."
+RUN = """\
+def longest_run(values):
+    best = current = 0
+    for place, value in enumerate(values):
+        current = current + 1 if place and values[place - 1] == value else 1
+        best = max(best, current)
+    return best if len(values) > 1 else len(values)
+"""
+
+
+def line(id: str, prompt: str, code: str = RUN) -> bytes:
+    return json.dumps({"id": id, "prompt": prompt, "references": [code]}).encode() + b"\n"
+
+
+TEMPERATURE = "Convert degrees of Celsius to Fahrenheit."
+
+
+async def test_near_duplicates_are_told(world: World) -> None:
+    row = {"task_id": 11, "text": PUBLIC, "code": RUN, "test_list": ["assert longest_run([1]) == 1"]}
+    rows = [{**row, "task_id": number, "test_setup_code": "", "challenge_test_list": []} for number in (11, 601)]
+    await world.add({"rows": "".join(f"{json.dumps(row)}\n" for row in rows).encode()}, "mbpp", "2021")
+    renamed = RUN.replace("longest_run", "f").replace("values", "xs").replace("current", "n")
+    files = {
+        "train": line("t1", TEMPERATURE, "def f(c):\n    return c * 1.8 + 32\n") + line("t2", "Runs.", renamed),
+        "validation": line("v1", "What is the longest run of identical items in an array?"),
+    }
+    dataset = await world.add(files)
+    train, validation = (dataset.splits[name].content.notices for name in files)
+    assert train[1:] == ("1 problem is nearly the same as problems of mbpp: t2 like Mbpp/11 (reference 1.00)",)
+    assert [notice.split(":")[0] for notice in validation[1:]] == [
+        "1 problem is nearly the same as problems of train",
+        "1 problem is nearly the same as problems of mbpp",
+    ]
+    again = await world.add({"train": files["validation"] + line("v2", PUBLIC)}, "other")
+    assert [notice.split(":")[0] for notice in again.splits["train"].content.notices[1:]] == [
+        "1 problem is nearly the same as earlier ones",
+        "2 problems are nearly the same as problems of mbpp",
+        "2 problems are nearly the same as problems of mine@1/validation",
+    ]
+    newer = await world.add({"train": files["validation"]})
+    assert "mine@1" not in " ".join(newer.splits["train"].content.notices), "its own earlier version"
+
+
+async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(world: World) -> None:
+    assert (await world.add({"rows": b'{"text": 1}\n'}, "mbpp", "2021")).state is State.READY
+
+
+async def test_secrets_and_addresses_are_told(world: World) -> None:
+    key = "ghp_" + "a1B2" * 9
+    lines = [line(str(place), f"Write {place} to user{place}@mail.example.org") for place in range(6)]
+    lines += [line("key", f"Log in with {key} and sort the list."), line("fine", "Sort a list_of_values_in_place2.")]
+    dataset = await world.add({"train": b"".join(lines)})
+    notices = dataset.splits["train"].content.notices
+    assert "1 problem with what looks like a key or a token: key" in notices
+    assert "6 problems with an e-mail address: 0, 1, 2, 3, 4 ..." in notices
+
+
+async def test_an_operator_says_which_licences_are_allowed(world: World) -> None:
+    careful = Datasets(*world.parts, ["MIT", "Apache-2.0"])
+    upload = {"train": Upload(1, "0" * 64)}
+    for licence in ("", "GPL-3.0"):
+        with pytest.raises(InvalidArgument, match="operator allows: MIT, Apache-2"):
+            await careful.create(DatasetSpec("mine", Card(licence=licence), upload), "")
+    assert (await careful.create(DatasetSpec("mine", Card(licence="MIT"), upload), "")).number == 1

@@ -6,6 +6,9 @@ import pytest
 
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Estimate
+from ratchet_problems import Problem
+from ratchet_problems.near.sketches import sketch
+from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.evidence import SetComparison
 from registry_service.domain.gate import Gate, GateSpec, State
 from registry_service.domain.gate_rules import GateRules, Guard
@@ -143,6 +146,41 @@ async def test_a_set_that_shares_problems_with_training_does_not_judge(
     await prepare(registry, model_folder, Lineage(data_digest="sha256:train"))
     message = failure(await registry.gate(SPEC))
     assert message.startswith("starter@2 was trained on 2 of the 200 problems of composed/test")
+
+
+async def test_problems_that_are_nearly_those_of_training_do_not_judge(
+    registry: Registry, model_folder: ModelFolder
+) -> None:
+    learned, measured = (f"sha256:{digit * 64}" for digit in "ab")
+    sketches = FsspecSketchStore(str(registry.root.parent / "datasets" / "sketches"))
+    reference = (
+        "def f(a):\n    b = 0\n    for c in range(len(a)):\n        b = max(b, sum(a[:c]) - c * len(a))\n    return b\n"
+    )
+    renamed = reference.replace("a", "items").replace("mitemsx", "max").replace("ritemsnge", "range")
+    problems = [Problem(f"new/{place}", f"Task {place}", (), references=(renamed,)) for place in range(7)]
+    sketches.keep(learned, sketch([Problem("old", "Another", (), references=(reference,))]))
+    sketches.keep(measured, sketch(problems))
+    sketches.keep("c" * 64, sketch([Problem("far", "Another", (), references=("print(1)",))]))
+    lineages = [
+        Lineage(data_digest=learned),
+        Lineage(run_id="run", selection_digest=learned),
+        Lineage(data_digest=f"sha256:{'c' * 64}"),
+        Lineage(data_digest=f"sha256:{'d' * 64}"),
+    ]
+    await prepare(registry, model_folder, *lineages)
+    for number in range(1, 6):
+        version = await registry.service.versions.get(starter(number))
+        registry.evaluations.measure(f"eval_{number}", version, measured)
+    message = failure(await registry.gate(SPEC))
+    assert message.startswith(
+        "starter@2 was trained on 7 problems of composed/test or nearly the same ones: new/0 like old (reference 1.00);"
+    )
+    assert message.endswith("and 2 more. Measure it on other problems, or leave these out of what is learned from")
+    message = failure(await registry.gate(GateSpec(starter(3), "eval_3", "eval_1")))
+    assert message.startswith("starter@3 was chosen among its run's checkpoints by 7 problems of composed/test or")
+    for number in (4, 5):  # other problems; a set that was never examined
+        gate = await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1"))
+        assert gate.state is not State.FAILED
 
 
 async def test_too_few_problems_judge_nothing(registry: Registry, model_folder: ModelFolder) -> None:

@@ -7,27 +7,42 @@ contents/<sha256>                     what is kept
 import asyncio
 import hashlib
 import json
+import multiprocessing
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet_kit import json_text, storage
 from ratchet_kit.disk_errors import disk_errors
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
+from ratchet_kit.names import DatasetRef
+from ratchet_kit.redaction import emails, secrets
 from ratchet_problems import InvalidProblem, Problem, examine, tables
 from ratchet_problems.jsonl import numbered_lines
+from ratchet_problems.near.sketches import Sketcher
 from ratchet_problems.tables import MOST_FAULTS
+from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.dataset import Content, Upload
 
 UPLOADS, CONTENTS = "uploads", "contents"
+_LARGE = 32 << 20
+"""Bytes of a file that a second process helps with."""
+_MOST_SHOWN = 5
+_LONG = re.compile(r"[\w+/=.:-]{16,}")
+"""No key and no token is shorter."""
 
 
 class FsspecDatasetFiles:
     """Keeps data sets under `root`. A content is made in a file of this machine first, and is never changed."""
 
-    def __init__(self, root: str) -> None:
-        """Raises InvalidArgument for a URL that cannot be used."""
+    def __init__(self, root: str, sketches: FsspecSketchStore) -> None:
+        """`sketches`: where those of each content are put. Raises InvalidArgument for a URL that cannot be used."""
         self._root = storage.Folder(root)
+        self._sketches = sketches
 
     async def write_chunk(self, dataset: str, split: str, offset: int, data: bytes) -> None:
         part = f"{UPLOADS}/{dataset}/{split}/{offset:015d}"
@@ -61,12 +76,29 @@ class FsspecDatasetFiles:
             tally = _Tally()
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
+                self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
             else:
-                table = tables.write(tally.of(tables.checked(whole, split)), kept)
+                with _helper(upload.size_bytes) as helper:
+                    sketcher = Sketcher(helper)
+                    table = tables.write(sketcher.of(tally.of(tables.checked(whole, split))), kept)
+                    self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest = table.rows, table.digest
             content = Content(kept.stat().st_size, _sha256(kept), rows, digest, tally.notices)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return content
+
+
+@contextmanager
+def _helper(size_bytes: int) -> Iterator[Executor | None]:
+    """Another process that sketches, for a file that takes a while."""
+    if size_bytes < _LARGE:
+        yield None
+        return
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as helper:
+        try:
+            yield helper
+        except BrokenProcessPool as error:
+            raise Unavailable("the process that sketches problems was killed") from error
 
 
 class _Tally:
@@ -74,6 +106,10 @@ class _Tally:
 
     def __init__(self) -> None:
         self._counts = {"without a reference": 0, "without tests: for SFT alone": 0, "with tests that can be forged": 0}
+        self._found: dict[str, list[str]] = {
+            "with what looks like a key or a token": [],
+            "with an e-mail address": [],
+        }
 
     def of(self, problems: Iterator[Problem]) -> Iterator[Problem]:
         """The same problems. Raises InvalidArgument with the faults of their code."""
@@ -87,14 +123,37 @@ class _Tally:
             found = (not problem.references, not problem.tests, problem.forgeable)
             for name, is_one in zip(self._counts, found, strict=True):
                 self._counts[name] += is_one
+            text = _text(problem)
+            for ids, is_private in zip(self._found.values(), (_has_secret(text), emails(text) != text), strict=True):
+                ids += [problem.id] if is_private else []
             yield problem
         if faults:
             raise tables.at_fault(faults)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        plural = {number: "problem" if number == 1 else "problems" for number in self._counts.values()}
-        return tuple(f"{number:,} {plural[number]} {name}" for name, number in self._counts.items() if number)
+        counted = [f"{_problems(number)} {name}" for name, number in self._counts.items() if number]
+        found = [f"{_problems(len(ids))} {name}: {_shown(ids)}" for name, ids in self._found.items() if ids]
+        return (*counted, *found)
+
+
+def _problems(number: int) -> str:
+    return f"{number:,} problem{'s' * (number != 1)}"
+
+
+def _shown(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_MOST_SHOWN]) + " ..." * (len(ids) > _MOST_SHOWN)
+
+
+def _text(problem: Problem) -> str:
+    tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
+    return "\n".join((problem.shown, *problem.references, *tests))
+
+
+def _has_secret(text: str) -> bool:
+    """Reads only texts that may have one: the patterns of all makers take longer than the rest of an examination."""
+    is_long = any(any(map(str.isdigit, found)) for found in _LONG.findall(text))
+    return (is_long or "://" in text or "PRIVATE" in text) and secrets(text) != text
 
 
 def _count_rows(file: Path, name: str) -> int:

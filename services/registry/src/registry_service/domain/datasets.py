@@ -1,6 +1,6 @@
 """Data sets: create, write, find, list, watch, read, note a use, delete. `examinations.py` makes them ready."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import timedelta
 from functools import partial
 
@@ -22,11 +22,20 @@ MAX_USER = 64
 
 
 class Datasets:
-    def __init__(self, store: DatasetStore, files: DatasetFiles, queue: work.Queue, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: DatasetStore,
+        files: DatasetFiles,
+        queue: work.Queue,
+        clock: Clock,
+        licences: Collection[str] = (),
+    ) -> None:
+        """`licences`: those that are allowed; none: any."""
         self._store = store
         self._files = files
         self._queue = queue
         self._clock = clock
+        self._licences = licences
 
     async def create(self, spec: DatasetSpec, request_id: str, actor: str = "") -> Dataset:
         """The next version of its name, or the one that has these files already.
@@ -34,6 +43,11 @@ class Datasets:
         Raises InvalidArgument, AlreadyExists when the request id was used for another data set.
         """
         spec.check()
+        if self._licences and spec.card.licence not in self._licences:
+            faults = Faults()
+            allowed = ", ".join(self._licences)
+            faults.add("card.licence", f"must be one that this platform's operator allows: {allowed}")
+            faults.raise_if_any("the data set cannot be made")
         request = Request.of(request_id, spec.name, spec.card, dict(spec.uploads))
 
         async def create() -> Dataset:

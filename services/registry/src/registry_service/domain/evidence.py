@@ -9,6 +9,9 @@ from ratchet_kit.statistics import Comparison
 from registry_service.domain.tries import LEAST_PROBLEMS
 from registry_service.domain.version import Version
 
+_NAMED = 5
+"""Number of pairs that a refusal names."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSet:
@@ -80,6 +83,21 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two problems that are nearly the same."""
+
+    problem: str
+    """Its id."""
+    other: str
+    """The id of the problem that was there before: one that was learned from, an earlier row, a benchmark's."""
+    reason: str
+    """Similarities: "prompt 0.83, tests 1.00"."""
+
+    def __str__(self) -> str:
+        return f"{self.problem} like {self.other} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where a version, and the versions that it was made of, come from, as far as lineage says."""
 
@@ -134,6 +152,20 @@ def check_unknown(candidate: VersionRef, judged: Iterable[MeasuredSet], origin: 
             raise FailedPrecondition(
                 f"{candidate} is the best of its run's checkpoints on {one.name}, so its score there is too high; "
                 f"measure it on problems by which it was not chosen"
+            )
+
+
+def check_apart(candidate: VersionRef, judged: MeasuredSet, trained: Sequence[Pair], selected: Sequence[Pair]) -> None:
+    """Raises FailedPrecondition, with the pairs, where problems of the set are nearly the same as some that the
+    candidate was trained on or chosen by."""
+    for pairs, known in ((trained, "was trained on"), (selected, "was chosen among its run's checkpoints by")):
+        if pairs:
+            number = f"{len(pairs)} problem{'s' * (len(pairs) > 1)} of {judged.name} or nearly the same ones"
+            more = f", and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+            shown = "; ".join(map(str, pairs[:_NAMED]))
+            raise FailedPrecondition(
+                f"{candidate} {known} {number}: {shown}{more}. Measure it on other problems, or leave "
+                "these out of what is learned from"
             )
 
 

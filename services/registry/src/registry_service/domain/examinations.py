@@ -1,6 +1,7 @@
 """The work on data sets: their files are read, checked, and kept by their digest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from ratchet_kit.errors import Aborted, RatchetError, Unavailable
@@ -9,10 +10,14 @@ from ratchet_kit.names import DatasetRef
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
-from registry_service.domain.dataset import Dataset
-from registry_service.domain.ports import DatasetFiles, DatasetStore
+from registry_service.domain.dataset import Content, Dataset, State
+from registry_service.domain.ports import DatasetFiles, DatasetStore, SketchStore
 
 log = get_logger(__name__)
+
+MOST_OTHERS = 1_000
+"""Versions of data sets that one is compared with."""
+TRAINING = "train"
 
 
 class Examinations(HeldWork[Dataset]):
@@ -20,10 +25,19 @@ class Examinations(HeldWork[Dataset]):
 
     kind = "dataset"
 
-    def __init__(self, store: DatasetStore, files: DatasetFiles, owner: str, clock: Clock, lease: timedelta) -> None:
+    def __init__(
+        self,
+        store: DatasetStore,
+        files: DatasetFiles,
+        sketches: SketchStore,
+        owner: str,
+        clock: Clock,
+        lease: timedelta,
+    ) -> None:
         super().__init__(lambda id, change: store.change(DatasetRef.parse(id), change), owner, clock, lease)
         self._store = store
         self._files = files
+        self._sketches = sketches
 
     async def do(self, claim: Dataset) -> None:
         try:
@@ -32,6 +46,8 @@ class Examinations(HeldWork[Dataset]):
                 name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
                 for name, split in claim.splits.items()
             }
+            if not is_benchmark:
+                contents = await self._with_alike(claim.name, contents)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
@@ -43,5 +59,26 @@ class Examinations(HeldWork[Dataset]):
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
 
+    async def _with_alike(self, name: str, contents: Mapping[str, Content]) -> dict[str, Content]:
+        """With notices of problems that are nearly the same as others."""
+        others: dict[str, str] = {}
+        for dataset in await self._store.page(None, MOST_OTHERS, None):
+            if dataset.state is State.READY and dataset.name != name:
+                others |= dict(_measured(dataset))
+        found = await self._sketches.alike({split: content.digest for split, content in contents.items()}, others)
+        return {
+            split: replace(content, notices=(*content.notices, *map(str, found.get(split, ()))))
+            for split, content in contents.items()
+        }
+
     async def waiting(self) -> Sequence[Waiting]:
         return [Waiting(it.id, it.create_time) for it in await self._store.waiting(self.clock.now())]
+
+
+def _measured(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """The contents that may be measured on: a benchmark, and splits that are not for training."""
+    for name, split in dataset.splits.items():
+        if split.content is not None and dataset.card.edition:
+            yield dataset.name, split.content.sha256
+        elif split.content is not None and name != TRAINING:
+            yield f"{dataset.ref}/{name}", split.content.digest

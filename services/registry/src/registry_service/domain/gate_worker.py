@@ -14,13 +14,16 @@ from ratchet_kit.worker import HeldWork
 from registry_service.domain.evidence import (
     Evidence,
     Known,
+    MeasuredSet,
     Origin,
+    Pair,
+    check_apart,
     check_judgeable,
     check_measured,
     check_unknown,
 )
 from registry_service.domain.gate import Gate
-from registry_service.domain.ports import EvaluationSource, Stores
+from registry_service.domain.ports import EvaluationSource, SketchStore, Stores
 from registry_service.domain.reigns import Reigns
 from registry_service.domain.tries import count_tries, share_of
 from registry_service.domain.version import Lineage, Version
@@ -34,11 +37,18 @@ class GateWorker(HeldWork[Gate]):
     kind = "gate"
 
     def __init__(
-        self, stores: Stores, evaluations: EvaluationSource, owner: str, clock: Clock, lease: timedelta
+        self,
+        stores: Stores,
+        evaluations: EvaluationSource,
+        sketches: SketchStore,
+        owner: str,
+        clock: Clock,
+        lease: timedelta,
     ) -> None:
         super().__init__(stores.gates.change, owner, clock, lease)
         self._stores = stores
         self._evaluations = evaluations
+        self._sketches = sketches
 
     async def do(self, claim: Gate) -> None:
         try:
@@ -65,6 +75,9 @@ class GateWorker(HeldWork[Gate]):
         judged = spec.rules.judged(measured)
         origin = await self._origin(candidate)
         check_unknown(candidate.ref, judged, origin)
+        for one in judged:
+            trained, selected = [await self._pairs(known, one) for known in (origin.training, origin.selection)]
+            check_apart(candidate.ref, one, trained, selected)
         reigns = await self._reigns(champion.ref.model)
         tries = count_tries(
             champion.ref.model,
@@ -102,6 +115,13 @@ class GateWorker(HeldWork[Gate]):
     async def _known(self, digests: Iterable[str]) -> Known:
         found = frozenset(digests) - {""}
         return Known(found, await self._stores.versions.fingerprints(found))
+
+    async def _pairs(self, known: Known, judged: MeasuredSet) -> Sequence[Pair]:
+        found: dict[str, Pair] = {}
+        for digest in sorted(known.digests):
+            for pair in await self._sketches.pairs(digest, judged.digest):
+                found.setdefault(pair.problem, pair)
+        return list(found.values())
 
     async def _find(self, ref: VersionRef) -> Version | None:
         try:

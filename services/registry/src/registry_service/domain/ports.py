@@ -1,14 +1,14 @@
 """What the registry needs from outside."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
-from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Upload
-from registry_service.domain.evidence import Comparisons, Evaluation, Origin
+from registry_service.domain.dataset import Alike, Content, Dataset, DatasetSpec, Upload
+from registry_service.domain.evidence import Comparisons, Evaluation, Origin, Pair
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
@@ -254,6 +254,21 @@ class DatasetFiles(Protocol):
 
     async def delete(self, sha256: str) -> None:
         """Deletes a content. None is fine."""
+        ...
+
+
+class SketchStore(Protocol):
+    """The sketches of problems, by the digest of their set, which tell near-duplicates. Both methods may raise
+    Unavailable."""
+
+    async def pairs(self, learned: str, measured: str) -> Sequence[Pair]:
+        """For each problem of the set `measured` that is nearly the same as one of `learned`, the two of them; none
+        where the sketches of one are not there. Both: digests."""
+        ...
+
+    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
+        """By split: problems that are nearly the same as earlier ones of it, of the splits before it, of the sets
+        `others`, and of Ratchet's own. Both by name: the digest of problems, or the sha256 of a benchmark's rows."""
         ...
 
 

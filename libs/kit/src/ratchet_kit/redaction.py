@@ -1,16 +1,11 @@
-"""The redactions that are kept here, and operators' own: functions from a text to the text that may be written."""
+"""Texts without e-mail addresses, and without keys and tokens. Needs the extra `redaction`."""
 
-import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from detect_secrets.plugins.base import RegexBasedDetector
-
-from gateway_service.domain.keys.key import PREFIX
-from gateway_service.domain.traffic.redaction import Redact
-from ratchet_kit.errors import FailedPrecondition
 
 EMAIL = "<email>"
 SECRET = "<secret>"
@@ -45,7 +40,7 @@ _OWN = (
     re.compile(rf"-{{4,5}} ?BEGIN{_PRIVATE}(?:(?!----)[\s\S])*(?:-{{4,5}} ?END{_PRIVATE})?"),
     re.compile(r"PuTTY-User-Key-File-\d(?:(?!Private-MAC)[\s\S])*(?:Private-MAC: [0-9a-f]+)?"),
     re.compile(r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    re.compile(rf"\b{PREFIX}[0-9a-f]{{64}}\b"),
+    re.compile(r"\brk_[0-9a-f]{64}\b"),  # of Ratchet's own gateway
     re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.(?:[\w-]{8,}+|(?=\.[\w-]))(?:\.[\w-]++){0,3}"),
     re.compile(r"(?<=_authToken=)[\w-]{8,}|\bnpm_\w{30,}"),
     re.compile(r"(?<![\w-])\d{8,10}:[\w-]{35}(?![\w-])"),
@@ -94,32 +89,10 @@ def emails(text: str) -> str:
 
 def secrets(text: str) -> str:
     """Without keys and tokens of known forms (detect-secrets' patterns: cloud, code hosts, chat, payment, JSON web
-    tokens, passwords in URLs), private keys, and keys of this gateway. A password without a form stays."""
+    tokens, passwords in URLs), private keys, and keys of Ratchet's gateway. A password without a form stays."""
     for pattern in _patterns():
         text = pattern.sub(SECRET, text)
     return text
-
-
-KEPT = {"emails": emails, "secrets": secrets}
-
-
-def steps(names: Sequence[str]) -> Sequence[Redact]:
-    """Of names of those here, or "package.module:function" of an operator's. Raises FailedPrecondition for a name that
-    leads to no function."""
-    return [KEPT[name] if name in KEPT else _own(name) for name in names]
-
-
-def _own(name: str) -> Callable[[str], str]:
-    try:
-        found = pkgutil.resolve_name(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        choices = ", ".join(KEPT)
-        raise FailedPrecondition(
-            f"RATCHET_GATEWAY_REDACT: {name!r} is neither of {choices} nor package.module:function: {error}"
-        ) from error
-    if not callable(found):
-        raise FailedPrecondition(f"RATCHET_GATEWAY_REDACT: {name} is not a function")
-    return found  # type: ignore[no-any-return]
 
 
 @cache

@@ -1,0 +1,134 @@
+"""MinHash sketches (Broder, On the resemblance and containment of documents, 1997) of problems: numbers that say how
+alike two problems are, without either of them."""
+
+import io
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet_kit.errors import DataLoss
+from ratchet_problems.near.features import VIEWS, Features, features
+from ratchet_problems.problem import Problem
+
+HASHES = 128
+"""Hash functions of a view: the standard error of a similarity of a half is 0.04."""
+_AT_ONCE = 1_000
+_IN_FLIGHT = 4
+_random = np.random.default_rng(31)  # the same in every process: sketches of two services are compared
+_FACTORS = _random.integers(1, 1 << 63, size=HASHES, dtype=np.uint64) | np.uint64(1)
+_ADDENDS = _random.integers(0, 1 << 63, size=HASHES, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketches:
+    """Sketches of problems, in order."""
+
+    ids: Sequence[str]
+    signatures: NDArray[np.uint16]
+    """(problems, views, HASHES): of each hash function the least value, and of that 16 bits (Li and Koenig, b-bit
+    minwise hashing, 2010)."""
+    sizes: NDArray[np.uint8]
+    """(problems, views): features, 255 at most."""
+    structures: NDArray[np.uint32]
+    """Hash of the structure; 0: the problem names none."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def write(self, file: IO[bytes]) -> None:
+        ids = np.frombuffer("\0".join(self.ids).encode(), dtype=np.uint8)
+        np.savez_compressed(file, ids=ids, signatures=self.signatures, sizes=self.sizes, structures=self.structures)
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> "Sketches":
+        """Raises DataLoss for bytes that `write` did not write."""
+        try:
+            found = np.load(io.BytesIO(data), allow_pickle=False)
+            ids = found["ids"].tobytes().decode()
+            return cls(ids.split("\0") if ids else (), found["signatures"], found["sizes"], found["structures"])
+        except (ValueError, KeyError, OSError, EOFError, BadZipFile, zlib.error) as error:
+            raise DataLoss(f"the sketches cannot be read: {error}") from error
+
+
+class Sketcher:
+    """Sketches problems that go by: 800 bytes of each are kept."""
+
+    def __init__(self, helper: Executor | None = None) -> None:
+        """`helper`: another process, which sketches while this one reads."""
+        self._helper = helper
+        self._ids: list[str] = []
+        self._signatures, self._sizes, self._structures = bytearray(), bytearray(), bytearray()
+        self._waiting: deque[Future[_Drawn]] = deque()
+
+    def of(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """The same problems."""
+        left = iter(problems)
+        while batch := list(islice(left, _AT_ONCE)):
+            self._add(batch)
+            yield from batch
+
+    def sketches(self) -> Sketches:
+        while self._waiting:
+            self._take(self._waiting.popleft().result())
+        views = len(VIEWS)
+        return Sketches(
+            self._ids,
+            np.frombuffer(self._signatures, dtype=np.uint16).reshape(-1, views, HASHES),
+            np.frombuffer(self._sizes, dtype=np.uint8).reshape(-1, views),
+            np.frombuffer(self._structures, dtype=np.uint32),
+        )
+
+    def _add(self, batch: Sequence[Problem]) -> None:
+        self._ids += [problem.id for problem in batch]
+        self._structures += np.array([_hash(problem.structure) for problem in batch], dtype=np.uint32).tobytes()
+        if self._helper is None:
+            self._take(_draw(batch))
+            return
+        self._waiting.append(self._helper.submit(_draw, batch))
+        if len(self._waiting) > _IN_FLIGHT:
+            self._take(self._waiting.popleft().result())
+
+    def _take(self, drawn: "_Drawn") -> None:
+        self._signatures += drawn[0]
+        self._sizes += drawn[1]
+
+
+def sketch(problems: Iterable[Problem], helper: Executor | None = None) -> Sketches:
+    sketcher = Sketcher(helper)
+    for _ in sketcher.of(problems):
+        pass
+    return sketcher.sketches()
+
+
+_Drawn = tuple[bytes, bytes]
+
+
+def _draw(problems: Sequence[Problem]) -> _Drawn:
+    """Signatures and sizes."""
+    found = [features(problem) for problem in problems]
+    sizes = np.array([[min(len(view), 255) for view in one] for one in found], dtype=np.uint8)
+    return _signatures(found).tobytes(), sizes.tobytes()
+
+
+def _signatures(found: Sequence[Features]) -> NDArray[np.uint16]:
+    """One pass over the features of all: a view without features has a hash of 0, and its size says so."""
+    lists = [list(view) or [0] for one in found for view in one]
+    starts = np.cumsum([0, *map(len, lists)])[:-1]
+    values = np.array([value for view in lists for value in view], dtype=np.uint64)
+    signatures = np.empty((len(lists), HASHES), dtype=np.uint16)
+    for place in range(HASHES):  # multiply-shift hashing (Dietzfelbinger et al., 1997), 32 bits of 64
+        hashed = (values * _FACTORS[place] + _ADDENDS[place]) >> np.uint64(32)
+        signatures[:, place] = np.minimum.reduceat(hashed, starts) & np.uint64(0xFFFF)
+    return signatures.reshape(len(found), -1, HASHES)
+
+
+def _hash(structure: str) -> int:
+    return zlib.crc32(structure.encode()) or 1 if structure else 0

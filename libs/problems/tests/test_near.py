@@ -1,0 +1,118 @@
+"""Near-duplicates: what is the same but for names and words is found, and what only looks alike is not."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ratchet_kit.errors import DataLoss
+from ratchet_problems import CallTest, CheckTest, Message, Problem, load
+from ratchet_problems.near.search import Known, duplicates
+from ratchet_problems.near.sketches import Sketches, sketch
+
+PROMPT = "Write a function to find the longest run of equal neighbours in a given list of integers. It may be empty."
+SOLUTION = """\
+def longest_run(values):
+    best = current = 0
+    for place, value in enumerate(values):
+        current = current + 1 if place and values[place - 1] == value else 1
+        best = max(best, current)
+    return best if len(values) > 1 else len(values)
+"""
+CASES = """\
+assert longest_run([1, 1, 2, 2, 2]) == 3
+assert longest_run([4, 5]) == 1
+assert longest_run([7, 7, 7, 7, 1]) == 4
+"""
+OTHER = "Write a function to convert a temperature in degrees of Celsius to Fahrenheit, rounded to one place."
+
+
+def problem(
+    id: str = "mine", prompt: str = PROMPT, reference: str = SOLUTION, tests: str = CASES, structure: str = ""
+) -> Problem:
+    references = (reference,) if reference else ()
+    return Problem(id, prompt, (CheckTest(tests),) if tests else (), references=references, structure=structure)
+
+
+KNOWN = Known(
+    sketch([problem("original"), problem("other", OTHER, "def f(c):\n    return round(c * 1.8 + 32, 1)\n", "")])
+)
+
+
+def found(*problems: Problem) -> list[str]:
+    sketches = sketch(problems)
+    return [KNOWN.sketches.ids[match.other] for match in KNOWN.matches(sketches)]
+
+
+def test_a_renamed_problem_is_the_same() -> None:
+    renamed = SOLUTION.replace("longest_run", "f").replace("values", "xs").replace("current", "n").replace("best", "b")
+    assert found(problem(prompt="Solve it.", reference=renamed, tests="")) == ["original"]
+    assert found(problem(prompt="Solve it.", reference="", tests=CASES.replace("longest_run", "f"))) == ["original"]
+
+
+def test_a_prompt_in_other_words_is_the_same() -> None:
+    other = "It may be blank. Implement a routine that locates the longest run of identical neighbours in an array."
+    assert found(problem(prompt=other, reference="", tests="assert f(1) == 2")) == ["original"]
+
+
+def test_what_a_conversation_says_is_compared() -> None:
+    said = (Message("system", "You are a terse engineer."), Message("user", PROMPT), Message("assistant", "In Python?"))
+    asked = Problem("mine", "Yes.", (CheckTest("assert f(1) == 2"),), conversation=said)
+    assert found(asked) == ["original"]
+
+
+def test_tests_of_another_form_are_the_same() -> None:
+    calls = (CallTest("[[1, 1, 2, 2, 2]]", "3"), CallTest("[[4, 5]]", "1"), CallTest("[[7, 7, 7, 7, 1]]", "4"))
+    runs = Problem("mine", "How long are runs of equal neighbours?", calls, "f")
+    assert found(runs) == ["original"]
+
+
+def test_another_problem_is_another() -> None:
+    reference = "def f(values):\n    return sorted(set(values), key=lambda value: -value)[:3]\n"
+    tests = "assert f([5, 1, 9, 9]) == [9, 5, 1]\nassert f([100, 20]) == [100, 20]"
+    assert (
+        found(problem(prompt="Find the three largest distinct numbers of a list.", reference=reference, tests=tests))
+        == []
+    )
+
+
+def test_two_structures_are_two_problems() -> None:
+    """Ratchet's own sets are made of one vocabulary; no structure is in two splits."""
+    known = Known(sketch(load("composed/test")))
+    assert list(known.matches(sketch(load("composed/train")[:500]))) == []
+    assert found(problem(structure="one")) == ["original"]  # the other names none
+
+
+def test_duplicates_of_a_set_are_told_with_the_earlier() -> None:
+    set_ = [problem("a"), problem("b", OTHER, "", "assert f(1) == 33.8"), problem("c", PROMPT.replace("list", "array"))]
+    assert [(match.row, match.other) for match in duplicates(sketch(set_))] == [(2, 0)]
+    assert list(duplicates(sketch(set_[:2]))) == []
+
+
+def test_problems_without_anything_to_compare_are_like_nothing() -> None:
+    bare = [problem(id, "Solve it.", "def f(:", "") for id in "ab"]
+    assert list(duplicates(sketch(bare))) == []
+    assert found(*bare) == []
+    assert list(duplicates(sketch([]))) == []
+
+
+def test_a_helper_sketches_the_same() -> None:
+    problems = load("composed/test")[:50]
+    with ThreadPoolExecutor(1) as helper:
+        assert written(sketch(problems, helper)) == written(sketch(problems))
+
+
+def test_sketches_are_kept_as_bytes() -> None:
+    kept = Sketches.of_bytes(written(KNOWN.sketches))
+    assert kept.ids == ["original", "other"]
+    assert [(match.row, match.other) for match in KNOWN.matches(kept)] == [(0, 0), (1, 1)]
+    assert len(Sketches.of_bytes(written(sketch([])))) == 0
+    for damaged in (b"", b"no sketches", written(KNOWN.sketches)[:900], written(KNOWN.sketches)[:-100]):
+        with pytest.raises(DataLoss):
+            Sketches.of_bytes(damaged)
+
+
+def written(sketches: Sketches) -> bytes:
+    file = io.BytesIO()
+    sketches.write(file)
+    return file.getvalue()

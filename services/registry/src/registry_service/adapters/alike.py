@@ -1,0 +1,130 @@
+"""SketchStore in a folder, or in an object store: sketches/<sha256> holds those of a split, or of a benchmark.
+
+A split's are kept by the digest of its problems, so that a gate finds what a version learned from and was measured on;
+a benchmark's by the sha256 of its rows, and each of its parts by its digest. They stay when a data set is deleted:
+models learned from it.
+"""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from ratchet_benchmarks import BENCHMARKS, OWN
+from ratchet_benchmarks import rows as benchmark_rows
+from ratchet_kit import storage
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, RatchetError
+from ratchet_kit.logs import get_logger
+from ratchet_problems import Problem, data_digest, load
+from ratchet_problems.near.search import Known, Match, duplicates
+from ratchet_problems.near.sketches import Sketches, sketch
+from registry_service.domain.dataset import Alike
+from registry_service.domain.evidence import Pair
+
+log = get_logger(__name__)
+
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_LEARNED = ("composed/train", "composed/demonstrations")
+"""Ratchet's own sets that nothing is measured on."""
+_SHOWN = 3
+"""Number of pairs that a notice shows."""
+
+
+class FsspecSketchStore:
+    """Keeps sketches under `root`."""
+
+    def __init__(self, root: str) -> None:
+        """Raises InvalidArgument for a URL that cannot be used."""
+        self._root = storage.Folder(root)
+
+    async def pairs(self, learned: str, measured: str) -> Sequence[Pair]:
+        return await asyncio.to_thread(self._pairs, learned, measured)
+
+    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
+        return await asyncio.to_thread(self._alike, splits, others)
+
+    def keep(self, digest: str, sketches: Sketches) -> None:
+        """Raises ResourceExhausted, Unavailable."""
+        with disk_errors(tempfile.gettempdir()), tempfile.NamedTemporaryFile(prefix="ratchet-sketches-") as file:
+            sketches.write(file)
+            file.flush()
+            self._root.put(_key(digest), Path(file.name))
+
+    def keep_benchmark(self, dataset: str, sha256: str, data: bytes) -> None:
+        """Keeps the sketches of all its parts; nothing for an unknown benchmark, or one that must be prepared first."""
+        problems: dict[str, Problem] = {}
+        for benchmark in BENCHMARKS.values():
+            if benchmark.dataset != dataset or benchmark.needs_truth:
+                continue
+            for part in benchmark.parts:
+                try:
+                    found = benchmark.read(benchmark_rows.lines(data), part, {}).problems
+                except (RatchetError, KeyError, TypeError, ValueError) as error:  # rows of another form
+                    log.warning("benchmark.unread", benchmark=benchmark.name, part=part, reason=str(error))
+                    continue
+                self.keep(data_digest(found), sketch(found))
+                problems |= {problem.id: problem for problem in found}
+        if problems:
+            self.keep(sha256, sketch(problems.values()))
+
+    def _pairs(self, learned: str, measured: str) -> Sequence[Pair]:
+        ours, theirs = self._find(learned), self._find(measured)
+        if ours is None or theirs is None:
+            return ()
+        first = {match.row: match for match in Known(ours).matches(theirs)}
+        return [Pair(theirs.ids[row], ours.ids[match.other], str(match)) for row, match in sorted(first.items())]
+
+    def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
+        found: dict[str, Sketches] = {}
+        notices: dict[str, Sequence[Alike]] = {}
+        for split, digest in splits.items():
+            sketches = self._find(digest)
+            if sketches is None:
+                continue
+            within = _alike("", sketches, sketches, duplicates(sketches))
+            between = [_alike(name, sketches, other, Known(other).matches(sketches)) for name, other in found.items()]
+            public = [
+                _alike(name, sketches, other, Known(other).matches(sketches))
+                for name, key in others.items()
+                if (other := self._find(key)) is not None
+            ]
+            own = [_alike(name, sketches, known.sketches, known.matches(sketches)) for name, known in _own()]
+            notices[split] = [one for one in (within, *between, *public, *own) if one is not None]
+            found[split] = sketches
+        return notices
+
+    def _find(self, digest: str) -> Sketches | None:
+        try:
+            return Sketches.of_bytes(self._root.read(_key(digest)))
+        except (NotFound, InvalidArgument):
+            return None
+        except DataLoss as error:  # the platform's fault, and not that of the set that is compared
+            log.error("sketches.damaged", digest=digest, reason=error.message)
+            return None
+
+
+def _key(digest: str) -> str:
+    """Raises InvalidArgument for what is no digest: lineages come from callers."""
+    found = _DIGEST.fullmatch(digest)
+    if found is None:
+        raise InvalidArgument(f"{digest[:80]!r} is not a sha256")
+    return found[1]
+
+
+def _alike(name: str, sketches: Sketches, others: Sketches, matches: Iterator[Match]) -> Alike | None:
+    first: dict[int, Match] = {}
+    for match in matches:
+        first.setdefault(match.row, match)
+    if not first:
+        return None
+    shown = [first[row] for row in sorted(first)[:_SHOWN]]
+    pairs = tuple(Pair(sketches.ids[match.row], others.ids[match.other], str(match)) for match in shown)
+    return Alike(name, len(first), pairs)
+
+
+@lru_cache(maxsize=1)
+def _own() -> Sequence[tuple[str, Known]]:
+    return [(name, Known(sketch(load(name)))) for name in OWN if name not in _LEARNED]
