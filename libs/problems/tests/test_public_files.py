@@ -44,6 +44,7 @@ def test_it_is_taken_as_it_is(name: str) -> None:
     problems = list(mapping.problems(path, columns(path)))
     assert len(problems) == TAKEN[name]
     assert all(problem.tests for problem in problems)
+    assert len({problem.prompt for problem in problems}) > 0.9 * len(problems)  # LeetCode's `prompt` is a prelude
     assert [fault for problem in problems if (fault := examine(problem))] == []
 
 
