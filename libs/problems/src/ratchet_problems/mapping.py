@@ -31,7 +31,17 @@ MESSAGES = "messages"
 """A column of OpenAI's and of TRL's: a whole conversation, answer included."""
 FIELDS: Mapping[str, Sequence[str]] = {
     "id": ("id", "task_id", "question_id", "problem_id", "name"),
-    "prompt": ("problem_description", "query", "prompt", "question", "instruction", "text", "problem", "description", MESSAGES),
+    "prompt": (
+        "problem_description",
+        "query",
+        "prompt",
+        "question",
+        "instruction",
+        "text",
+        "problem",
+        "description",
+        MESSAGES,
+    ),
     "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
     "entry_point": ("entry_point", "fn_name", "function_name"),
     "references": ("references", "canonical_solution", "solution", "solutions", "code", "completion"),
