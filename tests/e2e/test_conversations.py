@@ -23,7 +23,15 @@ def written(folder: Path, split: str, problems: Sequence[Problem]) -> str:
         asked, answer = {"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.references[0]}
         tests = [test.to_json() for test in one.tests]
         messages = [*(SAID if place % 2 else ()), asked, answer]
-        rows.append({"id": one.id, "messages": messages, "tests": tests, "entry_point": one.entry_point})
+        rows.append(
+            {
+                "id": one.id,
+                "messages": messages,
+                "tests": tests,
+                "entry_point": one.entry_point,
+                "structure": one.structure,
+            }
+        )
     file = folder / f"{split}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(file)

@@ -141,7 +141,7 @@ def _same(alike: NDArray[np.float64], sizes: NDArray[np.uint8]) -> NDArray[np.bo
     """
     prompt, reference, tests = alike.T
     words, nodes, cases = sizes.T
-    agree = (reference >= 0.25) | (tests >= 0.2)
+    agree = (reference >= 0.5) | (tests >= 0.3)
     contradicted = ((nodes >= 8) | (cases >= 2)) & ~agree
     by_prompt = ~contradicted & (
         ((prompt >= 0.6) & (words >= 4)) | ((prompt >= 0.75) & (words >= 3)) | ((prompt >= 0.99) & (words >= 2))
@@ -150,7 +150,7 @@ def _same(alike: NDArray[np.float64], sizes: NDArray[np.uint8]) -> NDArray[np.bo
     by_reference = (reference >= 0.8) & (nodes >= 25)
     by_tests = (tests >= 0.6) & (cases >= 3)
     by_two = ((prompt >= 0.3) & (reference >= 0.7) & (nodes >= 8)) | (
-        (tests >= 0.3) & (cases >= 2) & ((prompt >= 0.25) | (reference >= 0.3))
+        (tests >= 0.5) & (cases >= 2) & ((prompt >= 0.4) | (reference >= 0.5))
     )
     same: NDArray[np.bool_] = by_prompt | by_long_prompt | by_reference | by_tests | by_two
     return same
