@@ -24,6 +24,14 @@ BASH = {
 }
 
 
+WEAK = {
+    "question": "Write clamp(x, most), which keeps x between 0 and most.",
+    "tests": json.dumps([{"args": [1, 5], "expected": 1}, {"args": [-7, 5], "expected": 0}]),
+    "fn_name": "clamp",
+    "solution": "def clamp(x, most):\n    if x > most:\n        return most\n    return max(x, 0)\n",
+}
+
+
 def written(folder: Path, split: str, name: str, size: int) -> str:
     """In the form of another project: its columns have other names, and tests are a text."""
     lines = [
@@ -34,7 +42,7 @@ def written(folder: Path, split: str, name: str, size: int) -> str:
         }
         for one in load(name, limit=size)
     ]
-    text = "".join(json.dumps(line) + "\n" for line in [*lines, BASH])
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, BASH, WEAK])
     (folder / f"{split}.jsonl").write_text(text)
     return str(folder / f"{split}.jsonl")
 
@@ -48,7 +56,7 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert added.returncode == 0, added.stderr
     dataset = json.loads(added.stdout)
     assert (dataset["name"], dataset["number"], dataset["card"]["licence"]) == ("mine", 1, "MIT")
-    assert {split["name"]: split["rows"] for split in dataset["splits"]} == {"train": 33, "validation": 7}
+    assert {split["name"]: split["rows"] for split in dataset["splits"]} == {"train": 34, "validation": 8}
     assert json.loads(platform.ratchet("data", "add", *files, "--name", "mine", "--json").stdout)["number"] == 1
 
     measured = platform.ratchet("evaluate", "--model", "starter", "--benchmark", "mine/validation", "--json")
@@ -77,10 +85,26 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert divided.returncode == 0, divided.stderr
     second = json.loads(divided.stdout)
     sizes = {split["name"]: split["rows"] for split in second["splits"]}
-    assert (second["number"], second["card"]["made_of"], sum(sizes.values())) == (2, "mine@1", 40)
+    assert (second["number"], second["card"]["made_of"], sum(sizes.values())) == (2, "mine@1", 42)
     changes = json.loads(platform.ratchet("data", "diff", "mine@1", "mine@2", "--json").stdout)
     assert sorted(changes["train"]["removed"]) == sorted(changes["held-out"]["added"])
-    assert changes["validation"] == {"added": [], "removed": [], "changed": {}, "same": 7}
+    assert changes["validation"] == {"added": [], "removed": [], "changed": {}, "same": 8}
+
+    audited = platform.ratchet("data", "audit", "mine@1/validation", "--json")
+    assert audited.returncode == 0, audited.stderr
+    weaknesses = {one["id"]: one["weakness"] for one in json.loads(audited.stdout)["problems"]}
+    assert len(weaknesses) == 8
+    assert weaknesses["validation/8"] > 0
+    added = platform.ratchet("data", "strengthen", "mine@1/validation", "--json")
+    assert added.returncode == 0, added.stderr
+    stronger = json.loads(added.stdout)
+    assert (stronger["name"], stronger["version"]) == ("mine@1/validation", "mine@3")
+    assert stronger["killed"] < stronger["killed_now"] <= stronger["mutants"]
+    changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@3", "--json").stdout)
+    assert changes["validation"]["changed"]["validation/8"] == ["tests"]
+    assert client.datasets.get("mine", 3).card.made_of == "mine@1"
+    refused = platform.ratchet("data", "strengthen", "mine")  # two splits: none is named
+    assert (refused.returncode, "name one, such as mine@3/train" in refused.stderr) == (1, True), refused.stderr
 
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)

@@ -109,6 +109,14 @@ def test_what_is_mapped_comes_first_and_what_is_left_out_is_said(tmp_path: Path)
     assert str(mapping.columns(row, {"prompt": "words"})) == "prompt <- words, tests <- test; unused: prompt, url"
 
 
+def test_a_query_is_a_prompt_only_beside_its_response(tmp_path: Path) -> None:
+    row = {"prompt": "import math", "query": "Add.", "tests": "assert f()"}
+    assert read(written(tmp_path / "sql.jsonl", [row]))[0].prompt == "import math"
+    file = written(tmp_path / "leetcode.jsonl", [row | {"response": "..."}])
+    assert read(file)[0].prompt == "Add."
+    assert read(file, prompt="prompt")[0].prompt == "import math"
+
+
 def test_a_csv_of_semicolons_says_so(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text("prompt;tests\nAdd.;x\n")
     with pytest.raises(InvalidArgument, match="separated by semicolons: write it with commas"):

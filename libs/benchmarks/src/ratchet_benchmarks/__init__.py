@@ -8,7 +8,18 @@ To add one: docs/extending.md. human_eval.py is the shortest.
 """
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBenchmark
-from ratchet_benchmarks.registry import BENCHMARKS, OWN, get, load, prepare, program, put, require, runtime_of
+from ratchet_benchmarks.registry import (
+    BENCHMARKS,
+    OWN,
+    dataset_of,
+    get,
+    load,
+    prepare,
+    program,
+    put,
+    require,
+    runtime_of,
+)
 
 __all__ = [
     "BENCHMARKS",
@@ -17,6 +28,7 @@ __all__ = [
     "Contents",
     "Edition",
     "LoadedBenchmark",
+    "dataset_of",
     "get",
     "load",
     "prepare",

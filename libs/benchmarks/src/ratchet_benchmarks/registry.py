@@ -17,7 +17,8 @@ from ratchet_benchmarks.mbpp import MBPP, MBPP_SANITIZED
 from ratchet_benchmarks.standard_input import APPS, CODE_CONTESTS
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FailedPrecondition, NotFound
-from ratchet_problems import Problem
+from ratchet_kit.names import DatasetRef
+from ratchet_problems import Problem, sets
 from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
 
 _ALL = (
@@ -59,6 +60,12 @@ class _Named:
 def get(name: str) -> Benchmark:
     """The benchmark of this name, of its part or edition. Raises NotFound."""
     return _named(name).benchmark
+
+
+def dataset_of(name: str) -> DatasetRef | None:
+    """The data set that a name stands for; None for a benchmark, a set of Ratchet's own, and a file."""
+    base = name.partition("/")[0].partition("@")[0]
+    return None if base in BENCHMARKS or users.is_path(name) else sets.dataset_of(name)
 
 
 def require(name: str) -> None:

@@ -1,12 +1,13 @@
 """How far a problem's tests can be hacked: which cheats pass them, and which mutants of the reference survive."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from ratchet_environments.environment import Environment, judge
-from ratchet_environments.preflight import preflight
+from ratchet_environments.preflight import Preflight, preflight
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems.cheats import cheats
@@ -15,7 +16,7 @@ from ratchet_problems.mutants import mutants
 MUTANTS = 30
 """The most that a problem's reference gets."""
 _AT_A_TIME = 16
-_PROBLEMS = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,18 @@ class Audited:
         return 1.0 if self.cheats else len(self.survivors) / self.mutants if self.mutants else 0.0
 
 
+def of_programs(task: Task, tried: Preflight) -> Task:
+    """The task whose answers are whole programs, in the time that its reference took and some: a mutant may run for
+    good."""
+    return replace(in_time(task, tried.cpu_time), problem=tried.problem, is_program=True)
+
+
+def in_time(task: Task, reference: timedelta) -> Task:
+    """The task with a limit for programs whose reference takes this CPU time."""
+    most = timedelta(seconds=1) + 5 * reference
+    return replace(task, limits=replace(task.limits, cpu_time=min(task.limits.cpu_time or most, most)))
+
+
 async def audit(environment: Environment, task: Task, most: int = MUTANTS) -> Audited:
     """`environment`: one that takes tests which share the program's process. Raises what it raises but InvalidArgument,
     which is the problem's fault."""
@@ -44,10 +57,7 @@ async def audit(environment: Environment, task: Task, most: int = MUTANTS) -> Au
     problem = task.problem
     if tried.fault:
         return Audited(problem.id, fault=tried.fault)
-    # a mutant may run for good
-    most_time = timedelta(seconds=1) + 5 * tried.cpu_time
-    limits = replace(task.limits, cpu_time=min(task.limits.cpu_time or most_time, most_time))
-    task = replace(task, problem=tried.problem, limits=limits, is_program=True)
+    task = of_programs(task, tried)
     room = asyncio.Semaphore(_AT_A_TIME)
 
     async def passes(source: str) -> bool:
@@ -64,20 +74,29 @@ async def audit(environment: Environment, task: Task, most: int = MUTANTS) -> Au
 
 
 async def audit_all(
-    environment: Environment,
-    tasks: Sequence[Task],
-    most: int = MUTANTS,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    environment: Environment, tasks: Sequence[Task], tell: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Audited]:
     """In order. `tell` is given the number of problems that are done, and of all. Raises as `audit`."""
-    room, done = asyncio.Semaphore(_PROBLEMS), 0
+    return await each(lambda task: audit(environment, task), tasks, tell)
 
-    async def one(task: Task) -> Audited:
+
+async def each(
+    do: Callable[[Task], Awaitable[T]], tasks: Sequence[Task], tell: Callable[[int, int], None], at_once: int = 8
+) -> list[T]:
+    """The outcome of each task, in order. The first that raises ends the others, and is raised."""
+    room, done = asyncio.Semaphore(at_once), 0
+
+    async def one(task: Task) -> T:
         nonlocal done
         async with room:
-            found = await audit(environment, task, most)
+            found = await do(task)
         done += 1
         tell(done, len(tasks))
         return found
 
-    return list(await asyncio.gather(*map(one, tasks)))
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(task)) for task in tasks]
+    except ExceptionGroup as error:
+        raise error.exceptions[0] from error
+    return [found.result() for found in running]

@@ -10,17 +10,16 @@ from datetime import timedelta
 
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
-from ratchet_environments.audit import MUTANTS
+from ratchet_environments.audit import MUTANTS, each, in_time, of_programs
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
-from ratchet_environments.preflight import in_kinds, preflight
+from ratchet_environments.preflight import preflight
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit import syntax
 from ratchet_kit.errors import InvalidArgument
-from ratchet_kit.times import duration_to_proto
-from ratchet_problems import CallTest, Problem, variation
-from ratchet_problems.cheats import calls_of
+from ratchet_kit.times import duration_from_proto, duration_to_proto
+from ratchet_problems import CallTest, Problem, shown_calls, variation
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.mutants import mutants
 
@@ -31,7 +30,8 @@ MOST_ADDED = 10
 _LONGEST = 2_000
 """Characters of an expected value."""
 _ANSWERS = "answers.json"
-_PROBLEMS = 4
+_PATIENCE = timedelta(seconds=20)
+"""CPU time for all inputs of a reference."""
 _AT_A_TIME = 16
 _RECORD = """
 
@@ -68,41 +68,43 @@ class Strengthened:
 async def strengthen(executor: Executor, task: Task, inputs: int = INPUTS) -> Strengthened:
     """Raises Unavailable when the platform failed again and again."""
     problem = task.problem
-    seeds = calls_of(problem)
+    seeds = shown_calls.arguments(problem)
     if problem.language != PYTHON or not problem.entry_point or not seeds:
         return Strengthened(problem, fault="its tests show no arguments of calls")
     environment = CodeEnvironment(executor, forgeable=True)
     tried = await preflight(environment, task)
     if tried.fault:
         return Strengthened(problem, fault=tried.fault)
-    own = mutants(problem.references[0], MUTANTS)
-    most_time = timedelta(seconds=1) + 5 * tried.cpu_time
-    task = replace(task, problem=tried.problem, is_program=True, limits=replace(task.limits, cpu_time=most_time))
+    own, task = mutants(problem.references[0], MUTANTS), of_programs(task, tried)
     room = asyncio.Semaphore(_AT_A_TIME)
 
-    async def ran(source: str, *tests: CallTest) -> pb.Execution | None:
+    async def ran(task: Task, source: str) -> pb.Execution | None:
         """None: it passes nothing."""
-        its = replace(task, problem=replace(problem, tests=tests)) if tests else task
         async with room:
             try:
-                return await executor.execute(program_for(its, source))
+                return await executor.execute(program_for(task, source))
             except InvalidArgument:
                 return None
 
-    before = await asyncio.gather(*(ran(one.source) for one in own))
+    before = await asyncio.gather(*(ran(task, one.source) for one in own))
     survivors = [one.source for one, found in zip(own, before, strict=True) if found and _passed(found)]
     killed = len(own) - len(survivors)
-    found = await _answered(executor, task, variation.near(seeds, inputs, zlib.crc32(problem.id.encode())))
-    if not survivors or not found:
+    added = await _answered(executor, task, variation.near(seeds, inputs, zlib.crc32(problem.id.encode())))
+    # by the sandbox's own comparison, and in the time that mutants get a multiple of
+    patient = replace(
+        task, problem=replace(problem, tests=tuple(added)), limits=replace(task.limits, cpu_time=_PATIENCE)
+    )
+    whole = await ran(patient, problem.references[0]) if survivors and added else None
+    if whole is None:
         return Strengthened(problem, len(own), killed, killed)
-    after = await asyncio.gather(*(ran(source, *found) for source in survivors))
-    chosen = _cover([_kills(one, len(found)) for one in after])
-    stronger = replace(problem, tests=(*problem.tests, *(found[place] for place in chosen)))
-    if chosen:  # by the sandbox's own comparison
-        checked = await preflight(environment, replace(task, problem=in_kinds(stronger, tried.shared)))
-        if checked.fault:
-            return Strengthened(problem, len(own), killed, killed, f"its reference fails its answers: {checked.fault}")
-    now = sum(bool(_kills(one, len(found)) & set(chosen)) for one in after)
+    sound = [test for place, test in enumerate(added) if place not in _kills(whole, len(added))]
+    judged = in_time(patient, duration_from_proto(whole.cpu_time))
+    judged = replace(judged, problem=replace(problem, tests=tuple(sound)))
+    after = await asyncio.gather(*(ran(judged, source) for source in survivors)) if sound else []
+    kills = [_kills(one, len(sound)) for one in after]
+    chosen = _cover(kills)
+    now = sum(bool(places & set(chosen)) for places in kills)
+    stronger = replace(problem, tests=(*problem.tests, *(sound[place] for place in chosen)))
     return Strengthened(stronger, len(own), killed, killed + now)
 
 
@@ -110,17 +112,7 @@ async def strengthen_all(
     executor: Executor, tasks: Sequence[Task], tell: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Strengthened]:
     """In order. `tell` is given the number of problems that are done, and of all. Raises as `strengthen`."""
-    room, done = asyncio.Semaphore(_PROBLEMS), 0
-
-    async def one(task: Task) -> Strengthened:
-        nonlocal done
-        async with room:
-            found = await strengthen(executor, task)
-        done += 1
-        tell(done, len(tasks))
-        return found
-
-    return list(await asyncio.gather(*map(one, tasks)))
+    return await each(lambda task: strengthen(executor, task), tasks, tell, at_once=4)
 
 
 async def _answered(executor: Executor, task: Task, inputs: Sequence[list[object]]) -> list[CallTest]:
@@ -132,7 +124,7 @@ async def _answered(executor: Executor, task: Task, inputs: Sequence[list[object
         inputs=f"[{', '.join(written)}]", file=_ANSWERS, function=function
     )
     limits = problem_pb2.Limits()
-    limits.cpu_time.CopyFrom(duration_to_proto(timedelta(seconds=20)))
+    limits.cpu_time.CopyFrom(duration_to_proto(_PATIENCE))
     program = pb.Program(id=task.problem.id, source=source, limits=limits, runtime=task.runtime, fetch_files=[_ANSWERS])
     execution = await executor.execute(program)
     answers = next((file.content for file in execution.files if file.name == _ANSWERS), b"[]")

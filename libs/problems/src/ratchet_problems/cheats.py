@@ -3,16 +3,13 @@
 Tests that one of them passes would reward it.
 """
 
-import ast
-import doctest
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from ratchet_kit import syntax
 from ratchet_problems.languages import PYTHON
-from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest
+from ratchet_problems.problem import Problem, StdioTest
+from ratchet_problems.shown_calls import expected, prompt_examples
 
 MOST_CONSTANTS = 5
 """Expected values that are tried as the only answer, the commonest first."""
@@ -51,27 +48,14 @@ def cheats(problem: Problem) -> list[Cheat]:
     return list(_called(problem))
 
 
-def calls_of(problem: Problem) -> list[list[Any]]:
-    """The arguments of the calls that its tests show, each as a list of values."""
-    found: list[list[Any]] = []
-    for test in problem.tests:
-        match test:
-            case CallTest(args=args):
-                given = syntax.value(args)
-                found += [given] if isinstance(given, list) else []
-            case CheckTest(code=code):
-                found += [list(given) for given, _ in _compared(code, problem.entry_point)]
-    return found
-
-
 def _called(problem: Problem) -> Iterator[Cheat]:
-    expected = Counter(_expected(problem))
-    for text in dict.fromkeys((*_PLAIN, *(text for text, _ in expected.most_common(MOST_CONSTANTS)))):
+    values = Counter(expected(problem))
+    for text in dict.fromkeys((*_PLAIN, *(text for text, _ in values.most_common(MOST_CONSTANTS)))):
         yield Cheat(f"always {text}", _define(problem.entry_point, f"return {text}"))
     for name, text in _ECHOES.items():
         yield Cheat(name, _define(problem.entry_point, f"return {text}"))
     yield Cheat("an object that equals everything", _EQUAL + _define(problem.entry_point, "return Equal()"))
-    if examples := _examples(problem):
+    if examples := prompt_examples(problem):
         table = "{" + ", ".join(f"{args!r}: {value}" for args, value in examples.items()) + "}"
         yield Cheat("the prompt's examples by heart", _define(problem.entry_point, f"return {table}.get(repr(args))"))
     if problem.references and "raise" in problem.references[0] and "." not in problem.entry_point:
@@ -103,52 +87,3 @@ def _swallowing(problem: Problem) -> str:
 
 def _is_class(problem: Problem) -> bool:
     return any(f"class {problem.entry_point}" in text for text in (*problem.references, problem.prompt))
-
-
-def _expected(problem: Problem) -> Iterator[str]:
-    """Literals that the tests expect."""
-    for test in problem.tests:
-        match test:
-            case CallTest(expected=text) if text:
-                yield text
-            case CheckTest(code=code):
-                yield from (value for _, value in _compared(code, problem.entry_point))
-
-
-def _examples(problem: Problem) -> Mapping[str, str]:
-    """The value of each call in the prompt, by the repr of its arguments: doctest's examples, and assertions."""
-    found: dict[str, str] = {}
-    try:
-        examples = doctest.DocTestParser().get_examples(problem.prompt)
-    except ValueError:  # torn ones
-        examples = []
-    for example in examples:
-        for want in (example.want.partition("\n")[0], example.want):  # words may follow
-            found |= _by_repr(_compared(f"assert {example.source.strip()} == ({want.strip()})", problem.entry_point))
-    for line in problem.prompt.splitlines():
-        if line.strip().startswith("assert "):
-            found |= _by_repr(_compared(line.strip(), problem.entry_point))
-    return found
-
-
-def _by_repr(calls: Iterable[tuple[tuple[Any, ...], str]]) -> dict[str, str]:
-    return {repr(given): value for given, value in calls}
-
-
-def _compared(code: str, entry_point: str) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """The arguments, and the literal, of each `f(arguments) == literal`."""
-    try:
-        tree = syntax.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    names = {entry_point.rpartition(".")[2], "candidate"}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Compare(left=ast.Call(func=called, args=args, keywords=[]), ops=[ast.Eq()], comparators=[value]):
-                name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-                if name in names:
-                    try:
-                        given = tuple(syntax.value(ast.unparse(one)) for one in args)
-                        yield given, repr(syntax.value(ast.unparse(value)))
-                    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-                        continue

@@ -41,7 +41,7 @@ class Datasets:
             os.utime(cached(ref))
             return ref
         dataset = await self._get(ref)
-        split = _chosen(ref, dataset)
+        split = chosen(ref, dataset)
         pinned = DatasetRef(dataset.name, dataset.number, split.name)
         if not is_here(pinned):
             await self._download(pinned, split)
@@ -105,7 +105,9 @@ class Datasets:
         await asyncio.to_thread(_make_room, target)
 
 
-def _chosen(ref: DatasetRef, dataset: pb.Dataset) -> pb.DatasetSplit:
+def chosen(ref: DatasetRef, dataset: pb.Dataset) -> pb.DatasetSplit:
+    """The split that is named, or the only one. Raises NotFound, with those that there are; FailedPrecondition where
+    several are and none is named, for a version that is not READY, and for a benchmark's rows."""
     version = f"{dataset.name}@{dataset.number}"
     if dataset.card.edition:
         raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")

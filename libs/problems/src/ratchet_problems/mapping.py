@@ -33,7 +33,6 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "id": ("id", "task_id", "question_id", "problem_id", "name"),
     "prompt": (
         "problem_description",
-        "query",
         "prompt",
         "question",
         "instruction",
@@ -105,6 +104,8 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     for field, known in FIELDS.items():
         if field not in found and (column := next((one for one in known if one in names), "")):
             found[field] = column
+    if {"query", "response"} <= set(names) and found.get("prompt") == "prompt" and "prompt" not in wanted:
+        found["prompt"] = "query"  # LeetCodeDataset's prompt is what its programs import
     if found.get("prompt") == MESSAGES:
         found.setdefault("references", MESSAGES)
     found = {field: column for field, column in found.items() if column}

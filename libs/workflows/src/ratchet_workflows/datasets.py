@@ -3,19 +3,18 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ratchet.registry.v1 import dataset_pb2 as pb
-from ratchet_benchmarks import BENCHMARKS
-from ratchet_benchmarks.users import is_path
+from ratchet_benchmarks import dataset_of
 from ratchet_client import Client
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
-from ratchet_kit.names import DatasetRef
+from ratchet_kit.names import DatasetRef, check_split_name
 from ratchet_problems import Problem, splitting, tables
-from ratchet_problems.sets import dataset_of
+from ratchet_problems.dataset_fetching import chosen
 from ratchet_workflows.errors import UsageError
 
 
@@ -31,23 +30,30 @@ class Difference:
 
 
 @contextmanager
-def files(client: Client, dataset: pb.Dataset) -> Iterator[Mapping[str, Path]]:
-    """Its tables, by split, as long as the context lasts. Raises UsageError for the rows of a benchmark, ApiError,
-    Unreachable, OSError."""
+def files(client: Client, dataset: pb.Dataset, *splits: str) -> Iterator[Mapping[str, Path]]:
+    """Its tables, by split, as long as the context lasts: all, or those of `splits`. Raises UsageError for the rows of
+    a benchmark, ApiError, Unreachable, OSError."""
     if dataset.card.edition:
         raise UsageError(f"{dataset.name} is a public benchmark: its rows are no problems yet")
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as folder:
-        found = {split.name: Path(folder, f"{split.name}.parquet") for split in dataset.splits}
-        for split in dataset.splits:
-            download(client.datasets, dataset, split, found[split.name])
-        yield found
+        found = [split for split in dataset.splits if not splits or split.name in splits]
+        made = {split.name: Path(folder, f"{split.name}.parquet") for split in found}
+        for split in found:
+            download(client.datasets, dataset, split, made[split.name])
+        yield made
+
+
+def pinned(client: Client, ref: DatasetRef) -> DatasetRef:
+    """The exact version and split that a name stands for now. Raises what `chosen` raises, ApiError, Unreachable."""
+    dataset = client.datasets.get(ref.name, ref.number)
+    return DatasetRef(dataset.name, dataset.number, chosen(ref, dataset).name)
 
 
 @contextmanager
 def local(name: str) -> Iterator[str]:
-    """The name by which the problems are read on this machine, as long as the context lasts: a data set is fetched from
-    the platform. Raises UsageError for a split that is not named, ApiError, Unreachable, OSError."""
-    ref = None if is_path(name) or name.partition("/")[0].partition("@")[0] in BENCHMARKS else dataset_of(name)
+    """The name by which the problems are read on this machine, as long as the context lasts: a data set's split is
+    fetched from the platform. Raises UsageError where nobody knows the name, and what `pinned` raises; OSError."""
+    ref = dataset_of(name)
     if ref is None:
         yield name
         return
@@ -57,33 +63,34 @@ def local(name: str) -> Iterator[str]:
             dataset = client.datasets.get(ref.name, ref.number)
         except Unreachable as error:
             raise UsageError(f"no benchmark {name!r}, and nobody knows whether it is a data set: {error}") from error
-        source = _one_split(dataset, ref)
-        yield str(open_here.enter_context(files(client, dataset))[source])
+        source = chosen(ref, dataset).name
+        yield str(open_here.enter_context(files(client, dataset, source))[source])
 
 
 def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Dataset:
     """Makes the next version of the data set, of whose split `ref.split` (or its only one) these shares became splits
     of their own. Problems of one structure, or of one prompt, stay together. READY or FAILED.
 
-    Raises UsageError, InvalidArgument for shares that cannot be drawn, ApiError, Unreachable, OSError.
+    Raises UsageError, InvalidArgument for a name or shares that cannot be, what `chosen` raises, ApiError, Unreachable,
+    OSError.
     """
     dataset = client.datasets.get(ref.name, ref.number)
-    names, source = [one.name for one in dataset.splits], _one_split(dataset, ref)
-    version = f"{dataset.name}@{dataset.number}"
-    if there := [one for one in shares if one in names]:
-        raise UsageError(f"{version} has a split {there[0]} already")
+    source, names = chosen(ref, dataset).name, [one.name for one in dataset.splits]
+    for name in shares:
+        if check_split_name(name) in names:
+            raise UsageError(f"{dataset.name}@{dataset.number} has a split {name} already")
     with files(client, dataset) as tables_of:
-        drawn = splitting.draw(map(splitting.kin, tables.checked(tables_of[source], source)), shares, source)
+        drawn = splitting.draw(map(splitting.kin, _problems(tables_of[source])), shares, source)
         parts = {name: _those(tables_of[source], drawn, name) for name in (*shares, source)}
         return _next(client, dataset, tables_of, parts)
 
 
 def with_split(client: Client, ref: DatasetRef, problems: Sequence[Problem]) -> pb.Dataset:
-    """Makes the next version of the data set, in which these are the problems of the split; its other splits stay.
-    READY or FAILED. Raises as `split`."""
+    """Makes the next version of a data set, in which these are the problems of the split; the others stay as they are.
+    `ref`: `pinned`. READY or FAILED. Raises UsageError, ApiError, Unreachable, OSError."""
     dataset = client.datasets.get(ref.name, ref.number)
     with files(client, dataset) as tables_of:
-        return _next(client, dataset, tables_of, {_one_split(dataset, ref): problems})
+        return _next(client, dataset, tables_of, {ref.split: problems})
 
 
 def _next(
@@ -99,24 +106,18 @@ def _next(
     return settled(client.datasets, upload(client.datasets, dataset.name, made, card))
 
 
-def _one_split(dataset: pb.Dataset, ref: DatasetRef) -> str:
-    """The split that is named, or the only one. Raises UsageError."""
-    names, version = [one.name for one in dataset.splits], f"{dataset.name}@{dataset.number}"
-    if (ref.split or len(names) == 1) and (ref.split or names[0]) in names:
-        return ref.split or names[0]
-    raise UsageError(f"{version} has the splits {', '.join(names)}: name one, such as {version}/{names[0]}")
-
-
 def difference(client: Client, before: DatasetRef, after: DatasetRef) -> Mapping[str, Difference]:
-    """By split; one that only one of them has is compared with nothing. Raises UsageError, ApiError, Unreachable,
+    """By split; one that only one of them has is compared with nothing. Where a split is named these two are compared
+    alone, and a name without one takes the other's. Raises UsageError, what `chosen` raises, ApiError, Unreachable,
     OSError."""
     old, new = (client.datasets.get(ref.name, ref.number) for ref in (before, after))
-    with files(client, old) as olds, files(client, new) as news:
-        return {
-            name: compared(olds.get(name), news.get(name))
-            for name in dict.fromkeys((*olds, *news))
-            if before.split in ("", name) and after.split in ("", name)
-        }
+    if not before.split and not after.split:
+        with files(client, old) as olds, files(client, new) as news:
+            return {name: compared(olds.get(name), news.get(name)) for name in dict.fromkeys((*olds, *news))}
+    one = chosen(replace(before, split=before.split or after.split), old).name
+    other = chosen(replace(after, split=after.split or before.split), new).name
+    with files(client, old, one) as olds, files(client, new, other) as news:
+        return {one if one == other else f"{one}, {other}": compared(olds[one], news[other])}
 
 
 def compared(before: Path | None, after: Path | None) -> Difference:

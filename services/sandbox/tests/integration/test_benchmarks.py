@@ -115,3 +115,29 @@ async def test_tests_of_classes_are_strict_at_least_where_they_were(sandbox: San
     lacking = set() if "numpy" in {one.name for one in executor.capabilities.runtimes} else _OF_NUMPY
     fallen = failures.keys() - NEEDS_THE_MACHINE.keys() - lacking
     assert not fallen, {name: failures[name] for name in fallen}
+
+
+_WRONG = {
+    "cpp": "    throw 1;\n}\n",
+    "java": "        throw new RuntimeException();\n    }\n}\n",
+    "javascript": "  throw new Error()\n}\n",
+}
+_ASSERT = {"javascript": 'console.assert = require("node:assert").ok;\n'}  # it only prints otherwise
+
+
+@pytest.mark.parametrize("language", _WRONG)
+async def test_human_eval_x_judges_after_the_program(sandbox: Sandbox, language: str) -> None:
+    if not sandbox.capabilities.processes or language in sandbox.capabilities.missing_languages:
+        pytest.skip(f"there is no {language} here")
+    short = {"javascript": "js"}.get(language, language)
+    for row in list(_rows(f"humaneval-x/humaneval_{short}.jsonl.gz"))[:4]:
+        code = _ASSERT.get(language, "") + row["test"]
+        check = common.CheckTest(code=code, grading=common.CheckTest.GRADING_SHARED)
+        problem = common.Problem(id=row["task_id"], prompt=row["prompt"], language=language)
+        problem.tests.add(check=check)
+        found = []
+        for body in (row["canonical_solution"], _WRONG[language]):
+            request = pb.GradeRequest(problem=problem, completion=body, limits=LIMITS)
+            found.append(await sandbox.execute(grade_from_proto(request, BOUNDS).program))
+        assert [one.verdict for one in found] == [Verdict.PASSED, Verdict.FAILED], (row["task_id"], found)
+        assert all(one.forgeable for one in found)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 import ratchet_benchmarks
-from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.commands.options import TargetOption, refusing
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_cli.views import datasets as view
 from ratchet_client import Client
 from ratchet_environments.audit import Audited, audit_all
 from ratchet_environments.code import CodeEnvironment
@@ -24,11 +25,8 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_environments.strengthen import Strengthened, strengthen_all
 from ratchet_environments.task import Task
 from ratchet_kit import client
-from ratchet_kit.errors import RatchetError
 from ratchet_problems import jsonl
-from ratchet_problems.sets import dataset_of
-from ratchet_workflows import UsageError
-from ratchet_workflows.datasets import local, with_split
+from ratchet_workflows.datasets import local, pinned, with_split
 
 SHOWN = 20
 PASSING = "what passes all of its tests"
@@ -44,11 +42,12 @@ def audit(
     """Find problems whose tests can be hacked. Runs cheap cheats (constants, echoes, the prompt's examples by heart, an
     object that equals everything) and mutants of the reference against each problem's tests, and lists the weakest."""
     target = target or local_target()
-    with _refusing(), local(name) as here:
-        found = asyncio.run(_audited(here, name, limit or None, target, quiet=as_json))
-    found.sort(key=lambda one: (-one.weakness, one.id))
-    if out:
-        out.write_text("".join(json.dumps(_record(one)) + "\n" for one in found), encoding="utf-8")
+    with refusing():
+        with local(name) as here:
+            found = asyncio.run(_audited(here, name, limit or None, target, quiet=as_json))
+        found.sort(key=lambda one: (-one.weakness, one.id))
+        if out:
+            out.write_text("".join(json.dumps(_record(one)) + "\n" for one in found), encoding="utf-8")
     if as_json:
         print_json({"name": name, "problems": [_record(one) for one in found]})
         return
@@ -71,30 +70,39 @@ def strengthen(
     """Add tests where mutants of the reference survive: inputs near those of a problem's own tests, with what its
     reference gives. Makes the next version of a data set, or a file."""
     target = target or local_target()
-    ref = dataset_of(name)
+    ref, made = ratchet_benchmarks.dataset_of(name), None
     if out is None and (ref is None or limit):
         raise CommandError("Give --out FILE: only a whole data set has a next version.", code=2)
-    with _refusing():
+    with refusing(), Client() if out is None else nullcontext() as platform:
+        if platform is not None and ref is not None:
+            ref = pinned(platform, ref)  # another may become the newest meanwhile
+            name = str(ref)
         with local(name) as here:
             found = asyncio.run(_strengthened(here, name, limit or None, target, quiet=as_json))
         problems = [one.problem for one in found]
         if out:
             jsonl.write(problems, out)
-        elif ref is not None:
-            with Client() as platform:
-                made = with_split(platform, ref, problems)
-                name = f"{made.name}@{made.number}/{ref.split or made.splits[0].name}"
+        elif platform is not None and ref is not None and any(one.killed_now > one.killed for one in found):
+            made = with_split(platform, ref, problems)
     mutants, before, now = (sum(getattr(one, it) for one in found) for it in ("mutants", "killed", "killed_now"))
     faults = {one.problem.id: one.fault for one in found if one.fault}
     if as_json:
-        print_json({"name": name, "mutants": mutants, "killed": before, "killed_now": now, "faults": faults})
+        version = view.version(made) if made else ""
+        sums = {"mutants": mutants, "killed": before, "killed_now": now}
+        print_json({"name": name, "version": version, **sums, "faults": faults})
+        if made:
+            view.check_usable(made)
         return
     if faults:
         say(f"{len(faults)} get no tests, such as {next(iter(faults))}: {next(iter(faults.values()))}.")
     shares = (
         f"{before / mutants:.1%} of {mutants} mutants were killed, now {now / mutants:.1%}" if mutants else "no mutants"
     )
-    say(f"{out or name}: {shares}.")
+    say(f"{name}: {shares}.")
+    if made:
+        view.show_made(made, as_json=False)
+    elif before == now:
+        say("No test was added.")
 
 
 def _say_sums(name: str, found: Sequence[Audited], weak: int) -> None:
@@ -116,17 +124,6 @@ def _passing(one: Audited) -> str:
 
 def _record(one: Audited) -> dict[str, Any]:
     return asdict(one) | {"weakness": one.weakness}
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Raises CommandError for what cannot be read, or cannot be made."""
-    try:
-        yield
-    except UsageError as error:
-        raise CommandError(f"{error}.", code=2) from error
-    except RatchetError as error:
-        raise CommandError(f"{error.message}.") from error
 
 
 async def _audited(here: str, name: str, limit: int | None, target: str, *, quiet: bool) -> list[Audited]:

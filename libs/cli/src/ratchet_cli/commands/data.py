@@ -3,7 +3,6 @@
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
 from ratchet_cli.commands import audits
-from ratchet_cli.commands.options import named
+from ratchet_cli.commands.options import named, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
 from ratchet_cli.terminal.output import (
@@ -28,6 +27,7 @@ from ratchet_cli.terminal.output import (
     say,
     stderr,
 )
+from ratchet_cli.views import datasets as view
 from ratchet_client import Client
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
@@ -35,7 +35,6 @@ from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, files
-from ratchet_workflows import UsageError
 from ratchet_workflows import datasets as workflows
 
 KIB = 1024
@@ -71,14 +70,14 @@ def add(
     names = ", ".join(path.name for path in paths)[:200]
     card = pb.DatasetCard(description=description, licence=licence or files.licence(paths), source=names)
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept:
-        with _refusing():
+        with refusing():
             parts = files.splits(paths)
         splits = _converted(parts, _mapping(mapped), Path(kept), quiet=as_json)
         with Client() as client:
             made = _uploaded(client, name, splits, card, quiet=as_json)
-    _show_made(made, as_json=as_json)
+    view.show_made(made, as_json=as_json)
     if not as_json and description and made.card.description != description:
-        say(f"These files were {_id(made)} already, whose description stays as it was.")
+        say(f"These files were {view.version(made)} already, whose description stays as it was.")
 
 
 @app.command("list")
@@ -92,8 +91,8 @@ def list_data(as_json: JsonFlag = False) -> None:
         stderr.print(f"Only this machine: {error}", markup=False, soft_wrap=True)
     rows = [
         {
-            "name": _id(one),
-            "rows": _rows(one),
+            "name": view.version(one),
+            "rows": view.rows(one),
             "licence": one.card.licence or "-",
             "where": "platform" if one.state == pb.Dataset.STATE_READY else f"platform, {state_name(one).lower()}",
             "kib": sum(split.content_bytes for split in one.splits) // KIB,
@@ -131,7 +130,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     card, used = found.card, f"{found.uses} times, {found.last_user} the last" if found.uses else "never"
     print_fields(
         [
-            ("data set", _id(found)),
+            ("data set", view.version(found)),
             ("state", state_name(found) + (f": {found.failure.message}" if found.failure.message else "")),
             ("description", card.description or "-"),
             ("source", card.source or "-"),
@@ -146,7 +145,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     shown = [it for it in found.splits if ref.split in ("", it.name)]
     if not shown:
         raise CommandError(
-            f"{_id(found)} has no split {ref.split}; it has {', '.join(it.name for it in found.splits)}."
+            f"{view.version(found)} has no split {ref.split}; it has {', '.join(it.name for it in found.splits)}."
         )
     rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in shown]
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
@@ -164,12 +163,14 @@ def split(
     for text in into:
         name, _, share = text.partition("=")
         try:
-            shares[name] = float(share)
+            found = float(share)
         except ValueError:
             raise CommandError(f"--into {text}: write SPLIT=SHARE, such as validation=0.1.", code=2) from None
-    with Client() as client, _refusing():
+        if shares.setdefault(name, found) != found:
+            raise CommandError(f"--into {text}: {name} has the share {shares[name]:g} already.", code=2)
+    with Client() as client, refusing():
         made = workflows.split(client, named(DatasetRef.parse, dataset), shares)
-    _show_made(made, as_json=as_json)
+    view.show_made(made, as_json=as_json)
 
 
 @app.command()
@@ -179,7 +180,7 @@ def diff(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare two versions by the ids of their problems."""
-    with Client() as client, _refusing():
+    with Client() as client, refusing():
         found = workflows.difference(client, named(DatasetRef.parse, before), named(DatasetRef.parse, after))
     if as_json:
         print_json({name: asdict(one) for name, one in found.items()})
@@ -269,7 +270,7 @@ def fetch(
                 "rows": found.rows,
                 "folder": str(found.folder),
                 "origin": found.origin,
-                "platform": _id(brought) if brought else "",
+                "platform": view.version(brought) if brought else "",
             }
         )
         return
@@ -280,32 +281,6 @@ def fetch(
         say(f"The platform has it: ratchet evaluate --model NAME --benchmark {called}")
     else:
         say(f"No platform has it yet ({reason}): fetch it again once one runs elsewhere.")
-
-
-def _show_made(made: pb.Dataset, *, as_json: bool) -> None:
-    """Raises CommandError for a version that FAILED."""
-    if as_json:
-        print_json(made)
-    elif made.state == pb.Dataset.STATE_READY:
-        say(f"{_id(made)}: {_rows(made)}. Use it as {_id(made)}/{made.splits[0].name}.")
-        for split in made.splits:
-            for notice in split.notices:
-                say(f"{split.name}: {notice}")
-    if made.state == pb.Dataset.STATE_FAILED:
-        raise CommandError(f"{_id(made)} cannot be used: {made.failure.message}.")
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Raises CommandError for what a workflow or a value refuses."""
-    try:
-        yield
-    except UsageError as error:
-        raise CommandError(f"{error}.", code=2) from error
-    except RatchetError as error:
-        raise CommandError(f"{error.message}.", code=2) from error
-    except OSError as error:
-        raise CommandError(f"The data cannot be kept here meanwhile: {error.strerror}.") from error
 
 
 def _fetched(name: str, file: Path | None, *, unchecked: bool, quiet: bool) -> Fetched:
@@ -381,7 +356,7 @@ def _uploaded(
     if made.state == pb.Dataset.STATE_READY:
         return made
     with following(
-        Waiting(f"examining {_id(made)}"), quiet=quiet, goes_on=f"{_id(made)} is examined further."
+        Waiting(f"examining {view.version(made)}"), quiet=quiet, goes_on=f"{view.version(made)} is examined further."
     ) as changed:
         changed()
         return settled(client.datasets, made)
@@ -393,11 +368,3 @@ def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:
         changed()
 
     return progress
-
-
-def _id(dataset: pb.Dataset) -> str:
-    return f"{dataset.name}@{dataset.number}"
-
-
-def _rows(dataset: pb.Dataset) -> str:
-    return ", ".join(f"{split.name} {split.rows:,}" for split in dataset.splits)

@@ -8,7 +8,7 @@ import typer
 
 from ratchet.common.v1 import environment_pb2, priority_pb2
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation import fields
 
@@ -68,3 +68,19 @@ def numbers_of_user() -> Iterator[None]:
         yield
     except ValueError as error:
         raise CommandError(f"A number is too large or too small: {error}.", code=2) from error
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Around work on what the user named. Raises CommandError for what it refuses, and for files that cannot be read or
+    written."""
+    try:
+        yield
+    except UsageError as error:
+        raise CommandError(f"{error}.", code=2) from error
+    except InvalidArgument as error:
+        raise CommandError(f"{error.message}.", code=2) from error
+    except RatchetError as error:
+        raise CommandError(f"{error.message}.") from error
+    except OSError as error:
+        raise CommandError(f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.") from error

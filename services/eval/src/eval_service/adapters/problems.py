@@ -15,12 +15,10 @@ from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
-from ratchet_kit.names import DatasetRef
 from ratchet_problems import Problem, notices, tables
 from ratchet_problems.dataset_cache import cached
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.extraction import program_of
-from ratchet_problems.sets import dataset_of
 
 FILES = (".jsonl", ".json", ".parquet")
 MOST_PROBLEMS = 20_000
@@ -38,7 +36,7 @@ class LibraryProblems:
 
     async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
         """With the content of a data set on this machine."""
-        dataset = _dataset(ref)
+        dataset = ratchet_benchmarks.dataset_of(ref.name)
         if dataset is None:
             return ref
         with _unusable():
@@ -53,14 +51,14 @@ class LibraryProblems:
                 ) from error
 
     async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
-        if (dataset := _dataset(ref)) is not None:
+        if (dataset := ratchet_benchmarks.dataset_of(ref.name)) is not None:
             with _unusable():
                 await self._datasets.use(dataset, evaluation_id)
 
     async def check(self, ref: ProblemSetRef) -> Sequence[str]:
         if ref.name.endswith(FILES):
             return notices((await self.load(ref)).problems)
-        if dataset := _dataset(ref):  # it was examined when it was added
+        if dataset := ratchet_benchmarks.dataset_of(ref.name):  # it was examined when it was added
             rows = tables.count(cached(dataset))
             if min(rows, ref.limit or rows) > MOST_PROBLEMS:
                 fault = f"has {rows:,} problems, and an evaluation measures {MOST_PROBLEMS:,} at most: set a limit"
@@ -102,7 +100,7 @@ class LibraryProblems:
         await asyncio.to_thread(folder.write_rows, benchmark, edition, data)
 
     def _name(self, ref: ProblemSetRef) -> str:
-        if dataset := _dataset(ref):
+        if dataset := ratchet_benchmarks.dataset_of(ref.name):
             return str(cached(dataset))
         return str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
 
@@ -142,12 +140,6 @@ class LibrarySet:
 
     def solution(self, problem: Problem, solution: str) -> str:
         return self.loaded.solution(problem, solution)
-
-
-def _dataset(ref: ProblemSetRef) -> DatasetRef | None:
-    """None for a benchmark, a set of Ratchet's own, and a file."""
-    base = ref.name.partition("/")[0].partition("@")[0]
-    return None if base in BENCHMARKS or ref.name.endswith(FILES) else dataset_of(ref.name)
 
 
 @contextmanager

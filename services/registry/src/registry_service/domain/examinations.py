@@ -62,7 +62,10 @@ class Examinations(HeldWork[Dataset]):
     async def _with_alike(self, name: str, contents: Mapping[str, Content]) -> dict[str, Content]:
         """With notices of problems that are nearly the same as others."""
         others: dict[str, str] = {}
-        for dataset in await self._store.page(None, MOST_OTHERS, None):
+        known = await self._store.page(None, MOST_OTHERS, None)
+        if len(known) == MOST_OTHERS:
+            log.warning("dataset.compared_with_some", dataset=name, versions=MOST_OTHERS)
+        for dataset in known:
             if dataset.state is State.READY and dataset.name != name:
                 others |= dict(_measured(dataset))
         found = await self._sketches.alike({split: content.digest for split, content in contents.items()}, others)
