@@ -106,5 +106,14 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     refused = platform.ratchet("data", "strengthen", "mine")  # two splits: none is named
     assert (refused.returncode, "name one, such as mine@3/train" in refused.stderr) == (1, True), refused.stderr
 
+    found = json.loads(platform.ratchet("data", "findings", "mine@1/validation", "--of", "train", "--json").stdout)
+    assert {one["problem"] for one in found} >= {"validation/7", "validation/8"}
+    refuse = ("--kind", "near-duplicate", "--of", "train", "--refuse", "They are learned from.", "--json")
+    refused = platform.ratchet("data", "findings", "mine@1/validation", *refuse)
+    assert refused.returncode == 0, refused.stderr
+    assert json.loads(refused.stdout) == {"findings": len(found), "version": "mine@4"}
+    changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@4", "--json").stdout)
+    assert set(changes["validation"]["removed"]) == {one["problem"] for one in found}
+
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)

@@ -178,7 +178,13 @@ async def _final(get: Callable[[], Awaitable[T]]) -> T:
 
 @pytest.fixture
 async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry]:
-    stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue(), MemoryQueue())
+    async with opened(memory_stores(), tmp_path, clock) as it:
+        yield it
+
+
+@asynccontextmanager
+async def opened(stores: Stores, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry]:
+    queues = Queues(MemoryQueue(), MemoryQueue(), MemoryQueue())
     evaluations, events, root = MemoryEvaluations(), MemoryEvents(), tmp_path / "artifacts"
     async with provision(
         Settings(port=0, artifact_url=str(root), sources="/"),

@@ -8,6 +8,7 @@ from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import CHAMPION, DatasetRef, VersionRef
 from registry_service.domain.dataset import Dataset
+from registry_service.domain.finding import Finding
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.ports import Stores
@@ -48,6 +49,7 @@ def memory_stores() -> Stores:
         MemoryGateStore(tables),
         MemoryRewardStore(),
         _NoDatasets(),
+        _NoFindings(),
     )
 
 
@@ -58,6 +60,13 @@ class _NoDatasets:
         return ()
 
     async def uploading_before(self, time: datetime) -> Sequence[DatasetRef]:
+        return ()
+
+
+class _NoFindings:
+    """Findings, too."""
+
+    async def accepted(self, digest: str) -> Sequence[Finding]:
         return ()
 
 

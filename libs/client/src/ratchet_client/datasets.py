@@ -75,6 +75,48 @@ class Datasets(Resource[S]):
         request = pb.ReadDatasetRequest(name=name, number=number, split=split, offset=offset)
         return call(request, pb.ReadDatasetResponse, lambda reply: reply.data)
 
+    @listed
+    def findings(
+        self,
+        name: str,
+        number: int,
+        kind: pb.Finding.Kind.ValueType = pb.Finding.KIND_UNSPECIFIED,
+        split: str = "",
+        problem: str = "",
+        other_set: str = "",
+        state: pb.Finding.State.ValueType = pb.Finding.STATE_UNSPECIFIED,
+    ) -> Listing[pb.Finding]:
+        """Findings of the version's examination; an empty argument selects all."""
+        request = pb.ListFindingsRequest(
+            name=name, number=number, kind=kind, split=split, problem=problem, other_set=other_set, state=state
+        )
+        return listing(request, pb.ListFindingsResponse, lambda reply: reply.findings)
+
+    @unary
+    def decide(
+        self,
+        name: str,
+        number: int,
+        state: pb.Finding.State.ValueType,
+        reason: str,
+        kind: pb.Finding.Kind.ValueType = pb.Finding.KIND_UNSPECIFIED,
+        split: str = "",
+        problem: str = "",
+        other_set: str = "",
+    ) -> Call[int]:
+        """Accepts or refuses the findings that the last arguments select; how many they are."""
+        request = pb.DecideFindingsRequest(
+            name=name,
+            number=number,
+            kind=kind,
+            split=split,
+            problem=problem,
+            other_set=other_set,
+            state=state,
+            reason=reason,
+        )
+        return call(request, pb.DecideFindingsResponse, lambda reply: reply.findings)
+
     @unary
     def delete(self, name: str, number: int, *, force: bool = False) -> Call[None]:
         """`force`: although runs or evaluations used it."""

@@ -1,4 +1,4 @@
-"""Work on versions of a data set: another division into splits, and the difference of two."""
+"""Work on versions of a data set: another division into splits, problems left out, and the difference of two."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,6 +91,23 @@ def with_split(client: Client, ref: DatasetRef, problems: Sequence[Problem]) -> 
     dataset = client.datasets.get(ref.name, ref.number)
     with files(client, dataset) as tables_of:
         return _next(client, dataset, tables_of, {ref.split: problems})
+
+
+def without_refused(client: Client, dataset: pb.Dataset) -> pb.Dataset:
+    """Makes the next version of a data set, without the problems of refused findings. READY or FAILED. Raises
+    UsageError where none is left out or nothing is left of a split, ApiError, Unreachable, OSError."""
+    refused: dict[str, set[str]] = {}
+    for finding in client.datasets.findings(dataset.name, dataset.number, state=pb.Finding.STATE_REFUSED):
+        refused.setdefault(finding.split, set()).add(finding.problem)
+    if not refused:
+        raise UsageError(f"no finding of {dataset.name}@{dataset.number} was refused")
+    with files(client, dataset) as tables_of:
+        parts = {
+            split: [one for one in _problems(tables_of[split]) if one.id not in ids] for split, ids in refused.items()
+        }
+        if empty := [split for split, problems in parts.items() if not problems]:
+            raise UsageError(f"all problems of {', '.join(empty)} were refused: nothing would be left of it")
+        return _next(client, dataset, tables_of, parts)
 
 
 def _next(

@@ -1,6 +1,8 @@
 """Protobuf to the domain and back. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+from typing import TypeVar
 
 from ratchet.registry.v1 import dataset_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
@@ -22,11 +24,18 @@ from ratchet_kit.names import (
 from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
+from registry_service.domain.finding import Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
 from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.version import Lineage, Version, VersionSpec
+
+T = TypeVar("T")
+_KINDS: Mapping[int, Kind] = {dataset_pb2.Finding.Kind.Value(f"KIND_{kind.name}"): kind for kind in Kind}
+_FINDING_STATES: Mapping[int, FindingState] = {
+    dataset_pb2.Finding.State.Value(f"STATE_{state.name}"): state for state in FindingState
+}
 
 
 def ref_from_proto(model: str, number: int) -> VersionRef:
@@ -224,6 +233,52 @@ def dataset_to_proto(dataset: Dataset) -> dataset_pb2.Dataset:
         actor=dataset.actor,
         uses=dataset.uses,
         last_user=dataset.last_user,
+    )
+
+
+def rule_from_proto(request: dataset_pb2.ListFindingsRequest | dataset_pb2.DecideFindingsRequest) -> Rule:
+    """Raises InvalidArgument for an unknown kind."""
+    return Rule(_known(_KINDS, "kind", request.kind), request.split, request.problem, request.other_set)
+
+
+def finding_state_from_proto(request: dataset_pb2.ListFindingsRequest) -> FindingState | None:
+    """Raises InvalidArgument for an unknown one."""
+    return _known(_FINDING_STATES, "state", request.state)
+
+
+def decided_from_proto(request: dataset_pb2.DecideFindingsRequest) -> FindingState:
+    """Raises InvalidArgument for none, and for an unknown one."""
+    faults = Faults()
+    faults.required("state", request.state)
+    faults.raise_if_any()
+    return _known(_FINDING_STATES, "state", request.state) or FindingState.OPEN
+
+
+def _known(table: Mapping[int, T], field: str, number: int) -> T | None:
+    faults = Faults()
+    faults.unless(not number or number in table, field, "is not known")
+    faults.raise_if_any()
+    return table.get(number)
+
+
+def finding_to_proto(finding: Finding) -> dataset_pb2.Finding:
+    decision = finding.decision
+    return dataset_pb2.Finding(
+        kind=dataset_pb2.Finding.Kind.Value(f"KIND_{finding.kind.name}"),
+        split=finding.split,
+        problem=finding.problem,
+        other_set=finding.other_set,
+        other=finding.other,
+        detail=finding.detail,
+        state=dataset_pb2.Finding.State.Value(f"STATE_{finding.state.name}"),
+        decision=dataset_pb2.FindingDecision(
+            reason=decision.reason,
+            actor=decision.actor,
+            create_time=timestamp_to_proto(decision.create_time),
+            dataset=str(decision.dataset),
+        )
+        if decision
+        else None,
     )
 
 

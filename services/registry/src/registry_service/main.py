@@ -24,6 +24,7 @@ from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.evaluations import GrpcEvaluationSource
 from registry_service.adapters.events import RedisEvents
 from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
@@ -32,6 +33,7 @@ from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
+from registry_service.domain.findings import Findings
 from registry_service.domain.gate_worker import GateWorker
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
@@ -71,13 +73,16 @@ class Service:
     gates: Gates
     rewards: Rewards
     datasets: Datasets
+    findings: Findings
     background: Sequence[server.Background]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
         servicer = RegistryServicer(self.models, self.versions, self.aliases, self.gates, self.rewards)
         registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, grpc_server)
-        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(DatasetServicer(self.datasets), grpc_server)
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(
+            DatasetServicer(self.datasets, self.findings), grpc_server
+        )
         files = {"RegistryService": registry_pb2, "DatasetService": dataset_pb2}
         return [file.DESCRIPTOR.services_by_name[name].full_name for name, file in files.items()]
 
@@ -115,7 +120,9 @@ async def provision(
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)
-        examinations = Examinations(stores.datasets, dataset_files, sketches, name, clock, settings.lease)
+        examinations = Examinations(
+            stores.datasets, dataset_files, sketches, stores.findings, name, clock, settings.lease
+        )
         allowed = [name.strip() for name in settings.licences.split(",") if name.strip()]
         datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock, allowed)
         versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
@@ -133,6 +140,7 @@ async def provision(
             gates=Gates(stores, queues.gates, clock),
             rewards=Rewards(stores.rewards, clock),
             datasets=datasets,
+            findings=Findings(stores.datasets, stores.findings, clock),
             background=[
                 Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
                 Worker(queues.gates, gate_worker, clock, timing=timing).run,
@@ -152,6 +160,7 @@ async def _stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlGateStore(database),
             SqlRewardStore(database),
             SqlDatasetStore(database),
+            SqlFindingStore(database),
         )
 
 

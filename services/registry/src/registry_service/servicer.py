@@ -10,6 +10,7 @@ from ratchet_kit.server import Context
 from registry_service import convert
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.datasets import Datasets
+from registry_service.domain.findings import Findings
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.rewards import Rewards
@@ -139,8 +140,9 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
 class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     """ratchet.registry.v1.DatasetService over the use cases."""
 
-    def __init__(self, datasets: Datasets) -> None:
+    def __init__(self, datasets: Datasets, findings: Findings) -> None:
         self._datasets = datasets
+        self._findings = findings
 
     async def CreateDataset(
         self, request: dataset_pb2.CreateDatasetRequest, context: Context
@@ -194,3 +196,20 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         ref = convert.dataset_ref_from_proto(request.name, request.number)
         await self._datasets.delete(ref, force=request.force)
         return dataset_pb2.DeleteDatasetResponse()
+
+    async def ListFindings(
+        self, request: dataset_pb2.ListFindingsRequest, context: Context
+    ) -> dataset_pb2.ListFindingsResponse:
+        ref, rule = convert.dataset_ref_from_proto(request.name, request.number), convert.rule_from_proto(request)
+        state = convert.finding_state_from_proto(request)
+        page = await self._findings.page(ref, rule, state, request.page_size, request.page_token)
+        findings = page.map(convert.finding_to_proto)
+        return dataset_pb2.ListFindingsResponse(findings=findings.items, next_page_token=findings.next_page_token)
+
+    async def DecideFindings(
+        self, request: dataset_pb2.DecideFindingsRequest, context: Context
+    ) -> dataset_pb2.DecideFindingsResponse:
+        ref, rule = convert.dataset_ref_from_proto(request.name, request.number), convert.rule_from_proto(request)
+        state = convert.decided_from_proto(request)
+        decided = await self._findings.decide(ref, rule, state, request.reason, actor())
+        return dataset_pb2.DecideFindingsResponse(findings=decided)

@@ -6,6 +6,7 @@ import pytest
 
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
@@ -34,4 +35,5 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
             SqlGateStore(database),
             SqlRewardStore(database),
             SqlDatasetStore(database),
+            SqlFindingStore(database),
         )

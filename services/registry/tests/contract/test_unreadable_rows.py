@@ -5,6 +5,7 @@ from sqlalchemy import Table, update
 
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
@@ -30,6 +31,7 @@ async def test_versions_and_gates(database_url: str) -> None:
             SqlGateStore(database),
             SqlRewardStore(database),
             SqlDatasetStore(database),
+            SqlFindingStore(database),
         )
         for number in (1, 2, 3):
             await add_ready(stores, f"req_{number}")

@@ -30,7 +30,7 @@ PROBLEMS = load("composed/test", limit=5)
 @pytest.fixture
 async def door(world: World) -> AsyncIterator[grpc.aio.Channel]:
     def add(server: grpc.aio.Server) -> list[str]:
-        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(DatasetServicer(world.datasets), server)
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(DatasetServicer(world.datasets, world.findings), server)
         return ["ratchet.registry.v1.DatasetService"]
 
     async with serving(add) as target, channel(target) as opened:
@@ -137,6 +137,19 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         read = pb.ReadDatasetRequest(name="mine", number=1, split="train", offset=3)
         assert (await stub.ReadDataset(read)).data == (await world.content(ready))[3:]
         await stub.UseDataset(pb.UseDatasetRequest(name="mine", number=1, user="run_1"))
+        (finding, *_) = (await stub.ListFindings(pb.ListFindingsRequest(name="mine", number=1, page_size=1))).findings
+        decide = pb.DecideFindingsRequest(
+            name="mine", number=1, kind=finding.kind, state=pb.Finding.STATE_ACCEPTED, reason="for RL alone"
+        )
+        assert (await stub.DecideFindings(decide)).findings == 5
+        accepted = pb.ListFindingsRequest(name="mine", number=1, state=pb.Finding.STATE_ACCEPTED)
+        (*_, last) = (await stub.ListFindings(accepted)).findings
+        assert (finding.state, last.state) == (pb.Finding.STATE_OPEN, pb.Finding.STATE_ACCEPTED)
+        assert (last.decision.reason, last.decision.dataset) == ("for RL alone", "mine@1")
+    with pytest.raises(InvalidArgument, match="state must not be empty"), rpc_errors():
+        await stub.DecideFindings(pb.DecideFindingsRequest(name="mine", number=1, reason="r"))
+    with pytest.raises(InvalidArgument, match="kind is not known"), rpc_errors():
+        await stub.ListFindings(pb.ListFindingsRequest(name="mine", number=1, kind=77))
     with pytest.raises(FailedPrecondition, match="it was used once"), rpc_errors():
         await stub.DeleteDataset(pb.DeleteDatasetRequest(name="mine", number=1))
     wanted.name = "other"

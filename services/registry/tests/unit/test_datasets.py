@@ -20,9 +20,12 @@ from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
+from registry_service.domain.finding import FindingState, Kind, Rule
+from registry_service.domain.findings import Findings
 from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 from ..conftest import FAST, files_below
@@ -36,6 +39,7 @@ BAD = b'{"prompt": "p", "tests": []}\n{"prompt": 1}\nnothing\n'
 @dataclass(frozen=True, slots=True)
 class World:
     datasets: Datasets
+    findings: Findings
     worker: Worker[Dataset]
     root: Path
     parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
@@ -75,10 +79,11 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         sketches = FsspecSketchStore(str(tmp_path / "sketches"))
         store, files = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files"), sketches)
         queue = MemoryQueue()
-        examinations = Examinations(store, files, sketches, "w", clock, timedelta(seconds=30))
+        findings = SqlFindingStore(database)
+        examinations = Examinations(store, files, sketches, findings, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
-        yield World(Datasets(*parts), worker, tmp_path / "files", parts)
+        yield World(Datasets(*parts), Findings(store, findings, clock), worker, tmp_path / "files", parts)
 
 
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
@@ -226,6 +231,33 @@ async def test_near_duplicates_are_told(world: World) -> None:
     ]
     newer = await world.add({"train": files["validation"]})
     assert "mine@1" not in " ".join(newer.splits["train"].content.notices), "its own earlier version"
+
+
+async def test_findings_are_listed_and_decided(world: World) -> None:
+    key = "ghp_" + "a1B2" * 9
+    train = line("t1", f"Runs of {key}") + line("t2", "Mail a@mail.example.org")
+    await world.add({"train": train, "test": line("v", "R")})
+    ref = DatasetRef("mine", 1)
+    found = (await world.findings.page(ref, Rule(), None, 0, "")).items
+    shown = {(it.kind, it.split, it.problem, it.other_set, it.other, it.detail) for it in found}
+    assert {it for it in shown if it[0] is not Kind.NO_TESTS} == {
+        (Kind.SECRET, "train", "t1", "", "", "prompt"),
+        (Kind.EMAIL, "train", "t2", "", "", "prompt"),
+        (Kind.NEAR_DUPLICATE, "train", "t2", "train", "t1", "reference 1.00"),
+        (Kind.NEAR_DUPLICATE, "test", "v", "train", "t1", "reference 1.00"),
+    }
+    near = Rule(Kind.NEAR_DUPLICATE)
+    assert await world.findings.decide(ref, near, FindingState.ACCEPTED, "the same on purpose", "key_1") == 2
+    accepted = (await world.findings.page(ref, Rule(), FindingState.ACCEPTED, 1, "")).items
+    assert [(it.decision.actor, it.decision.reason) for it in accepted] == [("key_1", "the same on purpose")]
+    with pytest.raises(NotFound, match="mine@1 has no such finding"):
+        await world.findings.decide(ref, Rule(Kind.FORGEABLE_TESTS), FindingState.REFUSED, "r", "")
+    with pytest.raises(InvalidArgument) as error:
+        await world.findings.decide(ref, Rule(split="s" * 401), FindingState.REFUSED, "", "")
+    assert {violation.field for violation in error.value.violations} == {"split", "kind", "reason"}
+    await world.create({"train": JSONL})
+    with pytest.raises(FailedPrecondition, match="mine@2 is uploading: its findings are decided once it is ready"):
+        await world.findings.decide(DatasetRef("mine", 2), near, FindingState.REFUSED, "r", "")
 
 
 async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(world: World) -> None:

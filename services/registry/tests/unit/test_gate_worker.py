@@ -1,20 +1,30 @@
 """A gate judges by problems that training never saw, and what was looked at on them costs confidence."""
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from ratchet_kit.names import VersionRef
+from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
 from ratchet_problems import Problem
 from ratchet_problems.near.sketches import sketch
+from ratchet_testing.clock import ManualClock
 from registry_service.adapters.alike import FsspecSketchStore
+from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.findings import SqlFindingStore
+from registry_service.domain.dataset import Card, DatasetSpec, Upload
 from registry_service.domain.evidence import SetComparison
+from registry_service.domain.finding import Decision, Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec, State
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.version import Lineage, VersionSpec
 
-from ..conftest import NOW, ModelFolder, Registry, comparison, starter
+from ..conftest import NOW, ModelFolder, Registry, comparison, opened, starter
+from ..contract.values import request
+from ..memory import memory_stores
 
 SPEC = GateSpec(starter(2), "eval_2", "eval_1")
 
@@ -181,6 +191,39 @@ async def test_problems_that_are_nearly_those_of_training_do_not_judge(
     for number in (4, 5):  # other problems; a set that was never examined
         gate = await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1"))
         assert gate.state is not State.FAILED
+
+
+async def test_near_duplicates_that_people_accepted_are_not_counted_and_the_gate_says_who_did(
+    sqlite_url: str, tmp_path: Path, clock: ManualClock, model_folder: ModelFolder
+) -> None:
+    learned, measured = (f"sha256:{digit * 64}" for digit in "ab")
+    prompts = [f"Find the longest run of equal neighbours in list {word} of numbers." for word in ("one", "two")]
+    near = Finding(Kind.NEAR_DUPLICATE, "train", "t1", "composed/test", "v1", "prompt 0.90", measured)
+    async with Database.opened(sqlite_url, "registry_service") as database:
+        data, findings = SqlDatasetStore(database), SqlFindingStore(database)
+        ref = (await data.create(DatasetSpec("mine", Card(), {"train": Upload(1, "c" * 64)}), "", NOW, request())).ref
+        await data.change(ref, lambda it: it.written("train", 0, 1))
+        await findings.replace(ref, {"train": learned}, [near], None)
+        stores = replace(memory_stores(), findings=findings)
+        async with opened(stores, tmp_path, clock) as registry:
+            sketches = FsspecSketchStore(str(registry.root.parent / "datasets" / "sketches"))
+            sketches.keep(learned, sketch([Problem("t1", prompts[0], (), references=("1",))]))
+            sketches.keep(measured, sketch([Problem("v1", prompts[1], (), references=("2",))]))
+            await prepare(registry, model_folder, Lineage(data_digest=learned))
+            for number in (1, 2):
+                version = await registry.service.versions.get(starter(number))
+                registry.evaluations.measure(f"eval_{number}", version, measured)
+            assert "was trained on 1 problem of composed/test or nearly" in failure(await registry.gate(SPEC))
+            rule = Rule(Kind.NEAR_DUPLICATE)
+            await findings.decide(Decision("dec_1", ref, rule, FindingState.ACCEPTED, "other numbers.", "key_1", NOW))
+            gate = await registry.gate(SPEC)
+            assert gate.state is State.PASSED
+            assert gate.reason.endswith(
+                f" 1 near-duplicate is not counted (problems of mine@1/train like problems of composed/test): accepted "
+                f"by key_1 on {NOW:%Y-%m-%d}, because: other numbers."
+            )
+            await findings.decide(Decision("dec_2", ref, rule, FindingState.REFUSED, "it is one", "key_2", NOW))
+            assert (await registry.gate(SPEC)).state is State.FAILED
 
 
 async def test_too_few_problems_judge_nothing(registry: Registry, model_folder: ModelFolder) -> None:

@@ -14,6 +14,8 @@ def show_made(made: pb.Dataset, *, as_json: bool) -> None:
         for split in made.splits:
             for notice in split.notices:
                 say(f"{split.name}: {notice}")
+        if any(split.notices for split in made.splits):
+            say(f"All of them: ratchet data findings {version(made)}")
     check_usable(made)
 
 

@@ -8,7 +8,7 @@ models learned from it.
 import asyncio
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,16 +21,14 @@ from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem, data_digest, load
 from ratchet_problems.near.search import Known, Match, duplicates
 from ratchet_problems.near.sketches import Sketches, sketch
-from registry_service.domain.dataset import Alike
 from registry_service.domain.evidence import Pair
+from registry_service.domain.finding import Finding, Kind
 
 log = get_logger(__name__)
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _LEARNED = ("composed/train", "composed/demonstrations")
 """Ratchet's own sets that nothing is measured on."""
-_SHOWN = 3
-"""Number of pairs that a notice shows."""
 
 
 class FsspecSketchStore:
@@ -40,10 +38,12 @@ class FsspecSketchStore:
         """Raises InvalidArgument for a URL that cannot be used."""
         self._root = storage.Folder(root)
 
-    async def pairs(self, learned: str, measured: str) -> Sequence[Pair]:
-        return await asyncio.to_thread(self._pairs, learned, measured)
+    async def pairs(
+        self, learned: str, measured: str, but_learned: Collection[str] = (), but_measured: Collection[str] = ()
+    ) -> Sequence[Pair]:
+        return await asyncio.to_thread(self._pairs, learned, measured, but_learned, but_measured)
 
-    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
+    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
         return await asyncio.to_thread(self._alike, splits, others)
 
     def keep(self, digest: str, sketches: Sketches) -> None:
@@ -70,31 +70,34 @@ class FsspecSketchStore:
         if problems:
             self.keep(sha256, sketch(problems.values()))
 
-    def _pairs(self, learned: str, measured: str) -> Sequence[Pair]:
+    def _pairs(
+        self, learned: str, measured: str, but_learned: Collection[str], but_measured: Collection[str]
+    ) -> Sequence[Pair]:
         ours, theirs = self._find(learned), self._find(measured)
         if ours is None or theirs is None:
             return ()
-        first = {match.row: match for match in Known(ours).matches(theirs)}
+        first = {
+            match.row: match
+            for match in Known(ours).matches(theirs)
+            if ours.ids[match.other] not in but_learned and theirs.ids[match.row] not in but_measured
+        }
         return [Pair(theirs.ids[row], ours.ids[match.other], str(match)) for row, match in sorted(first.items())]
 
-    def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
-        found: dict[str, Sketches] = {}
-        notices: dict[str, Sequence[Alike]] = {}
-        for split, digest in splits.items():
-            sketches = self._find(digest)
-            if sketches is None:
-                continue
-            within = _alike("", sketches, sketches, duplicates(sketches))
-            between = [_alike(name, sketches, other, Known(other).matches(sketches)) for name, other in found.items()]
-            public = [
-                _alike(name, sketches, other, Known(other).matches(sketches))
-                for name, key in others.items()
-                if (other := self._find(key)) is not None
-            ]
-            own = [_alike(name, sketches, known.sketches, known.matches(sketches)) for name, known in _own()]
-            notices[split] = [one for one in (within, *between, *public, *own) if one is not None]
-            found[split] = sketches
-        return notices
+    def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
+        sketched = {split: sketches for split, digest in splits.items() if (sketches := self._find(digest)) is not None}
+        found: dict[str, Sequence[Finding]] = {}
+        for place, (split, sketches) in enumerate(sketched.items()):
+            near = _Near(split, sketches)
+            near.add(split, splits[split], sketches, duplicates(sketches))
+            for name in list(sketched)[:place]:
+                near.add(name, splits[name], sketched[name], Known(sketched[name]).matches(sketches))
+            for name, key in others.items():
+                if (other := self._find(key)) is not None:
+                    near.add(name, key, other, Known(other).matches(sketches))
+            for name, known in _own():
+                near.add(name, "", known.sketches, known.matches(sketches))
+            found[split] = near.findings
+        return found
 
     def _find(self, digest: str) -> Sketches | None:
         try:
@@ -114,15 +117,31 @@ def _key(digest: str) -> str:
     return found[1]
 
 
-def _alike(name: str, sketches: Sketches, others: Sketches, matches: Iterator[Match]) -> Alike | None:
-    first: dict[int, Match] = {}
-    for match in matches:
-        first.setdefault(match.row, match)
-    if not first:
-        return None
-    shown = [first[row] for row in sorted(first)[:_SHOWN]]
-    pairs = tuple(Pair(sketches.ids[match.row], others.ids[match.other], str(match)) for match in shown)
-    return Alike(name, len(first), pairs)
+class _Near:
+    """Collects the problems of a split that are nearly the same as others."""
+
+    def __init__(self, split: str, sketches: Sketches) -> None:
+        self._split = split
+        self._sketches = sketches
+        self.findings: list[Finding] = []
+
+    def add(self, name: str, digest: str, others: Sketches, matches: Iterator[Match]) -> None:
+        """One finding for each problem: its first match. `name`, `digest`: of the set of the others."""
+        first: dict[int, Match] = {}
+        for match in matches:
+            first.setdefault(match.row, match)
+        self.findings += [
+            Finding(
+                Kind.NEAR_DUPLICATE,
+                self._split,
+                self._sketches.ids[row],
+                other_set=name,
+                other=others.ids[match.other],
+                detail=str(match),
+                other_digest=digest,
+            )
+            for row, match in sorted(first.items())
+        ]
 
 
 @lru_cache(maxsize=1)

@@ -26,12 +26,12 @@ from ratchet_problems.jsonl import numbered_lines
 from ratchet_problems.near.sketches import Sketcher
 from ratchet_problems.tables import MOST_FAULTS
 from registry_service.adapters.alike import FsspecSketchStore
-from registry_service.domain.dataset import Content, Upload
+from registry_service.domain.dataset import Content, Examined, Upload
+from registry_service.domain.finding import Finding, Kind
 
 UPLOADS, CONTENTS = "uploads", "contents"
 _LARGE = 32 << 20
 """Bytes of a file that a second process helps with."""
-_MOST_SHOWN = 5
 _LONG = re.compile(r"[\w+/=.:-]{16,}")
 """No key and no token is shorter."""
 
@@ -48,7 +48,7 @@ class FsspecDatasetFiles:
         part = f"{UPLOADS}/{dataset}/{split}/{offset:015d}"
         await asyncio.to_thread(self._root.write, part, data)
 
-    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Content:
+    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Examined:
         return await asyncio.to_thread(self._examine, dataset, split, upload, as_rows)
 
     async def read(self, sha256: str, start: int, end: int) -> bytes:
@@ -63,7 +63,7 @@ class FsspecDatasetFiles:
     async def delete(self, sha256: str) -> None:
         await asyncio.to_thread(self._root.child(f"{CONTENTS}/{sha256}").delete)
 
-    def _examine(self, dataset: str, split: str, upload: Upload, as_rows: bool) -> Content:
+    def _examine(self, dataset: str, split: str, upload: Upload, as_rows: bool) -> Examined:
         parts = self._root.child(f"{UPLOADS}/{dataset}/{split}")
         with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
             whole, kept = Path(folder, "upload"), Path(folder, "content")
@@ -73,19 +73,19 @@ class FsspecDatasetFiles:
                     file.write(parts.read(name))
             if _sha256(whole) != upload.sha256:
                 raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
-            tally = _Tally()
+            findings: list[Finding] = []
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
                 self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
             else:
                 with _helper(upload.size_bytes) as helper:
                     sketcher = Sketcher(helper)
-                    table = tables.write(sketcher.of(tally.of(tables.checked(whole, split))), kept)
+                    table = tables.write(sketcher.of(_read(tables.checked(whole, split), split, findings)), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest = table.rows, table.digest
-            content = Content(kept.stat().st_size, _sha256(kept), rows, digest, tally.notices)
+            content = Content(kept.stat().st_size, _sha256(kept), rows, digest)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
-        return content
+        return Examined(content, findings)
 
 
 @contextmanager
@@ -101,53 +101,38 @@ def _helper(size_bytes: int) -> Iterator[Executor | None]:
             raise Unavailable("the process that sketches problems was killed") from error
 
 
-class _Tally:
-    """Counts of the problems that go by."""
-
-    def __init__(self) -> None:
-        self._counts = {"without a reference": 0, "without tests: for SFT alone": 0, "with tests that can be forged": 0}
-        self._found: dict[str, list[str]] = {
-            "with what looks like a key or a token": [],
-            "with an e-mail address": [],
-        }
-
-    def of(self, problems: Iterator[Problem]) -> Iterator[Problem]:
-        """The same problems. Raises InvalidArgument with the faults of their code."""
-        faults: list[InvalidProblem] = []
-        for problem in problems:
-            if problem.tests and (fault := examine(problem)):
-                path, _, reason = fault.partition(": ")
-                faults.append(InvalidProblem(problem.id, path, reason))
-                if len(faults) == MOST_FAULTS:
-                    break
-            found = (not problem.references, not problem.tests, problem.forgeable)
-            for name, is_one in zip(self._counts, found, strict=True):
-                self._counts[name] += is_one
-            text = _text(problem)
-            for ids, is_private in zip(self._found.values(), (_has_secret(text), emails(text) != text), strict=True):
-                ids += [problem.id] if is_private else []
-            yield problem
-        if faults:
-            raise tables.at_fault(faults)
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        counted = [f"{_problems(number)} {name}" for name, number in self._counts.items() if number]
-        found = [f"{_problems(len(ids))} {name}: {_shown(ids)}" for name, ids in self._found.items() if ids]
-        return (*counted, *found)
+def _read(problems: Iterator[Problem], split: str, findings: list[Finding]) -> Iterator[Problem]:
+    """The same problems, whose findings are added. Raises InvalidArgument with the faults of their code."""
+    faults: list[InvalidProblem] = []
+    for problem in problems:
+        if problem.tests and (fault := examine(problem)):
+            path, _, reason = fault.partition(": ")
+            faults.append(InvalidProblem(problem.id, path, reason))
+            if len(faults) == MOST_FAULTS:
+                break
+        findings += (Finding(kind, split, problem.id, detail=detail) for kind, detail in _found(problem))
+        yield problem
+    if faults:
+        raise tables.at_fault(faults)
 
 
-def _problems(number: int) -> str:
-    return f"{number:,} problem{'s' * (number != 1)}"
-
-
-def _shown(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_MOST_SHOWN]) + " ..." * (len(ids) > _MOST_SHOWN)
-
-
-def _text(problem: Problem) -> str:
+def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
+    """With where it was found, where that is not the whole problem."""
+    if not problem.references:
+        yield Kind.NO_REFERENCE, ""
+    if not problem.tests:
+        yield Kind.NO_TESTS, ""
+    if problem.forgeable:
+        yield Kind.FORGEABLE_TESTS, ""
     tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
-    return "\n".join((problem.shown, *problem.references, *tests))
+    parts = {"prompt": problem.shown, "references": "\n".join(problem.references), "tests": "\n".join(tests)}
+    for kind, is_one in ((Kind.SECRET, _has_secret), (Kind.EMAIL, _has_email)):
+        if where := [name for name, text in parts.items() if is_one(text)]:
+            yield kind, ", ".join(where)
+
+
+def _has_email(text: str) -> bool:
+    return emails(text) != text
 
 
 def _has_secret(text: str) -> bool:

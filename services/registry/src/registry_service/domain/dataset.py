@@ -18,7 +18,7 @@ from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
 from ratchet_kit.work import FREE, Held
 from ratchet_problems.sets import FAMILIES
-from registry_service.domain.evidence import Pair
+from registry_service.domain.finding import Finding
 
 MAX_SPLITS = 20
 MAX_FILE_BYTES = 8 << 30
@@ -75,25 +75,15 @@ class Content:
     digest: str = ""
     """`data_digest` of the problems; empty for a benchmark's rows."""
     notices: tuple[str, ...] = ()
+    """The findings as sentences."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Problems of a split that are nearly the same as others."""
+class Examined:
+    """A file that was examined."""
 
-    set: str
-    """The set of the others; empty: earlier ones of the split."""
-    problems: int
-    pairs: tuple[Pair, ...]
-    """The first few."""
-
-    def __str__(self) -> str:
-        are = "problem is" if self.problems == 1 else "problems are"
-        others = f"problems of {self.set}" if self.set else "earlier ones"
-        shown = "; ".join(map(str, self.pairs))
-        return (
-            f"{self.problems:,} {are} nearly the same as {others}: {shown}{' ...' * (self.problems > len(self.pairs))}"
-        )
+    content: Content
+    findings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True, slots=True)

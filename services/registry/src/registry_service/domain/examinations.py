@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 
 from ratchet_kit.errors import Aborted, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
@@ -11,7 +12,8 @@ from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.dataset import Content, Dataset, State
-from registry_service.domain.ports import DatasetFiles, DatasetStore, SketchStore
+from registry_service.domain.finding import notices
+from registry_service.domain.ports import DatasetFiles, DatasetStore, FindingStore, SketchStore
 
 log = get_logger(__name__)
 
@@ -30,6 +32,7 @@ class Examinations(HeldWork[Dataset]):
         store: DatasetStore,
         files: DatasetFiles,
         sketches: SketchStore,
+        findings: FindingStore,
         owner: str,
         clock: Clock,
         lease: timedelta,
@@ -38,16 +41,11 @@ class Examinations(HeldWork[Dataset]):
         self._store = store
         self._files = files
         self._sketches = sketches
+        self._findings = findings
 
     async def do(self, claim: Dataset) -> None:
         try:
-            is_benchmark = bool(claim.card.edition)
-            contents = {
-                name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
-                for name, split in claim.splits.items()
-            }
-            if not is_benchmark:
-                contents = await self._with_alike(claim.name, contents)
+            contents = await self._examined(claim)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
@@ -59,8 +57,25 @@ class Examinations(HeldWork[Dataset]):
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
 
-    async def _with_alike(self, name: str, contents: Mapping[str, Content]) -> dict[str, Content]:
-        """With notices of problems that are nearly the same as others."""
+    async def _examined(self, claim: Dataset) -> Mapping[str, Content]:
+        """Examines each split, and keeps its findings."""
+        is_benchmark = bool(claim.card.edition)
+        examined = {
+            name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
+            for name, split in claim.splits.items()
+        }
+        contents = {name: one.content for name, one in examined.items()}
+        if is_benchmark:
+            return contents
+        digests = {name: content.digest for name, content in contents.items()}
+        alike = await self._sketches.alike(digests, await self._others(claim.name))
+        findings = {name: (*one.findings, *alike.get(name, ())) for name, one in examined.items()}
+        made_of = DatasetRef.parse(claim.card.made_of) if claim.card.made_of else None
+        await self._findings.replace(claim.ref, digests, chain(*findings.values()), made_of)
+        return {name: replace(content, notices=notices(findings[name])) for name, content in contents.items()}
+
+    async def _others(self, name: str) -> Mapping[str, str]:
+        """The sets that its problems are compared with: see `SketchStore.alike`."""
         others: dict[str, str] = {}
         known = await self._store.page(None, MOST_OTHERS, None)
         if len(known) == MOST_OTHERS:
@@ -68,11 +83,7 @@ class Examinations(HeldWork[Dataset]):
         for dataset in known:
             if dataset.state is State.READY and dataset.name != name:
                 others |= dict(_measured(dataset))
-        found = await self._sketches.alike({split: content.digest for split, content in contents.items()}, others)
-        return {
-            split: replace(content, notices=(*content.notices, *map(str, found.get(split, ()))))
-            for split, content in contents.items()
-        }
+        return others
 
     async def waiting(self) -> Sequence[Waiting]:
         return [Waiting(it.id, it.create_time) for it in await self._store.waiting(self.clock.now())]

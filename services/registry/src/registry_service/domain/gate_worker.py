@@ -1,6 +1,7 @@
 """The work on gates: the evidence is fetched, looked at, and decided on."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -22,6 +23,7 @@ from registry_service.domain.evidence import (
     check_measured,
     check_unknown,
 )
+from registry_service.domain.finding import Finding, acceptances
 from registry_service.domain.gate import Gate
 from registry_service.domain.ports import EvaluationSource, SketchStore, Stores
 from registry_service.domain.reigns import Reigns
@@ -29,6 +31,15 @@ from registry_service.domain.tries import count_tries, share_of
 from registry_service.domain.version import Lineage, Version
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Problems of a set that are nearly those of others."""
+
+    pairs: Sequence[Pair]
+    accepted: Sequence[Finding]
+    """Accepted findings of either side; they are in no pair."""
 
 
 class GateWorker(HeldWork[Gate]):
@@ -75,9 +86,11 @@ class GateWorker(HeldWork[Gate]):
         judged = spec.rules.judged(measured)
         origin = await self._origin(candidate)
         check_unknown(candidate.ref, judged, origin)
+        accepted: list[Finding] = []
         for one in judged:
-            trained, selected = [await self._pairs(known, one) for known in (origin.training, origin.selection)]
-            check_apart(candidate.ref, one, trained, selected)
+            trained, selected = [await self._near(known, one) for known in (origin.training, origin.selection)]
+            check_apart(candidate.ref, one, trained.pairs, selected.pairs)
+            accepted += (*trained.accepted, *selected.accepted)
         reigns = await self._reigns(champion.ref.model)
         tries = count_tries(
             champion.ref.model,
@@ -90,7 +103,7 @@ class GateWorker(HeldWork[Gate]):
         confidence = tries.confidence(share_of(len(measured.sets), target=bool(spec.rules.target)))
         comparisons = await self._evaluations.compare(baseline.id, measured.id, confidence, origin)
         check_judgeable(candidate.ref, comparisons, judged)
-        return Evidence(comparisons, tries.now, origin.caveat)
+        return Evidence(comparisons, tries.now, origin.caveat + acceptances(accepted))
 
     async def _reigns(self, model: str) -> Reigns:
         history = await self._stores.models.history(model, CHAMPION, None, None)
@@ -116,12 +129,19 @@ class GateWorker(HeldWork[Gate]):
         found = frozenset(digests) - {""}
         return Known(found, await self._stores.versions.fingerprints(found))
 
-    async def _pairs(self, known: Known, judged: MeasuredSet) -> Sequence[Pair]:
-        found: dict[str, Pair] = {}
+    async def _near(self, known: Known, judged: MeasuredSet) -> Near:
+        pairs: dict[str, Pair] = {}
+        accepted: list[Finding] = []
+        of_judged = await self._stores.findings.accepted(judged.digest)
         for digest in sorted(known.digests):
-            for pair in await self._sketches.pairs(digest, judged.digest):
-                found.setdefault(pair.problem, pair)
-        return list(found.values())
+            of_learned = await self._stores.findings.accepted(digest)
+            learned = [it for it in of_learned if it.is_against(judged.name, judged.digest)]
+            measured = [it for it in of_judged if it.other_digest == digest]
+            ids = [{it.problem for it in side} for side in (learned, measured)]
+            for pair in await self._sketches.pairs(digest, judged.digest, *ids):
+                pairs.setdefault(pair.problem, pair)
+            accepted += (*learned, *measured)
+        return Near(list(pairs.values()), accepted)
 
     async def _find(self, ref: VersionRef) -> Version | None:
         try:

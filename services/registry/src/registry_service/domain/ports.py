@@ -1,14 +1,15 @@
 """What the registry needs from outside."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
-from registry_service.domain.dataset import Alike, Content, Dataset, DatasetSpec, Upload
+from registry_service.domain.dataset import Dataset, DatasetSpec, Examined, Upload
 from registry_service.domain.evidence import Comparisons, Evaluation, Origin, Pair
+from registry_service.domain.finding import Decision, Finding, FindingState, Rule
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
@@ -215,10 +216,38 @@ class DatasetStore(Protocol):
         ...
 
     async def delete(self, ref: DatasetRef, *, force: bool) -> tuple[Dataset, Sequence[str]]:
-        """Deletes the version, and returns what it was and the sha256 of contents that no other version has.
+        """Deletes the version, and returns what it was and the sha256 of contents that no other version has. Findings
+        that people decided stay.
 
         Raises NotFound, FailedPrecondition: see `Dataset.check_deletable`.
         """
+        ...
+
+
+class FindingStore(Protocol):
+    """The findings of examinations, and decisions about them. Every method may raise Unavailable."""
+
+    async def replace(
+        self, ref: DatasetRef, digests: Mapping[str, str], findings: Iterable[Finding], made_of: DatasetRef | None
+    ) -> None:
+        """Keeps the findings of a version that is EXAMINING, in place of those that it had: all or none. A finding that
+        `made_of` has, too, takes its decision over. `digests`: of the problems, by split. Raises Aborted for a version
+        that is not EXAMINING any more."""
+        ...
+
+    async def page(
+        self, ref: DatasetRef, rule: Rule, state: FindingState | None, limit: int, after: int | None
+    ) -> Sequence[Finding]:
+        """Findings that the rule selects, with this state (None: any), in their order. `after`: a place."""
+        ...
+
+    async def decide(self, decision: Decision) -> int:
+        """Keeps the decision, of the findings of its version that its rule selects; how many they are."""
+        ...
+
+    async def accepted(self, digest: str) -> Sequence[Finding]:
+        """Accepted near-duplicates among the problems of this digest, in whatever version, deleted ones included:
+        models learned from it."""
         ...
 
 
@@ -232,7 +261,7 @@ class DatasetFiles(Protocol):
         """Keeps a part of an upload; the same again changes nothing."""
         ...
 
-    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Content:
+    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Examined:
         """Reads an upload that is whole, checks it, and keeps its content: all of it or nothing.
 
         `as_rows`: of a benchmark, kept as it is. Raises DataLoss where the bytes are not those that were announced,
@@ -261,26 +290,30 @@ class SketchStore(Protocol):
     """The sketches of problems, by the digest of their set, which tell near-duplicates. Both methods may raise
     Unavailable."""
 
-    async def pairs(self, learned: str, measured: str) -> Sequence[Pair]:
+    async def pairs(
+        self, learned: str, measured: str, but_learned: Collection[str] = (), but_measured: Collection[str] = ()
+    ) -> Sequence[Pair]:
         """For each problem of the set `measured` that is nearly the same as one of `learned`, the two of them; none
-        where the sketches of one are not there. Both: digests."""
+        where the sketches of one are not there. Both: digests. `but_`: ids of problems that do not count."""
         ...
 
-    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Alike]]:
+    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
         """By split: problems that are nearly the same as earlier ones of it, of the splits before it, of the sets
-        `others`, and of Ratchet's own. Both by name: the digest of problems, or the sha256 of a benchmark's rows."""
+        `others`, and of Ratchet's own, one finding for each problem and set. Both by name: the digest of problems, or
+        the sha256 of a benchmark's rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The five over one database."""
+    """All over one database."""
 
     models: ModelStore
     versions: VersionStore
     gates: GateStore
     rewards: RewardStore
     datasets: DatasetStore
+    findings: FindingStore
 
 
 class ArtifactStore(Protocol):

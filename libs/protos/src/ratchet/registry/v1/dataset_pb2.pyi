@@ -564,3 +564,270 @@ class DeleteDatasetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteDatasetResponse: _TypeAlias = DeleteDatasetResponse  # noqa: Y015
+
+@_typing.final
+class Finding(_message.Message):
+    """Something that examination found about a problem."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Finding._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        KIND_UNSPECIFIED: Finding._Kind.ValueType  # 0
+        KIND_NO_REFERENCE: Finding._Kind.ValueType  # 1
+        KIND_NO_TESTS: Finding._Kind.ValueType  # 2
+        """For SFT alone."""
+        KIND_FORGEABLE_TESTS: Finding._Kind.ValueType  # 3
+        """A program could pass its tests by exiting early."""
+        KIND_SECRET: Finding._Kind.ValueType  # 4
+        """It has what looks like a key or a token."""
+        KIND_EMAIL: Finding._Kind.ValueType  # 5
+        """It has an e-mail address."""
+        KIND_NEAR_DUPLICATE: Finding._Kind.ValueType  # 6
+        """It is nearly the same as a problem of `other_set`."""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    KIND_UNSPECIFIED: Finding.Kind.ValueType  # 0
+    KIND_NO_REFERENCE: Finding.Kind.ValueType  # 1
+    KIND_NO_TESTS: Finding.Kind.ValueType  # 2
+    """For SFT alone."""
+    KIND_FORGEABLE_TESTS: Finding.Kind.ValueType  # 3
+    """A program could pass its tests by exiting early."""
+    KIND_SECRET: Finding.Kind.ValueType  # 4
+    """It has what looks like a key or a token."""
+    KIND_EMAIL: Finding.Kind.ValueType  # 5
+    """It has an e-mail address."""
+    KIND_NEAR_DUPLICATE: Finding.Kind.ValueType  # 6
+    """It is nearly the same as a problem of `other_set`."""
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Finding._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: Finding._State.ValueType  # 0
+        STATE_OPEN: Finding._State.ValueType  # 1
+        """Nobody has decided."""
+        STATE_ACCEPTED: Finding._State.ValueType  # 2
+        """Known, and fine."""
+        STATE_REFUSED: Finding._State.ValueType  # 3
+        """The problem is to be left out of the next version."""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: Finding.State.ValueType  # 0
+    STATE_OPEN: Finding.State.ValueType  # 1
+    """Nobody has decided."""
+    STATE_ACCEPTED: Finding.State.ValueType  # 2
+    """Known, and fine."""
+    STATE_REFUSED: Finding.State.ValueType  # 3
+    """The problem is to be left out of the next version."""
+
+    KIND_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    OTHER_SET_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    kind: Global___Finding.Kind.ValueType
+    split: _builtins.str
+    problem: _builtins.str
+    """Id of the problem."""
+    other_set: _builtins.str
+    """For a near-duplicate: a benchmark, a split of another data set ("other@1/test"), a split of this version ("train")."""
+    other: _builtins.str
+    """For a near-duplicate: id of the first problem of `other_set` that is nearly the same."""
+    detail: _builtins.str
+    """Where it was found, or how alike the two are: "prompt 0.83, tests 1.00"."""
+    state: Global___Finding.State.ValueType
+    @_builtins.property
+    def decision(self) -> Global___FindingDecision:
+        """Absent if nobody has decided."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___Finding.Kind.ValueType = ...,
+        split: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        other_set: _builtins.str = ...,
+        other: _builtins.str = ...,
+        detail: _builtins.str = ...,
+        state: Global___Finding.State.ValueType = ...,
+        decision: Global___FindingDecision | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "detail", b"detail", "kind", b"kind", "other", b"other", "other_set", b"other_set", "problem", b"problem", "split", b"split", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Finding: _TypeAlias = Finding  # noqa: Y015
+
+@_typing.final
+class FindingDecision(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    actor: _builtins.str
+    """Id of the API key that decided."""
+    dataset: _builtins.str
+    """The version that it was made for, such as "mine@1"."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        actor: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        dataset: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "dataset", b"dataset", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindingDecision: _TypeAlias = FindingDecision  # noqa: Y015
+
+@_typing.final
+class ListFindingsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    OTHER_SET_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    number: _builtins.int
+    kind: Global___Finding.Kind.ValueType
+    split: _builtins.str
+    problem: _builtins.str
+    other_set: _builtins.str
+    state: Global___Finding.State.ValueType
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        number: _builtins.int = ...,
+        kind: Global___Finding.Kind.ValueType = ...,
+        split: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        other_set: _builtins.str = ...,
+        state: Global___Finding.State.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "number", b"number", "other_set", b"other_set", "page_size", b"page_size", "page_token", b"page_token", "problem", b"problem", "split", b"split", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFindingsRequest: _TypeAlias = ListFindingsRequest  # noqa: Y015
+
+@_typing.final
+class ListFindingsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Finding]: ...
+    def __init__(
+        self,
+        *,
+        findings: _abc.Iterable[Global___Finding] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFindingsResponse: _TypeAlias = ListFindingsResponse  # noqa: Y015
+
+@_typing.final
+class DecideFindingsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    OTHER_SET_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    number: _builtins.int
+    kind: Global___Finding.Kind.ValueType
+    """Required, unless `problem` is given."""
+    split: _builtins.str
+    """Empty: all splits."""
+    problem: _builtins.str
+    """Empty: all problems."""
+    other_set: _builtins.str
+    """Empty: all sets."""
+    state: Global___Finding.State.ValueType
+    reason: _builtins.str
+    """For the record."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        number: _builtins.int = ...,
+        kind: Global___Finding.Kind.ValueType = ...,
+        split: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        other_set: _builtins.str = ...,
+        state: Global___Finding.State.ValueType = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "number", b"number", "other_set", b"other_set", "problem", b"problem", "reason", b"reason", "split", b"split", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecideFindingsRequest: _TypeAlias = DecideFindingsRequest  # noqa: Y015
+
+@_typing.final
+class DecideFindingsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    findings: _builtins.int
+    """Number of findings that were decided."""
+    def __init__(
+        self,
+        *,
+        findings: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecideFindingsResponse: _TypeAlias = DecideFindingsResponse  # noqa: Y015

@@ -76,6 +76,16 @@ class DatasetServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetResponse.FromString,
                 _registered_method=True)
+        self.ListFindings = channel.unary_unary(
+                '/ratchet.registry.v1.DatasetService/ListFindings',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsResponse.FromString,
+                _registered_method=True)
+        self.DecideFindings = channel.unary_unary(
+                '/ratchet.registry.v1.DatasetService/DecideFindings',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.FromString,
+                _registered_method=True)
 
 
 class DatasetServiceServicer(object):
@@ -146,6 +156,23 @@ class DatasetServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFindings(self, request, context):
+        """Findings of a version's examination, in their order. Empty fields of the request select all. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecideFindings(self, request, context):
+        """Accepts or refuses the findings that the request selects, or opens them again; the last decision counts. A gate
+        does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
+        this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
+        is not READY; INVALID_ARGUMENT names each field at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DatasetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -188,6 +215,16 @@ def add_DatasetServiceServicer_to_server(servicer, server):
                     servicer.DeleteDataset,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetResponse.SerializeToString,
+            ),
+            'ListFindings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFindings,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsResponse.SerializeToString,
+            ),
+            'DecideFindings': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideFindings,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -408,6 +445,60 @@ class DatasetService(object):
             '/ratchet.registry.v1.DatasetService/DeleteDataset',
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFindings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.DatasetService/ListFindings',
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ListFindingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecideFindings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.DatasetService/DecideFindings',
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

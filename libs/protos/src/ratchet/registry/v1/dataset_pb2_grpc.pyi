@@ -63,6 +63,14 @@ class DatasetServiceStub:
     """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last user, if runs or
     evaluations used it, unless `force` is set.
     """
+    ListFindings: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.ListFindingsRequest, _dataset_pb2.ListFindingsResponse]
+    """Findings of a version's examination, in their order. Empty fields of the request select all. NOT_FOUND."""
+    DecideFindings: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.DecideFindingsRequest, _dataset_pb2.DecideFindingsResponse]
+    """Accepts or refuses the findings that the request selects, or opens them again; the last decision counts. A gate
+    does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
+    this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
+    is not READY; INVALID_ARGUMENT names each field at fault.
+    """
 
 @_typing.type_check_only
 class DatasetServiceAsyncStub(DatasetServiceStub):
@@ -98,6 +106,14 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     DeleteDataset: _aio.UnaryUnaryMultiCallable[_dataset_pb2.DeleteDatasetRequest, _dataset_pb2.DeleteDatasetResponse]  # type: ignore[assignment]
     """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last user, if runs or
     evaluations used it, unless `force` is set.
+    """
+    ListFindings: _aio.UnaryUnaryMultiCallable[_dataset_pb2.ListFindingsRequest, _dataset_pb2.ListFindingsResponse]  # type: ignore[assignment]
+    """Findings of a version's examination, in their order. Empty fields of the request select all. NOT_FOUND."""
+    DecideFindings: _aio.UnaryUnaryMultiCallable[_dataset_pb2.DecideFindingsRequest, _dataset_pb2.DecideFindingsResponse]  # type: ignore[assignment]
+    """Accepts or refuses the findings that the request selects, or opens them again; the last decision counts. A gate
+    does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
+    this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
+    is not READY; INVALID_ARGUMENT names each field at fault.
     """
 
 class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -179,6 +195,26 @@ class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_dataset_pb2.DeleteDatasetResponse, _abc.Awaitable[_dataset_pb2.DeleteDatasetResponse]]:
         """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last user, if runs or
         evaluations used it, unless `force` is set.
+        """
+
+    @_abc_1.abstractmethod
+    def ListFindings(
+        self,
+        request: _dataset_pb2.ListFindingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dataset_pb2.ListFindingsResponse, _abc.Awaitable[_dataset_pb2.ListFindingsResponse]]:
+        """Findings of a version's examination, in their order. Empty fields of the request select all. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def DecideFindings(
+        self,
+        request: _dataset_pb2.DecideFindingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dataset_pb2.DecideFindingsResponse, _abc.Awaitable[_dataset_pb2.DecideFindingsResponse]]:
+        """Accepts or refuses the findings that the request selects, or opens them again; the last decision counts. A gate
+        does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
+        this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
+        is not READY; INVALID_ARGUMENT names each field at fault.
         """
 
 def add_DatasetServiceServicer_to_server(servicer: DatasetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -13,7 +13,7 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database, hold_of, hold_row, insert_if_absent, is_free
-from registry_service.adapters.sql.tables import dataset_names, dataset_uses, datasets
+from registry_service.adapters.sql.tables import dataset_findings, dataset_names, dataset_uses, datasets
 from registry_service.domain.dataset import Card, Content, Dataset, DatasetSpec, Split, State, Upload, not_there
 
 
@@ -94,6 +94,8 @@ class SqlDatasetStore:
             found.check_deletable(force=force)
             of_it = and_(dataset_uses.c.name == found.name, dataset_uses.c.number == found.number)
             await connection.execute(delete(dataset_uses).where(of_it))
+            of_it = and_(dataset_findings.c.name == found.name, dataset_findings.c.number == found.number)
+            await connection.execute(delete(dataset_findings).where(of_it, dataset_findings.c.decision_id.is_(None)))
             await connection.execute(delete(datasets).where(_is(found.ref)))
             left = (await connection.execute(select(datasets.c.splits))).scalars()
             kept = {split["content"]["sha256"] for splits in left for split in splits.values() if split["content"]}

@@ -201,3 +201,42 @@ dataset_uses = Table(
     Column("create_time", UtcDateTime, nullable=False),
     ForeignKeyConstraint(["name", "number"], [datasets.c.name, datasets.c.number]),
 )
+
+# They stay when their data set is deleted: they are a record of who decided what, and why.
+dataset_decisions = Table(
+    "registry_dataset_decisions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(63), nullable=False),
+    Column("number", Integer, nullable=False),
+    # What the person selected.
+    Column("kind", String(32), nullable=False),
+    Column("split", String(400), nullable=False),
+    Column("problem", String(400), nullable=False),
+    Column("other_set", String(400), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+)
+
+# Those that somebody decided stay when their data set is deleted: models learned from it.
+dataset_findings = Table(
+    "registry_dataset_findings",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("split", String(40), nullable=False),
+    # Of the problems of the split.
+    Column("digest", String(80), nullable=False),
+    Column("problem", Text, nullable=False),
+    Column("other_set", Text, nullable=False),
+    Column("other_digest", String(80), nullable=False),
+    Column("other", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("decision_id", ForeignKey(dataset_decisions.c.id)),
+    Index("ix_registry_dataset_findings_problem", "name", "number", "problem"),
+    Index("ix_registry_dataset_findings_digest", "digest", "decision_id"),
+)

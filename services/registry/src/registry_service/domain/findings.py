@@ -1,0 +1,48 @@
+"""Findings of examinations: list, decide."""
+
+from functools import partial
+
+from ratchet_kit.errors import FailedPrecondition, NotFound
+from ratchet_kit.faults import Faults
+from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import DatasetRef
+from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.times import Clock
+from registry_service.domain.dataset import State
+from registry_service.domain.finding import Decision, Finding, FindingState, Rule
+from registry_service.domain.ports import DatasetStore, FindingStore
+
+log = get_logger(__name__)
+
+
+class Findings:
+    def __init__(self, datasets: DatasetStore, store: FindingStore, clock: Clock) -> None:
+        self._datasets = datasets
+        self._store = store
+        self._clock = clock
+
+    async def page(
+        self, ref: DatasetRef, rule: Rule, state: FindingState | None, page_size: int, page_token: str
+    ) -> Page[Finding]:
+        """In their order. Raises NotFound, InvalidArgument."""
+        faults = Faults()
+        rule.check(faults)
+        faults.raise_if_any()
+        dataset = await self._datasets.get(ref)
+        fetch = partial(self._store.page, dataset.ref, rule, state)
+        return await fetch_page(fetch, lambda finding: finding.place, int, page_size, page_token)
+
+    async def decide(self, ref: DatasetRef, rule: Rule, state: FindingState, reason: str, actor: str) -> int:
+        """Decides the findings that the rule selects; how many they are. Raises NotFound, also where it selects none,
+        FailedPrecondition unless the version is READY, InvalidArgument."""
+        decision = Decision(new_id("dec"), ref, rule, state, reason, actor, self._clock.now())
+        decision.check()
+        dataset = await self._datasets.get(ref)
+        if dataset.state is not State.READY:
+            raise FailedPrecondition(f"{dataset.label} is {dataset.state}: its findings are decided once it is ready")
+        number = await self._store.decide(decision)
+        if not number:
+            raise NotFound(f"{dataset.label} has no such finding")
+        log.info("dataset.findings_decided", dataset=dataset.id, state=state, findings=number, by=actor)
+        return number
