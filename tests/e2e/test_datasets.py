@@ -106,6 +106,16 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     refused = platform.ratchet("data", "strengthen", "mine")  # two splits: none is named
     assert (refused.returncode, "name one, such as mine@3/train" in refused.stderr) == (1, True), refused.stderr
 
+    bad = {**WEAK, "id": "bad", "solution": "def clamp(x, most):\n    return -1\n"}
+    (tmp_path / "clamps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ({**WEAK, "id": "good"}, bad)))
+    assert platform.ratchet("data", "add", str(tmp_path / "clamps.jsonl")).returncode == 0
+    assert platform.ratchet("benchmarks", "verify", "clamps").returncode == 1
+    kept = ("--kind", "unsound", "--refuse", "It is wrong.", "--json")
+    assert json.loads(platform.ratchet("data", "findings", "clamps", *kept).stdout) == {
+        "findings": 1,
+        "version": "clamps@2",
+    }
+
     found = json.loads(platform.ratchet("data", "findings", "mine@1/validation", "--of", "train", "--json").stdout)
     assert {one["problem"] for one in found} >= {"validation/7", "validation/8"}
     refuse = ("--kind", "near-duplicate", "--of", "train", "--refuse", "They are learned from.", "--json")

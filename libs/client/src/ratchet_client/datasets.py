@@ -93,6 +93,12 @@ class Datasets(Resource[S]):
         return listing(request, pb.ListFindingsResponse, lambda reply: reply.findings)
 
     @unary
+    def report_unsound(self, name: str, number: int, split: str, reasons: Mapping[str, str]) -> Call[None]:
+        """Records the problems of a split whose reference does not pass, by id, in place of those reported before."""
+        request = pb.ReportUnsoundRequest(name=name, number=number, split=split, reasons=reasons)
+        return nothing(request, pb.ReportUnsoundResponse)
+
+    @unary
     def decide(
         self,
         name: str,

@@ -206,6 +206,13 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         findings = page.map(convert.finding_to_proto)
         return dataset_pb2.ListFindingsResponse(findings=findings.items, next_page_token=findings.next_page_token)
 
+    async def ReportUnsound(
+        self, request: dataset_pb2.ReportUnsoundRequest, context: Context
+    ) -> dataset_pb2.ReportUnsoundResponse:
+        ref = convert.dataset_ref_from_proto(request.name, request.number, request.split)
+        await self._findings.report(ref, dict(request.reasons))
+        return dataset_pb2.ReportUnsoundResponse()
+
     async def DecideFindings(
         self, request: dataset_pb2.DecideFindingsRequest, context: Context
     ) -> dataset_pb2.DecideFindingsResponse:

@@ -109,6 +109,23 @@ async def test_a_version_takes_over_the_decisions_about_the_same_findings(stores
     assert found[0].decision == decision(first, Rule(problem="same"), id="dec_0")
 
 
+async def test_a_report_takes_the_place_of_the_one_before_but_for_what_was_decided(stores: Stores) -> None:
+    ref = await stores.examining()
+    await stores.keep(ref, EMAIL)
+    split, wrong = replace(ref, split="train"), Finding(Kind.UNSOUND, "train", "p", detail="it fails")
+    await stores.findings.report(split, DIGEST, [replace(wrong, problem=id) for id in ("p1", "p2")])
+    await stores.findings.decide(decision(ref, Rule(Kind.UNSOUND, problem="p2"), FindingState.REFUSED))
+    await stores.findings.report(split, DIGEST, [replace(wrong, problem=id, detail="again") for id in ("p2", "p3")])
+    found = await stores.findings.page(ref, ALL, None, 10, None)
+    assert [(it.problem, it.kind, it.detail) for it in found] == [
+        ("p1", Kind.EMAIL, "prompt"),
+        ("p2", Kind.UNSOUND, "it fails"),
+        ("p3", Kind.UNSOUND, "again"),
+    ]
+    await stores.findings.report(split, DIGEST, [])
+    assert [it.problem for it in await stores.findings.page(ref, ALL, None, 10, None)] == ["p1", "p2"]
+
+
 async def test_what_was_decided_stays_once_the_version_is_ready_or_gone(stores: Stores) -> None:
     ref = await stores.examining()
     await stores.keep(ref, near("p1"), near("p2"))

@@ -146,6 +146,17 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         (*_, last) = (await stub.ListFindings(accepted)).findings
         assert (finding.state, last.state) == (pb.Finding.STATE_OPEN, pb.Finding.STATE_ACCEPTED)
         assert (last.decision.reason, last.decision.dataset) == ("for RL alone", "mine@1")
+        report = pb.ReportUnsoundRequest(name="mine", number=1, split="train", reasons={"test/1": "FAILED 1 is not 2"})
+        await stub.ReportUnsound(report)
+        unsound = pb.ListFindingsRequest(name="mine", number=1, kind=pb.Finding.KIND_UNSOUND)
+        (reported,) = (await stub.ListFindings(unsound)).findings
+        assert (reported.problem, reported.detail) == ("test/1", "FAILED 1 is not 2")
+    with pytest.raises(InvalidArgument, match=r"reasons\.x"), rpc_errors():
+        await stub.ReportUnsound(
+            pb.ReportUnsoundRequest(name="mine", number=1, split="train", reasons={"x": "r" * 401})
+        )
+    with pytest.raises(NotFound, match="has no split 'dev'"), rpc_errors():
+        await stub.ReportUnsound(pb.ReportUnsoundRequest(name="mine", number=1, split="dev"))
     with pytest.raises(InvalidArgument, match="state must not be empty"), rpc_errors():
         await stub.DecideFindings(pb.DecideFindingsRequest(name="mine", number=1, reason="r"))
     with pytest.raises(InvalidArgument, match="kind is not known"), rpc_errors():

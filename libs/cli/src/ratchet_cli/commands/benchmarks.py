@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_client import Client
+from ratchet_client.errors import Unreachable
 from ratchet_environments import Task
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
@@ -24,9 +27,14 @@ from ratchet_environments.preflight import KINDS, Preflight, preflight_all
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet_kit.names import DatasetRef
+from ratchet_kit.text import storable
 from ratchet_problems import jsonl, notices
 from ratchet_workflows import UsageError
-from ratchet_workflows.datasets import local
+from ratchet_workflows.datasets import local, pinned
+
+MOST_REPORTED, MOST_OF_A_REASON = 10_000, 400
+"""Problems of a report to the platform, and characters of a reason."""
 
 app = typer.Typer(help="Benchmarks and problem sets.", no_args_is_help=True)
 
@@ -71,15 +79,20 @@ def verify(
     the reason. Tests that would pass any program, because they judge nothing, count as a failure, too.
 
     Each problem's tests are first tried apart from the program. Problems that pass only with the tests in the program's
-    own process, or that declare them there, are listed with the reason: their results can be forged.
+    own process, or that declare them there, are listed with the reason: their results can be forged. What is wrong with
+    a whole data set is recorded among its findings.
     """
     if not target:
         runtimes.ensure_for([name])
     target = target or local_target()
     there = runtimes.offered(target)
+    ref = None if limit else ratchet_benchmarks.dataset_of(name)
     try:
-        with local(name) as here:
+        with suppress(Unreachable):  # `local` says so
+            ref = _pinned(ref)
+        with local(str(ref or name)) as here:
             loaded, found = asyncio.run(_verified(here, name, limit or None, target, there, quiet=as_json))
+        _report(ref, found)
     except UsageError as error:
         raise CommandError(f"{error}.", 2) from error
     except Unavailable as error:
@@ -112,6 +125,24 @@ def verify(
             say(f"{notice}.")
     if unsound:
         raise typer.Exit(1)
+
+
+def _pinned(ref: DatasetRef | None) -> DatasetRef | None:
+    """The exact version: another may become the newest meanwhile."""
+    if ref is None:
+        return None
+    with Client() as platform:
+        return pinned(platform, ref)
+
+
+def _report(ref: DatasetRef | None, found: Sequence[Preflight]) -> None:
+    """Findings of the platform's data set: problems whose reference does not pass."""
+    if ref is None or ref.number is None:
+        return
+    wrong = [one for one in found if one.fault and one.problem.references]
+    reasons = {one.problem.id: storable(one.fault)[:MOST_OF_A_REASON] for one in wrong[:MOST_REPORTED]}
+    with Client() as platform:
+        platform.datasets.report_unsound(ref.name, ref.number, ref.split, reasons)
 
 
 def _show(

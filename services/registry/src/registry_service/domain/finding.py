@@ -10,7 +10,9 @@ from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef
 
 MAX_SELECTED = 400
-"""Characters of a field that selects findings."""
+"""Characters of a field that selects findings, and of a reported reason."""
+MAX_REPORTED = 10_000
+"""Problems of a report."""
 _MOST_IDS = 5
 _MOST_PAIRS = 3
 """Number of problems that a notice shows."""
@@ -25,6 +27,9 @@ class Kind(StrEnum):
     SECRET = "secret"
     EMAIL = "email"
     NEAR_DUPLICATE = "near-duplicate"
+    UNSOUND = "unsound"
+    """Its reference does not pass its tests, or its tests pass any program. Examination does not find it: it runs
+    nothing."""
 
 
 class FindingState(StrEnum):

@@ -1,5 +1,6 @@
 """Findings of examinations: list, decide."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from ratchet_kit.errors import FailedPrecondition, NotFound
@@ -10,7 +11,7 @@ from ratchet_kit.names import DatasetRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from registry_service.domain.dataset import State
-from registry_service.domain.finding import Decision, Finding, FindingState, Rule
+from registry_service.domain.finding import MAX_REPORTED, MAX_SELECTED, Decision, Finding, FindingState, Kind, Rule
 from registry_service.domain.ports import DatasetStore, FindingStore
 
 log = get_logger(__name__)
@@ -32,6 +33,19 @@ class Findings:
         dataset = await self._datasets.get(ref)
         fetch = partial(self._store.page, dataset.ref, rule, state)
         return await fetch_page(fetch, lambda finding: finding.place, int, page_size, page_token)
+
+    async def report(self, ref: DatasetRef, reasons: Mapping[str, str]) -> None:
+        """Records the unsound problems of the split, by their ids. Raises NotFound, InvalidArgument, FailedPrecondition
+        unless the version is READY."""
+        faults = Faults()
+        faults.length("reasons", reasons, MAX_REPORTED)
+        for id, reason in list(reasons.items())[:MAX_REPORTED]:
+            faults.length(f"reasons.{id[:40]}", reason, MAX_SELECTED)
+        faults.raise_if_any()
+        content = (await self._datasets.get(ref)).content(ref.split)
+        findings = [Finding(Kind.UNSOUND, ref.split, id, detail=reason) for id, reason in reasons.items()]
+        await self._store.report(ref, content.digest, findings)
+        log.info("dataset.unsound_reported", dataset=str(ref), problems=len(findings))
 
     async def decide(self, ref: DatasetRef, rule: Rule, state: FindingState, reason: str, actor: str) -> int:
         """Decides the findings that the rule selects; how many they are. Raises NotFound, also where it selects none,

@@ -235,6 +235,11 @@ class FindingStore(Protocol):
         that is not EXAMINING any more."""
         ...
 
+    async def report(self, ref: DatasetRef, digest: str, findings: Sequence[Finding]) -> None:
+        """Adds unsound problems of the split, whose problems have this digest, in place of those reported before. What
+        was decided stays."""
+        ...
+
     async def page(
         self, ref: DatasetRef, rule: Rule, state: FindingState | None, limit: int, after: int | None
     ) -> Sequence[Finding]:

@@ -589,6 +589,8 @@ class Finding(_message.Message):
         """It has an e-mail address."""
         KIND_NEAR_DUPLICATE: Finding._Kind.ValueType  # 6
         """It is nearly the same as a problem of `other_set`."""
+        KIND_UNSOUND: Finding._Kind.ValueType  # 7
+        """Its reference does not pass its tests, or its tests pass any program. Reported by ReportUnsound."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Finding.Kind.ValueType  # 0
@@ -603,6 +605,8 @@ class Finding(_message.Message):
     """It has an e-mail address."""
     KIND_NEAR_DUPLICATE: Finding.Kind.ValueType  # 6
     """It is nearly the same as a problem of `other_set`."""
+    KIND_UNSOUND: Finding.Kind.ValueType  # 7
+    """Its reference does not pass its tests, or its tests pass any program. Reported by ReportUnsound."""
 
     class _State:
         ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -811,6 +815,72 @@ class DecideFindingsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DecideFindingsRequest: _TypeAlias = DecideFindingsRequest  # noqa: Y015
+
+@_typing.final
+class ReportUnsoundRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    number: _builtins.int
+    split: _builtins.str
+    @_builtins.property
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """By the id of the problem: the reason, 400 characters at most. 10,000 problems at most."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        number: _builtins.int = ...,
+        split: _builtins.str = ...,
+        reasons: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number", "reasons", b"reasons", "split", b"split"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUnsoundRequest: _TypeAlias = ReportUnsoundRequest  # noqa: Y015
+
+@_typing.final
+class ReportUnsoundResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportUnsoundResponse: _TypeAlias = ReportUnsoundResponse  # noqa: Y015
 
 @_typing.final
 class DecideFindingsResponse(_message.Message):

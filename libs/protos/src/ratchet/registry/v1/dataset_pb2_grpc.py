@@ -86,6 +86,11 @@ class DatasetServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.FromString,
                 _registered_method=True)
+        self.ReportUnsound = channel.unary_unary(
+                '/ratchet.registry.v1.DatasetService/ReportUnsound',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundResponse.FromString,
+                _registered_method=True)
 
 
 class DatasetServiceServicer(object):
@@ -173,6 +178,15 @@ class DatasetServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportUnsound(self, request, context):
+        """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
+        no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
+        the version is not READY; INVALID_ARGUMENT names each field at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DatasetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -225,6 +239,11 @@ def add_DatasetServiceServicer_to_server(servicer, server):
                     servicer.DecideFindings,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.SerializeToString,
+            ),
+            'ReportUnsound': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportUnsound,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -499,6 +518,33 @@ class DatasetService(object):
             '/ratchet.registry.v1.DatasetService/DecideFindings',
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.DecideFindingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportUnsound(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.DatasetService/ReportUnsound',
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ReportUnsoundResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -71,6 +71,11 @@ class DatasetServiceStub:
     this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
     is not READY; INVALID_ARGUMENT names each field at fault.
     """
+    ReportUnsound: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.ReportUnsoundRequest, _dataset_pb2.ReportUnsoundResponse]
+    """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
+    no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
+    the version is not READY; INVALID_ARGUMENT names each field at fault.
+    """
 
 @_typing.type_check_only
 class DatasetServiceAsyncStub(DatasetServiceStub):
@@ -114,6 +119,11 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
     this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
     is not READY; INVALID_ARGUMENT names each field at fault.
+    """
+    ReportUnsound: _aio.UnaryUnaryMultiCallable[_dataset_pb2.ReportUnsoundRequest, _dataset_pb2.ReportUnsoundResponse]  # type: ignore[assignment]
+    """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
+    no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
+    the version is not READY; INVALID_ARGUMENT names each field at fault.
     """
 
 class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -215,6 +225,17 @@ class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
         does not count accepted near-duplicates against a candidate, and says who accepted them. A version that is made of
         this one takes its decisions over. NOT_FOUND, also when no finding is selected; FAILED_PRECONDITION when the version
         is not READY; INVALID_ARGUMENT names each field at fault.
+        """
+
+    @_abc_1.abstractmethod
+    def ReportUnsound(
+        self,
+        request: _dataset_pb2.ReportUnsoundRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dataset_pb2.ReportUnsoundResponse, _abc.Awaitable[_dataset_pb2.ReportUnsoundResponse]]:
+        """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
+        no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
+        the version is not READY; INVALID_ARGUMENT names each field at fault.
         """
 
 def add_DatasetServiceServicer_to_server(servicer: DatasetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

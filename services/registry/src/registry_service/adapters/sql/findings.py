@@ -5,7 +5,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, delete, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, func, insert, or_, select, true, update
 
 from ratchet_kit.errors import Aborted
 from ratchet_kit.names import DatasetRef
@@ -50,6 +50,19 @@ class SqlFindingStore:
                 )
                 decision = select(before.c.decision_id).where(decided).limit(1).scalar_subquery()
                 await connection.execute(update(findings).where(_of(ref)).values(decision_id=decision))
+
+    async def report(self, ref: DatasetRef, digest: str, found: Sequence[Finding]) -> None:
+        async with self._database.writing() as connection:
+            of_version = and_(datasets.c.name == ref.name, datasets.c.number == ref.number)
+            await connection.execute(select(datasets.c.name).where(of_version).with_for_update())  # one after another
+            reported = and_(_of(ref), _selected(Rule(Kind.UNSOUND, ref.split)))
+            await connection.execute(delete(findings).where(reported, findings.c.decision_id.is_(None)))
+            decided = set((await connection.execute(select(findings.c.problem).where(reported))).scalars())
+            last = (await connection.execute(select(func.max(findings.c.place)).where(_of(ref)))).scalar() or 0
+            key, digests = {"name": ref.name, "number": ref.number}, {ref.split: digest}
+            new = [finding for finding in found if finding.problem not in decided]
+            if rows := [_row(finding, place, digests) | key for place, finding in enumerate(new, last + 1)]:
+                await connection.execute(insert(findings), rows)
 
     async def page(
         self, ref: DatasetRef, rule: Rule, state: FindingState | None, limit: int, after: int | None
