@@ -267,11 +267,13 @@ async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(wor
 async def test_secrets_and_addresses_are_told(world: World) -> None:
     key = "ghp_" + "a1B2" * 9
     lines = [line(str(place), f"Write {place} to user{place}@mail.example.org") for place in range(6)]
+    lines += [line("call", "Dial +1 650-253-0000, then sort."), line("sum", "Add 6502530000 and x+2147483648.")]
     lines += [line("key", f"Log in with {key} and sort the list."), line("fine", "Sort a list_of_values_in_place2.")]
     dataset = await world.add({"train": b"".join(lines)})
     notices = dataset.splits["train"].content.notices
     assert "1 problem with what looks like a key or a token: key" in notices
     assert "6 problems with an e-mail address: 0, 1, 2, 3, 4 ..." in notices
+    assert "1 problem with a phone number: call" in notices
 
 
 async def test_an_operator_says_which_licences_are_allowed(world: World) -> None:

@@ -16,6 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 
+from phonenumbers import PhoneNumberMatcher
+
 from ratchet_kit import json_text, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
@@ -32,6 +34,7 @@ from registry_service.domain.finding import Finding, Kind
 UPLOADS, CONTENTS = "uploads", "contents"
 _LARGE = 32 << 20
 """Bytes of a file that a second process helps with."""
+_MAYBE_PHONE = re.compile(r"\+ ?\(?\d[\d ().\-/]{6,}")
 _LONG = re.compile(r"[\w+/=.:-]{16,}")
 """No key and no token is shorter."""
 
@@ -126,13 +129,18 @@ def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
         yield Kind.FORGEABLE_TESTS, ""
     tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
     parts = {"prompt": problem.shown, "references": "\n".join(problem.references), "tests": "\n".join(tests)}
-    for kind, is_one in ((Kind.SECRET, _has_secret), (Kind.EMAIL, _has_email)):
+    for kind, is_one in ((Kind.SECRET, _has_secret), (Kind.EMAIL, _has_email), (Kind.PHONE, _has_phone)):
         if where := [name for name, text in parts.items() if is_one(text)]:
             yield kind, ", ".join(where)
 
 
 def _has_email(text: str) -> bool:
     return emails(text) != text
+
+
+def _has_phone(text: str) -> bool:
+    """Knows numbers with their country's code alone: any ten digits of a test may be a number of some country."""
+    return _MAYBE_PHONE.search(text) is not None and PhoneNumberMatcher(text, None).has_next()
 
 
 def _has_secret(text: str) -> bool:

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     FORGEABLE_TESTS = "forgeable-tests"
     SECRET = "secret"
     EMAIL = "email"
+    PHONE = "phone"
     NEAR_DUPLICATE = "near-duplicate"
     UNSOUND = "unsound"
     """Its reference does not pass its tests, or its tests pass any program. Examination does not find it: it runs
@@ -113,8 +114,9 @@ _SAID = {
     Kind.FORGEABLE_TESTS: "with tests that can be forged",
     Kind.SECRET: "with what looks like a key or a token",
     Kind.EMAIL: "with an e-mail address",
+    Kind.PHONE: "with a phone number",
 }
-_NAMED = (Kind.SECRET, Kind.EMAIL)
+_NAMED = (Kind.SECRET, Kind.EMAIL, Kind.PHONE)
 """Kinds whose notices name problems."""
 
 

@@ -591,6 +591,8 @@ class Finding(_message.Message):
         """It is nearly the same as a problem of `other_set`."""
         KIND_UNSOUND: Finding._Kind.ValueType  # 7
         """Its reference does not pass its tests, or its tests pass any program. Reported by ReportUnsound."""
+        KIND_PHONE: Finding._Kind.ValueType  # 8
+        """It has a phone number in the international form."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Finding.Kind.ValueType  # 0
@@ -607,6 +609,8 @@ class Finding(_message.Message):
     """It is nearly the same as a problem of `other_set`."""
     KIND_UNSOUND: Finding.Kind.ValueType  # 7
     """Its reference does not pass its tests, or its tests pass any program. Reported by ReportUnsound."""
+    KIND_PHONE: Finding.Kind.ValueType  # 8
+    """It has a phone number in the international form."""
 
     class _State:
         ValueType = _typing.NewType("ValueType", _builtins.int)
