@@ -28,7 +28,7 @@ LEAST_KILLED = 0.7
 """Share of the mutants of its solution that the tests of a problem kill."""
 MOST_WEAKNESS = 1 - LEAST_KILLED
 _LONGEST = 4_000
-"""Characters of a proposal."""
+"""Characters of a proposal that are read."""
 _LONGEST_SAID = 600
 """Characters of an example's docstring."""
 _ASSERTIONS = 4
@@ -82,13 +82,7 @@ def _documented(source: str, problem: Problem) -> str:
 def proposed(answer: str, source: str) -> Problem:
     """The problem of a model's answer: the function's head is its prompt. `source`: what it is from. Raises
     Rejected."""
-    code = extract_code(answer)
-    if len(code) > _LONGEST:
-        raise Rejected("is too long")
-    try:
-        body = syntax.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Rejected("is no Python") from error
+    body = _statements(extract_code(answer)[:_LONGEST])
     functions = [one for one in body if isinstance(one, ast.FunctionDef)]
     heads = [one for one in functions if len((ast.get_docstring(one) or "").split()) >= 4]
     if not heads:
@@ -118,6 +112,18 @@ def proposed(answer: str, source: str) -> Problem:
     if len({repr(given) for given, _ in calls}) < LEAST_ASSERTIONS:
         raise Rejected(f"has fewer than {LEAST_ASSERTIONS} assertions of values")
     return replace(problem, tests=tuple(CallTest(syntax.write(list(given)), value) for given, value in calls))
+
+
+def _statements(code: str) -> list[ast.stmt]:
+    """Those of the program up to where it is torn, or goes on in words."""
+    lines = code.splitlines()
+    ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
+    for end in ends:
+        try:
+            return syntax.parse("\n".join(lines[:end])).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    raise Rejected("is no Python")
 
 
 def _with_body(head: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
