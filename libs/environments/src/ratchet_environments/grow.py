@@ -55,14 +55,15 @@ def is_example(problem: Problem) -> bool:
 
 
 def _as_example(problem: Problem) -> str:
-    asserted = [
-        f"assert {problem.entry_point}({one.args.strip()[1:-1].rstrip(',')}) == {one.expected}"
-        for one in problem.tests
-        if isinstance(one, CallTest) and one.expected
-    ]
-    checks = [one.code.strip() for one in problem.tests if isinstance(one, CheckTest)]
+    name, asserted = problem.entry_point, list[str]()
+    for one in problem.tests:
+        if isinstance(one, CallTest) and one.expected:
+            asserted.append(f"assert {name}({one.args.strip()[1:-1].rstrip(',')}) == {one.expected}")
+        elif isinstance(one, CheckTest):
+            calls = ((", ".join(map(repr, given)), value) for given, value in shown_calls.compared(one.code, name))
+            asserted += [f"assert {name}({given}) == {value}" for given, value in calls]
     source = _documented(problem.references[0].strip(), problem)
-    return f"```python\n{source}\n\n" + "\n".join([*asserted, *checks][:_ASSERTIONS]) + "\n```"
+    return f"```python\n{source}\n\n" + "\n".join(asserted[:_ASSERTIONS]) + "\n```"
 
 
 def _documented(source: str, problem: Problem) -> str:
@@ -90,7 +91,7 @@ def proposed(answer: str, source: str) -> Problem:
     head = heads[-1]
     if len(head.body) < 2:
         raise Rejected("has a function without a body")
-    asserted = [one for one in body if isinstance(one, ast.Assert)]
+    asserted = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Assert)]
     checks = "\n".join(ast.unparse(one) for one in asserted)
     reference = "\n\n".join(
         ast.unparse(one) for one in body if isinstance(one, ast.FunctionDef | ast.Import | ast.ImportFrom)
