@@ -44,6 +44,7 @@ async def test_it_is_given_the_samples_and_no_tests() -> None:
             "conversation": [],
             "entry_point": "f",
             "references": ["def f(x): return 2\n"],
+            "answers": [],
             "language": "python",
             "difficulty": 1,
             "tags": [],

@@ -129,7 +129,7 @@ class Measurer:
     async def _read_all(self, problem: Problem, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         if not self._read:
             return [{} for _ in samples]
-        if problem.language != PYTHON:  # which is all that they read
+        if problem.language != PYTHON or problem.answers:  # they read programs in Python alone
             return [dict.fromkeys(self._read, 0.0) for _ in samples]
         loop = asyncio.get_running_loop()
         reading = (loop.run_in_executor(self._threads, self._read_one, problem, sample.source) for sample in samples)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ratchet_kit import syntax
-from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest, TestCase
+from ratchet_problems.problem import AnswerTest, CallTest, CheckTest, Problem, StdioTest, TestCase
 
 VIEWS = ("prompt", "reference", "tests")
 _BUILTINS = frozenset(dir(builtins))
 _WORD = re.compile(r"[a-z]+(?:_\w+)?|\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LITERAL = re.compile(r"\b(?:True|False|None)\b|(?<![\w.])\d+(?:\.\d+)?|'[^'\n]*'|\"[^\"\n]*\"")
 _MOST_TESTS = 100
 _LEAST_CASE = 5
@@ -94,7 +95,7 @@ def features(problem: Problem) -> Features:
     return Features(
         _hashes(_words(_said(problem)[:_MOST_TEXT])),
         _hashes(_shape(problem)),
-        _hashes(_cases(problem.tests)),
+        _hashes(_of_answer(problem) if problem.answers else _cases(problem.tests)),
     )
 
 
@@ -189,6 +190,14 @@ def _walk(node: ast.AST, found: list[str]) -> None:
             _walk(value, found)
 
 
+def _of_answer(problem: Problem) -> Iterator[str]:
+    """Two cases, both of which two problems share only where all their numbers and their answers are the same: "How
+    much is 2 + 5?" is not "How much is 3 + 4?"."""
+    numbers = " ".join(sorted(_NUMBER.findall(_said(problem)[:_MOST_TEXT])))
+    for name in ("answer", "numbers"):
+        yield f"{name} {numbers}: {' '.join(sorted(problem.answers))}"
+
+
 def _cases(tests: Iterable[TestCase]) -> Iterator[str]:
     """The literals of each case, in order: a call test and an assertion of the same case have the same ones."""
     left = _MOST_TESTS
@@ -200,6 +209,8 @@ def _cases(tests: Iterable[TestCase]) -> Iterator[str]:
                 lines = (" ".join(f"{test.stdin[:_MOST_TEXT]} {test.expected_stdout[:_MOST_TEXT]}".split()),)
             case CheckTest():
                 lines = (line for line in test.code[:_MOST_TEXT].splitlines() if "assert" in line)
+            case AnswerTest():
+                lines = ()
         for line in lines:
             if not left:
                 return

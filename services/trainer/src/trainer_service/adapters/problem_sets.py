@@ -105,6 +105,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         notices(examined),
         without_reference=next((problem.id for problem in problems if not problem.references), ""),
         without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+        with_answer=next((problem.id for problem in problems if problem.answers), ""),
         conversation=next((problem.id for problem in problems if problem.conversation), ""),
         system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),

@@ -110,6 +110,8 @@ class FoundSet:
     """The id of one that has none, where there is one."""
     without_tests: str = ""
     """The id of one that has none, where there is one."""
+    with_answer: str = ""
+    """The id of one that has a right answer, and no program, where there is one."""
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
     conversation: str = ""

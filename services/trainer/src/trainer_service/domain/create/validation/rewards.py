@@ -24,9 +24,14 @@ def notices(spec: RunSpec, found: Found) -> Sequence[str]:
     languages = found.problems.languages if found.problems else ()
     kinds = {one.name: ratchet_rewards.kind(one) for one in spec.reward.components if not one.is_own}
     readers = [name for name, kind in kinds.items() if kind.reads]
-    if not (languages and readers):
-        return ()
-    return [f"{' and '.join(readers)}: only Python is read; answers in {', '.join(languages)} get 0 there"]
+    said = []
+    if languages and readers:
+        said.append(f"{' and '.join(readers)}: only Python is read; answers in {', '.join(languages)} get 0 there")
+    if readers and found.problems and found.problems.with_answer:
+        said.append(
+            f"{' and '.join(readers)}: only programs are read; answers to {found.problems.with_answer} get 0 there"
+        )
+    return said
 
 
 def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:
@@ -48,6 +53,9 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
             if known and known.needs_tests and there and there.without_tests:
                 bare = f"{there.without_tests} of {field} has none; a reward of your own can judge it (docs/rewards.md)"
                 own.add("name", f"must not be {component.name}, which needs tests: {bare}")
+            if known and known.runs and there and there.with_answer:
+                bare = f"{there.with_answer} of {field} has a right answer, and no program"
+                own.add("name", f"must not be {component.name}, which runs programs: {bare}")
             if component.passing_only and there and there.without_tests:
                 own.add("passing_only", f"must be false: {there.without_tests} of {field} has no tests to pass")
 
