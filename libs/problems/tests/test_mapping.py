@@ -103,6 +103,13 @@ def test_right_answers_of_public_sets_are_read(
     assert tables.read(tmp_path / "kept.parquet", "kept") == (problem,)
 
 
+@pytest.mark.parametrize(
+    ("said", "difficulty"), [("Level 4", 4), ("Easy", 1), ("Hard", 5), ("introductory", 1), (2, 2)]
+)
+def test_a_difficulty_is_a_number_or_a_word_of_public_sets(tmp_path: Path, said: object, difficulty: int) -> None:
+    assert read(written(tmp_path / "set.jsonl", [MBPP | {"difficulty": said}]))[0].difficulty == difficulty
+
+
 def test_a_problem_has_tests_or_a_right_answer(tmp_path: Path) -> None:
     both = written(tmp_path / "set.jsonl", [HUMAN_EVAL | {"answer": "42"}])
     assert read(both)[0].answers == ()  # tests come first where nobody maps

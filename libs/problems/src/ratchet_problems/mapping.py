@@ -59,6 +59,7 @@ SETUP = ("test_setup_code", "test_imports")
 """Columns of MBPP whose code stands before a list of assertions: a text, or a list."""
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
 PACKED = ".gz"
+_DIFFICULTY = {"easy": 1, "medium": 3, "hard": 5}
 _LEVEL = re.compile(r"Level (\d)")
 MOST_BYTES = 8 << 30
 """The size that a packed file may unpack to."""
@@ -211,7 +212,9 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
 
 
 def _difficulty(value: object) -> int | None:
-    """A number, or MATH's "Level 3"; None for what is neither."""
+    """A number, MATH's "Level 3" or LeetCode's "Easy"; None for any other."""
+    if isinstance(value, str) and value.lower() in _DIFFICULTY:
+        return _DIFFICULTY[value.lower()]
     if isinstance(value, str) and (found := _LEVEL.fullmatch(value)):
         return int(found[1])
     return value if isinstance(value, int) else None

@@ -2,7 +2,7 @@
 
     async with Measurer(reward, executor) as measurer:
         measured = await measurer.measure(task, samples)     # of one prompt
-        ratchet_rewards.rewards(reward, measured, step)
+        ratchet_rewards.rewards(reward.of(task.problem.tags), measured, step)
 
 What reads programs runs in processes of its own (`reader`), what runs them in the sandbox: nothing of a completion is
 parsed or run in the caller's process, and its event loop waits for none of it.
@@ -63,7 +63,6 @@ class Measurer:
             if not component.is_own and component.name in READABLE
         }
         self._own = [component for component in reward.components if component.is_own]
-        self._needs_time = any(component.name == "efficiency" for component in reward.components)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-reader")
         self._of_thread = threading.local()
         self._readers = ExitStack()
@@ -80,31 +79,33 @@ class Measurer:
         self._readers.close()
 
     async def measure(self, task: Task, samples: Sequence[Sample]) -> list[Measured | None]:
-        """In order; None for one that a reward of one's own gave no number.
+        """In order; None for one that a reward of one's own gave no number. The values are those of the components that
+        count for the problem.
 
         Raises InvalidArgument where the problem or a reward of one's own lets nothing be measured, Unavailable when the
         platform failed.
         """
         if not samples:
             return []
+        names = [component.name for component in self._reward.of(task.problem.tags).components]
         every: list[dict[str, float]] = [_of_tests(sample.grade) for sample in samples]
-        for found, values in zip(every, await self._read_all(task.problem, samples), strict=True):
-            found.update(values)
-        if self._needs_time:
+        if any(name in self._read for name in names):
+            for found, values in zip(every, await self._read_all(task.problem, samples), strict=True):
+                found.update(values)
+        if "efficiency" in names:
             theirs = await self._reference_time(task)
             for found, sample in zip(every, samples, strict=True):
                 found["efficiency"] = _efficiency(sample.grade, theirs)
-        if self._scorer and self._preference:
+        if self._scorer and self._preference and preference.NAME in names:
             scores = await self._scorer.scores(task.problem, [sample.answer for sample in samples])
             for found, score in zip(every, scores, strict=True):
                 found[preference.NAME] = preference.within(score, self._preference.parameters)
         cut = [False] * len(samples)
-        for component in self._own:
+        for component in (one for one in self._own if one.name in names):
             for place, score in enumerate(await self._scores(component, task.problem, samples)):
                 limit = component.parameters.get("limit", 1.0)
                 cut[place] |= abs(score) > limit
                 every[place][component.name] = max(-1.0, min(1.0, score / limit)) if math.isfinite(score) else math.nan
-        names = [component.name for component in self._reward.components]
         return [
             Measured(
                 {name: found[name] for name in names},

@@ -98,10 +98,11 @@ async def _score(
             for problem, group in groups:
                 samples = await asyncio.gather(*(_graded(environment, problem, one) for one in group))
                 measured = await measurer.measure(Task.of(problem), samples)
-                rewards = iter(ratchet_rewards.rewards(reward, [one for one in measured if one], step))
+                own = reward.of(problem.tags)
+                rewards = iter(ratchet_rewards.rewards(own, [one for one in measured if one], step))
                 for sample, graded, one in zip(group, samples, measured, strict=True):
                     values = one.values if one else {}
-                    vetoed = one is not None and ratchet_rewards.is_vetoed(reward, one)
+                    vetoed = one is not None and ratchet_rewards.is_vetoed(own, one)
                     earned = next(rewards) if one else None
                     found.append(Scored(problem.id, sample.index, graded.grade.verdict, values, earned, vetoed))
     return found
