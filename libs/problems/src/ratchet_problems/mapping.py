@@ -4,9 +4,8 @@
 
 A column that is named like a field, or as public sets name it, is taken for that field; what is mapped by hand comes
 first. Tests are read by what they are: records of ours, a text of Python, a list of assertions (MBPP), a JSON object of
-inputs and outputs (APPS, TACO). Where there are none, a column of answers holds the right ones (GSM8K, MATH, verl's
-`reward_model`). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its
-reference.
+inputs and outputs (APPS, TACO). Without such a column one of answers has the right ones (GSM8K, MATH, verl's
+`reward_model`). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its reference.
 """
 
 import csv

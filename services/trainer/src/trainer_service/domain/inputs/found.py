@@ -92,7 +92,7 @@ class FetchedModel:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a problem lacks; of problems with the same tags and gaps the first stands for all."""
+    """The parts that a problem lacks. Of problems with the same tags and gaps the first stands for all."""
 
     id: str
     tags: tuple[str, ...]
