@@ -95,8 +95,17 @@ def features(problem: Problem) -> Features:
     return Features(
         _hashes(_words(_said(problem)[:_MOST_TEXT])),
         _hashes(_shape(problem)),
-        _hashes(_of_answer(problem) if problem.answers else _cases(problem.tests)),
+        _hashes(_cases(problem.tests)),
     )
+
+
+def structure(problem: Problem) -> str:
+    """The problem's own, if it names one. A problem with a right answer is made of its numbers and that: "How much is
+    2 + 5?" is not "How much is 3 + 4?"."""
+    if problem.structure or not problem.answers:
+        return problem.structure
+    numbers = sorted(_NUMBER.findall(_said(problem)[:_MOST_TEXT]))
+    return f"{' '.join(numbers)}: {' '.join(sorted(problem.answers))}"
 
 
 def _said(problem: Problem) -> str:
@@ -188,14 +197,6 @@ def _walk(node: ast.AST, found: list[str]) -> None:
                     _walk(one, found)
         elif isinstance(value, ast.AST) and name not in ("annotation", "returns", "ctx"):
             _walk(value, found)
-
-
-def _of_answer(problem: Problem) -> Iterator[str]:
-    """Two cases, both of which two problems share only where all their numbers and their answers are the same: "How
-    much is 2 + 5?" is not "How much is 3 + 4?"."""
-    numbers = " ".join(sorted(_NUMBER.findall(_said(problem)[:_MOST_TEXT])))
-    for name in ("answer", "numbers"):
-        yield f"{name} {numbers}: {' '.join(sorted(problem.answers))}"
 
 
 def _cases(tests: Iterable[TestCase]) -> Iterator[str]:
