@@ -12,11 +12,11 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import Location
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.measuring import Measurer
-from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 
 REFERENCE = "def f(xs):\n    return sum(xs)\n"

@@ -18,15 +18,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Self
 
-from ratchet_environments import Task
+from ratchet_environments import Task, own
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
 from ratchet_problems.languages import PYTHON
-from ratchet_quality import own, preference
+from ratchet_quality import preference
 from ratchet_quality.components import READABLE
 from ratchet_quality.efficiency import NotMeasurable, compare, cpu_time
-from ratchet_quality.own import Sample
 from ratchet_quality.preference import Scorer
 from ratchet_quality.reader import Reader
 from ratchet_quality.score import reference

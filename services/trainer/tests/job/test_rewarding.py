@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ratchet_environments import Task
+from ratchet_environments.own import Sample
 from ratchet_problems import CallTest, Problem
-from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Point, Reward
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.reward.rewarding import Earned, Graded, Overlong, Rewarding

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import ratchet_rewards
 from ratchet_environments import Task
+from ratchet_environments.own import Sample
 from ratchet_problems import Problem
 from ratchet_problems.extraction import program_of
-from ratchet_quality.own import Sample
 from ratchet_rewards import Grade, Measured, Reward
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
