@@ -129,7 +129,7 @@ def _failure(grade: Grade, task: Task, answer: str) -> FailureClass | None:
     if grade.passed:
         return None
     found = _BY_VERDICT.get(grade.verdict, FailureClass.CRASH)
-    expects_code = not task.problem.answers
+    expects_code = task.problem.tests and not task.problem.answers
     if expects_code and found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(task, answer):
         return FailureClass.NO_CODE
     return found
