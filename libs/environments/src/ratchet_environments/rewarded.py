@@ -22,7 +22,7 @@ class RewardedEnvironment:
     executor: Executor
     reward: Component
     """With its program."""
-    pass_at: float
+    passing_score: float
 
     async def start(self, task: Task) -> Episode:
         return await self.inner.start(task)
@@ -36,6 +36,6 @@ class RewardedEnvironment:
         [score] = await own.scores(self.executor, self.reward, problem, [sample])
         if math.isnan(score):
             raise InvalidArgument(f"{problem.id}: the reward {self.reward.name} gave an answer no number")
-        passed = score >= self.pass_at
-        detail = "" if passed else f"scored {score:g}, below {self.pass_at:g}"
+        passed = score >= self.passing_score
+        detail = "" if passed else f"scored {score:g}, below {self.passing_score:g}"
         return episode.end(answer, Outcome(Grade("PASSED" if passed else "FAILED", 0, 0, detail)))

@@ -83,7 +83,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
 
 
 def _judge(message: pb.RewardJudge) -> RewardJudge:
-    return RewardJudge(message.reward, message.pass_at if message.HasField("pass_at") else 1.0)
+    return RewardJudge(message.reward, message.passing_score if message.HasField("passing_score") else 1.0)
 
 
 def _entry(message: pb.SuiteEntry) -> SuiteEntry:
@@ -116,7 +116,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
-        judge=pb.RewardJudge(reward=spec.judge.reward, pass_at=spec.judge.pass_at) if spec.judge else None,
+        judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )
 
 

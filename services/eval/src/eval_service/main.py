@@ -158,7 +158,7 @@ async def provision(
 
 def _rewarded(executor: Executor, inner: Environment, judge: RewardJudge) -> Environment:
     name = RewardRef.parse(judge.reward).name
-    return RewardedEnvironment(inner, executor, Component(name, program=judge.program), judge.pass_at)
+    return RewardedEnvironment(inner, executor, Component(name, program=judge.program), judge.passing_score)
 
 
 run = partial(server.run, SERVICE, provision)

@@ -28,7 +28,7 @@ def test_a_judge_passes_from_1_on_unless_it_says_otherwise() -> None:
     basics, model = problem_pb2.ProblemSetRef(name="basics"), model_pb2.ModelRef(model="starter")
     message = pb.EvaluationSpec(model=model, problems=basics, judge=pb.RewardJudge(reward="facts"))
     assert convert.spec_from_proto(message).judge == RewardJudge("facts", 1.0)
-    message.judge.pass_at = 0
+    message.judge.passing_score = 0
     assert convert.spec_from_proto(message).judge == RewardJudge("facts", 0.0)
 
 

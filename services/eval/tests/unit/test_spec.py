@@ -87,7 +87,7 @@ def test_of_many_k_few_are_looked_at() -> None:
 
 
 def test_an_environment_is_for_chats_that_a_model_answers() -> None:
-    assert fields_of(judge=RewardJudge("facts@02", 1e99)) == ["spec.judge.reward", "spec.judge.pass_at"]
+    assert fields_of(judge=RewardJudge("facts@02", 1e99)) == ["spec.judge.reward", "spec.judge.passing_score"]
     edits = EnvironmentSpec("edits")
     assert fields_of(judge=RewardJudge("facts"), environment=edits) == ["spec.judge"]
     EvaluationSpec(STARTER, (BASICS,), environment=edits)

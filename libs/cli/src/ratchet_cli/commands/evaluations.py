@@ -41,12 +41,12 @@ app = typer.Typer(help="Evaluations.", no_args_is_help=True)
 
 
 def judge_of(text: str) -> eval_pb2.RewardJudge | None:
-    """Of "facts@2" or "facts@2=0.5"; None of an empty text. Raises CommandError for no number."""
+    """Reads "facts@2" or "facts@2=0.5"; None for an empty text. Raises CommandError for no number."""
     reward, given, number = text.partition("=")
     if not text:
         return None
     try:
-        return eval_pb2.RewardJudge(reward=reward, pass_at=float(number) if given else None)
+        return eval_pb2.RewardJudge(reward=reward, passing_score=float(number) if given else None)
     except ValueError as error:
         raise CommandError(f"--judge {text}: {number!r} is not a number.", code=2) from error
 

@@ -14,7 +14,7 @@ MAX_TOKENS = 131_072
 MAX_TEMPERATURE = 5.0
 MAX_SETS = 50
 MAX_SHOTS = 32
-MAX_PASS_AT = 1e9
+MAX_SCORE = 1e9
 MAX_IMPORTED_SAMPLES = 5_000_000
 
 
@@ -61,7 +61,7 @@ class RewardJudge:
 
     reward: str
     """"facts@2"."""
-    pass_at: float = 1.0
+    passing_score: float = 1.0
     """The lowest score of an answer that passes."""
     program: str = ""
     """The source of the reward; empty until the evaluation is made."""
@@ -139,7 +139,7 @@ class EvaluationSpec:
 
     def _check_judge(self, spec: Faults, judge: RewardJudge) -> None:
         spec.read("judge.reward", RewardRef.parse, judge.reward)
-        spec.bounds("judge.pass_at", judge.pass_at, at_least=-MAX_PASS_AT, at_most=MAX_PASS_AT)
+        spec.bounds("judge.passing_score", judge.passing_score, at_least=-MAX_SCORE, at_most=MAX_SCORE)
         spec.unless(self.environment is None, "judge", "must be left out: it judges one answer, not an episode")
 
     def _check_sets(self, spec: Faults) -> None:

@@ -239,29 +239,29 @@ Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
 
 @_typing.final
 class RewardJudge(_message.Message):
-    """A reward of the registry that judges answers: one that scores `pass_at` or more has passed."""
+    """A reward of the registry that judges answers: one that scores `passing_score` or more has passed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REWARD_FIELD_NUMBER: _builtins.int
-    PASS_AT_FIELD_NUMBER: _builtins.int
+    PASSING_SCORE_FIELD_NUMBER: _builtins.int
     reward: _builtins.str
     """"facts@2", or "facts" for the newest version at Create. GetEvaluation has the number."""
-    pass_at: _builtins.float
+    passing_score: _builtins.float
     """Absent: 1."""
     def __init__(
         self,
         *,
         reward: _builtins.str = ...,
-        pass_at: _builtins.float | None = ...,
+        passing_score: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_pass_at", b"_pass_at", "pass_at", b"pass_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score", "passing_score", b"passing_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pass_at", b"_pass_at", "pass_at", b"pass_at", "reward", b"reward"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score", "passing_score", b"passing_score", "reward", b"reward"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__pass_at: _TypeAlias = _typing.Literal["pass_at"]  # noqa: Y015
-    _WhichOneofArgType__pass_at: _TypeAlias = _typing.Literal["_pass_at", b"_pass_at"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_at) -> _WhichOneofReturnType__pass_at | None: ...
+    _WhichOneofReturnType__passing_score: _TypeAlias = _typing.Literal["passing_score"]  # noqa: Y015
+    _WhichOneofArgType__passing_score: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__passing_score) -> _WhichOneofReturnType__passing_score | None: ...
 
 Global___RewardJudge: _TypeAlias = RewardJudge  # noqa: Y015
 
