@@ -230,9 +230,9 @@ class FindingStore(Protocol):
     async def replace(
         self, ref: DatasetRef, digests: Mapping[str, str], findings: Iterable[Finding], made_of: DatasetRef | None
     ) -> None:
-        """Keeps the findings of a version that is EXAMINING, in place of those that it had: all or none. A finding that
-        `made_of` has, too, takes its decision over. `digests`: of the problems, by split. Raises Aborted for a version
-        that is not EXAMINING any more."""
+        """Keeps the findings of a version that is EXAMINING, in place of those that it had; a part of them where it is
+        broken off, until it is called again. A finding that `made_of` has, too, takes its decision over. `digests`: of
+        the problems, by split. Raises Aborted for a version that is not EXAMINING any more."""
         ...
 
     async def report(self, ref: DatasetRef, digest: str, findings: Sequence[Finding]) -> None:

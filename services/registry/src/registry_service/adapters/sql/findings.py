@@ -1,15 +1,17 @@
 """FindingStore on SQLite and PostgreSQL."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, delete, func, insert, or_, select, true, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import Aborted
 from ratchet_kit.names import DatasetRef
-from ratchet_kit.sql import Database, row_of, value_of
+from ratchet_kit.sql import Database, insert_all_if_absent, row_of, value_of
 from registry_service.adapters.sql.tables import dataset_decisions as decisions
 from registry_service.adapters.sql.tables import dataset_findings as findings
 from registry_service.adapters.sql.tables import datasets
@@ -29,27 +31,30 @@ class SqlFindingStore:
     async def replace(
         self, ref: DatasetRef, digests: Mapping[str, str], found: Iterable[Finding], made_of: DatasetRef | None
     ) -> None:
-        numbered = enumerate(found, 1)
+        async with self._examining(ref) as connection:
+            await connection.execute(delete(findings).where(_of(ref)))
+        numbered, key = enumerate(found, 1), {"name": ref.name, "number": ref.number}
+        while batch := [_row(it, place, digests) | key for place, it in islice(numbered, _AT_ONCE)]:
+            async with self._examining(ref) as connection:  # a million rows at once would hold up all others
+                await insert_all_if_absent(connection, findings, batch)
+        if made_of is None:
+            return
+        before = findings.alias()
+        same = and_(*(before.c[name] == findings.c[name] for name in _SAME), before.c.decision_id.is_not(None))
+        of_it = and_(before.c.name == made_of.name, before.c.number == made_of.number)
+        decision = select(before.c.decision_id).where(of_it, same).limit(1).scalar_subquery()
+        async with self._examining(ref) as connection:
+            await connection.execute(update(findings).where(_of(ref)).values(decision_id=decision))
+
+    @asynccontextmanager
+    async def _examining(self, ref: DatasetRef) -> AsyncIterator[AsyncConnection]:
+        """A transaction while the version is EXAMINING. Raises Aborted."""
         async with self._database.writing() as connection:
             of_version = and_(datasets.c.name == ref.name, datasets.c.number == ref.number)
             state = await connection.execute(select(datasets.c.state).where(of_version).with_for_update())
             if state.scalar_one_or_none() != State.EXAMINING:
                 raise Aborted(f"data set {ref} is not examined any more")
-            await connection.execute(delete(findings).where(_of(ref)))
-            key = {"name": ref.name, "number": ref.number}
-            while batch := [_row(it, place, digests) | key for place, it in islice(numbered, _AT_ONCE)]:
-                await connection.execute(insert(findings), batch)
-            if made_of is not None:
-                before = findings.alias()
-                same = and_(*(before.c[name] == findings.c[name] for name in _SAME))
-                decided = and_(
-                    before.c.name == made_of.name,
-                    before.c.number == made_of.number,
-                    before.c.decision_id.is_not(None),
-                    same,
-                )
-                decision = select(before.c.decision_id).where(decided).limit(1).scalar_subquery()
-                await connection.execute(update(findings).where(_of(ref)).values(decision_id=decision))
+            yield connection
 
     async def report(self, ref: DatasetRef, digest: str, found: Sequence[Finding]) -> None:
         async with self._database.writing() as connection:
