@@ -134,8 +134,8 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     refuse = ("--kind", "near-duplicate", "--of", "train", "--refuse", "They are learned from.", "--json")
     refused = platform.ratchet("data", "findings", "mine@1/validation", *refuse)
     assert refused.returncode == 0, refused.stderr
-    assert json.loads(refused.stdout) == {"findings": len(found), "version": "mine@4"}
-    changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@4", "--json").stdout)
+    assert json.loads(refused.stdout) == {"findings": len(found), "version": "mine@5"}
+    changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@5", "--json").stdout)
     assert set(changes["validation"]["removed"]) == {one["problem"] for one in found}
 
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
