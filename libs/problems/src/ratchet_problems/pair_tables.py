@@ -22,7 +22,7 @@ Records = Iterable[tuple[str, int, object]]
 
 
 def are_pairs(names: Iterable[str], wanted: Mapping[str, str]) -> bool:
-    """Whether a table with these columns, or those that are mapped so, holds pairs."""
+    """Tells whether a table with these columns, or those that are mapped so, holds pairs."""
     return set(ANSWERS) <= {*names, *wanted}
 
 

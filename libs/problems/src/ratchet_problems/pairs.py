@@ -43,7 +43,7 @@ class Origin:
     units: tuple[str, ...]
     """Digests of their users, sessions and keys."""
     time: datetime
-    """Of the earliest."""
+    """Start of the earliest."""
 
 
 @dataclass(frozen=True, slots=True)

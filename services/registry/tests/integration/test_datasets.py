@@ -23,8 +23,8 @@ from registry_service.servicer import DatasetServicer
 
 from ..conftest import files_below
 from ..unit.test_datasets import World, world
-from ..unit.test_pairs import ANN, BOB, LATER
-from ..unit.test_pairs import jsonl as jsonl_of
+from ..unit.test_pair_work import ANN, BOB, LATER
+from ..unit.test_pair_work import jsonl as jsonl_of
 
 pytestmark = pytest.mark.integration
 __all__ = ["world"]

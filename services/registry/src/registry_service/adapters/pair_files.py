@@ -57,7 +57,7 @@ class FsspecPairFiles:
 
 
 class _Tally:
-    """What is known of pairs that go by."""
+    """Counts the pairs that go by, and keeps whose they are."""
 
     def __init__(self, forgotten: Mapping[str, datetime]) -> None:
         self._forgotten = forgotten
@@ -69,7 +69,7 @@ class _Tally:
         }
 
     def of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
-        """Those that are not forgotten."""
+        """Leaves out the forgotten ones."""
         for pair in pairs:
             if self._is_forgotten(pair):
                 self.removed += 1

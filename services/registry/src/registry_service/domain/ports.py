@@ -232,7 +232,7 @@ class DatasetStore(Protocol):
         ...
 
     async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
-        """Those contents that no version has, or none but that one."""
+        """Lists the contents of these that no version has, or none but that one."""
         ...
 
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
