@@ -87,6 +87,7 @@ class TestFirstLook:
             ("experiments", "ratchet experiments create"),
             ("evaluations", "ratchet evaluate"),
             ("votes", "ratchet evaluate"),
+            ("datasets", "ratchet data add"),
             ("rewards", "ratchet new reward"),
         ):
             screen.show(view)
@@ -111,7 +112,18 @@ class TestFirstLook:
         page.get_by_role("heading", name="Runs").wait_for()
         assert page.evaluate("document.activeElement.tagName") == "H1"
         page.set_viewport_size({"width": 360, "height": 700})
-        for view in ("", "models", "runs", "releases", "experiments", "evaluations", "votes", "rewards", "keys"):
+        for view in (
+            "",
+            "models",
+            "runs",
+            "releases",
+            "experiments",
+            "evaluations",
+            "votes",
+            "datasets",
+            "rewards",
+            "keys",
+        ):
             screen.show(view)
             page.wait_for_timeout(500)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view

@@ -1,5 +1,6 @@
 """What people start, make and delete in the console; and that what others wrote is text. Behind what is in pictures."""
 
+import json
 import re
 from typing import Any
 
@@ -201,6 +202,43 @@ class TestRewards:
         page.get_by_role("row", name=re.compile("Half of everything")).get_by_role("link", name="half@1").click()
         page.get_by_role("heading", name="half").wait_for()
         assert page.locator("pre").first.inner_text() == SOURCE
+
+
+class TestDatasets:
+    def test_one_is_uploaded_examined_shown_and_deleted(self, screen: Screen, client: Client) -> None:
+        page, form = screen.page, form_of(screen, "datasets", "Upload")
+        row = {
+            "id": "a",
+            "prompt": "Write add(a, b).",
+            "entry_point": "add",
+            "tests": [{"check": "assert add(1, 2) == 3"}],
+            "references": ["def add(a, b):\n    return a + b\n"],
+        }
+        second = {**row, "id": "b", "prompt": "Write add for numbers of any kind.", "references": []}
+        rows = "".join(f"{json.dumps(one)}\n" for one in (row, second)).encode()
+        file = {"name": "train.jsonl", "mimeType": "application/jsonl", "buffer": rows}
+        form.get_by_label("Name").fill("No Name")
+        form.get_by_label("Files").set_input_files(file)
+        form.get_by_role("button", name="Upload").click()
+        assert not list(client.datasets.list("")), "the browser refuses the name"
+        form.get_by_label("Name").fill("console")
+        form.get_by_label("Licence").fill("<b>MIT")
+        form.get_by_role("button", name="Upload").click()
+        page.get_by_role("heading", name="console").wait_for()
+        page.get_by_text("ready").first.wait_for()
+        page.get_by_role("heading", name="Found in train").wait_for()
+        page.get_by_text("1 problem without a reference").wait_for()
+        (made,) = client.datasets.list("console")
+        assert made.splits[0].rows == 2
+        form = form_of(screen, "datasets", "Upload")
+        form.get_by_label("Name").fill("console")
+        form.get_by_label("Files").set_input_files({"name": "bad.jsonl", "mimeType": "", "buffer": b"{}\n"})
+        form.get_by_role("button", name="Upload").click()
+        page.get_by_text("failed").first.wait_for()
+        agree(screen, "Delete")
+        page.get_by_role("row", name=re.compile("console@1")).wait_for()
+        page.get_by_text("console@2").wait_for(state="detached")
+        assert inert(screen)
 
 
 class TestWhatHappensMeanwhile:

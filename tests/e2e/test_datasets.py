@@ -103,8 +103,18 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@3", "--json").stdout)
     assert changes["validation"]["changed"]["validation/8"] == ["tests"]
     assert client.datasets.get("mine", 3).card.made_of == "mine@1"
+    varied = platform.ratchet("data", "augment", "mine@1/validation", "--variants", "1", "--json")
+    assert varied.returncode == 0, varied.stderr
+    assert json.loads(varied.stdout) == {"name": "mine@1/validation", "version": "mine@4", "added": 8, "left_out": 0}
+    file = platform.home.path / "grown.jsonl"
+    options = ("--by", "starter", "--to", "9", "--tries", "4", "--out", str(file), "--json")
+    grown = platform.ratchet("data", "grow", "mine@1/validation", *options)
+    assert grown.returncode == 0, grown.stderr
+    told = json.loads(grown.stdout)
+    assert told["added"] + sum(told["rejected"].values()) == told["proposed"] == 4
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 8 + told["added"]
     refused = platform.ratchet("data", "strengthen", "mine")  # two splits: none is named
-    assert (refused.returncode, "name one, such as mine@3/train" in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, "name one, such as mine@4/train" in refused.stderr) == (1, True), refused.stderr
 
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)

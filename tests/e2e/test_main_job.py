@@ -56,8 +56,10 @@ def test_a_second_up_finds_the_platform(platform: Platform) -> None:
 
 
 def test_train_evaluate_gate(client: Client) -> None:
-    run = client.runs.create(grpo(steps=2), request_id="e2e-run")
-    assert client.runs.create(grpo(steps=2), request_id="e2e-run").id == run.id
+    wanted = grpo(steps=2)
+    wanted.hyperparameters.unrewarded_tests = 0.3
+    run = client.runs.create(wanted, request_id="e2e-run")
+    assert client.runs.create(wanted, request_id="e2e-run").id == run.id
     phases = []
     for message in client.runs.watch(run.id):
         run = message.run
@@ -66,6 +68,7 @@ def test_train_evaluate_gate(client: Client) -> None:
     assert {trainer_pb2.Run.PHASE_LOADING_MODEL, trainer_pb2.Run.PHASE_GENERATING} <= set(phases)
     steps = list(client.runs.steps(run.id))
     assert [step.number for step in steps if "reward_mean" in step.metrics] == [1, 2]
+    assert any("second_hand_failed" in step.metrics for step in steps)
     last = steps[-1]
     assert last.policy_id.startswith("sha256:")
     # The engine computed with the weights that were trained: tied or stale layers would show here.

@@ -37,7 +37,11 @@ def _executed(program: pb.Program) -> pb.Execution:
         assert callable(function)
         given, expected = syntax.value(test.call.args), syntax.value(test.call.expected)
         assert isinstance(given, list)
-        results.append(pb.TestResult(passed=function(*given) == expected))
+        try:
+            value = function(*given)
+        except Exception as error:  # noqa: BLE001  of a program
+            value = error
+        results.append(pb.TestResult(passed=type(value) is type(expected) and value == expected))
     passed = all(result.passed for result in results)
     verdict = verdict_pb2.VERDICT_PASSED if passed else verdict_pb2.VERDICT_FAILED
     return pb.Execution(verdict=verdict, results=results, files=files)

@@ -31,6 +31,7 @@ from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.reports import Reports
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.reward.rewarding import Rewarding
+from trainer_service.job.reward.second_hand import SecondHand
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.samples.groups import Groups
@@ -244,6 +245,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         measurer: Measurer | None = None,
         limit: float = 0.5,
         prompts: Prompts | None = None,
+        second_hand: SecondHand | None = None,
     ) -> Making:
         hyper = Hyperparameters(group_size=4, max_response_tokens=16, temperature=2.0, temperature_end=10.0)
         spec = make_complete_spec(
@@ -254,6 +256,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         answers: Any = policy
         put: Any = prompts or Prompts()
         reporter: Any = SimpleNamespace(has_stepped=False)
-        return Making(job, background, sent, Groups(job, answers, environment, rewarding, sent, put, reporter))
+        groups = Groups(job, answers, environment, rewarding, sent, put, reporter, second_hand)
+        return Making(job, background, sent, groups)
 
     return make

@@ -18,7 +18,7 @@ def arguments(problem: Problem) -> list[list[Any]]:
                 given = syntax.value(args)
                 found += [given] if isinstance(given, list) else []
             case CheckTest(code=code):
-                found += [list(given) for given, _ in _compared(code, problem.entry_point)]
+                found += [list(given) for given, _ in compared(code, problem.entry_point)]
     return found
 
 
@@ -29,7 +29,7 @@ def expected(problem: Problem) -> Iterator[str]:
             case CallTest(expected=text) if text:
                 yield text
             case CheckTest(code=code):
-                yield from (value for _, value in _compared(code, problem.entry_point))
+                yield from (value for _, value in compared(code, problem.entry_point))
 
 
 def prompt_examples(problem: Problem) -> Mapping[str, str]:
@@ -41,10 +41,10 @@ def prompt_examples(problem: Problem) -> Mapping[str, str]:
         examples = []
     for example in examples:
         for want in (example.want.partition("\n")[0], example.want):  # words may follow
-            found |= _by_repr(_compared(f"assert {example.source.strip()} == ({want.strip()})", problem.entry_point))
+            found |= _by_repr(compared(f"assert {example.source.strip()} == ({want.strip()})", problem.entry_point))
     for line in problem.prompt.splitlines():
         if line.strip().startswith("assert "):
-            found |= _by_repr(_compared(line.strip(), problem.entry_point))
+            found |= _by_repr(compared(line.strip(), problem.entry_point))
     return found
 
 
@@ -52,7 +52,7 @@ def _by_repr(calls: Iterable[tuple[tuple[Any, ...], str]]) -> dict[str, str]:
     return {repr(given): value for given, value in calls}
 
 
-def _compared(code: str, entry_point: str) -> Iterator[tuple[tuple[Any, ...], str]]:
+def compared(code: str, entry_point: str) -> Iterator[tuple[tuple[Any, ...], str]]:
     """The arguments, and the literal, of each `f(arguments) == literal`."""
     try:
         tree = syntax.parse(code)

@@ -1,13 +1,17 @@
 """Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ratchet_environments import Outcome
+from ratchet_environments import Outcome, Task
+from ratchet_environments.code import Ran
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_problems.prompting import Prompt
 from ratchet_rewards import Grade
+from trainer_service.job.reward.second_hand import SecondHand
+from trainer_service.job.samples.groups import Draw
 
 from ..generating import PROBLEMS, Environment, Measurer, Policy, Prompts
 
@@ -159,3 +163,26 @@ async def test_a_later_answer_of_foreign_weights_ends_the_run(make_groups: Any) 
     policy.weights = "sha256:other"
     with pytest.raises(FailedPrecondition, match="sha256:other"):
         await make_groups(policy, Environment(turns=2)).groups.validate(PROBLEMS[:1], samples=1)
+
+
+async def test_what_passes_is_judged_by_tests_that_earn_nothing(make_groups: Any) -> None:
+    class Judge:
+        async def run(self, task: Task, answer: str) -> Ran:
+            assert task.problem.tests == unrewarded.tests
+            return Ran(Grade("PASSED" if answer == "1" else "FAILED", 0, 1))
+
+    made = make_groups(Policy(), Environment(), second_hand=SecondHand(Judge(), 0.5))
+    two = replace(PROBLEMS[0], tests=PROBLEMS[0].tests + PROBLEMS[1].tests)
+    split = made.groups.split(two)
+    unrewarded = split.unrewarded
+    assert unrewarded is not None
+    group = await made.groups.make(Draw(split.rewarded, 3, 1, 5, "sha256:mine", unrewarded=unrewarded))
+    assert [sample.second_hand for sample in group.samples] == [False, True, False]
+    assert [sample.tallied.second_hand for sample in group.samples] == [False, True, False]
+    assert [sample.earned.reward for sample in group.samples] == [0.0, 0.5, 0.5]
+
+
+async def test_a_validation_and_a_run_without_a_second_hand_take_all_tests(make_groups: Any) -> None:
+    groups = make_groups(Policy(), Environment()).groups
+    assert groups.split(PROBLEMS[0]).rewarded == PROBLEMS[0]
+    assert groups.split(PROBLEMS[0]).unrewarded is None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from trainer_service.job.reward.rewarding import Earned
 from trainer_service.job.samples.tally import Tallied, Tally, repetition
 
@@ -47,3 +49,15 @@ def test_a_group_of_one_has_nothing_to_compare() -> None:
     taken = tally.take()
     assert "groups_without_signal" not in taken
     assert taken["verdict_passed"] == 0
+
+
+def test_of_a_second_hand_the_share_of_what_was_judged_by_it() -> None:
+    tally = Tally()
+    passed = of("PASSED", 1)
+    tally.add([replace(passed, second_hand=True), replace(passed, second_hand=False), passed, of("FAILED", 0)])
+    tally.add([replace(passed, second_hand=False), replace(passed, second_hand=False)])
+    tally.add([of("FAILED", 0), passed])
+    taken = tally.take()
+    assert (taken["second_hand_failed"], taken["second_hand_groups"]) == (0.75, 2)
+    tally.add([passed])
+    assert "second_hand_failed" not in tally.take()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer_service.domain.guards.gaps import reward_in_training_alone
+from trainer_service.domain.guards.gaps import passing_what_is_rewarded, reward_in_training_alone
 from trainer_service.domain.guards.guards import GUARDS
 from trainer_service.domain.spec.thresholds import Thresholds
 
@@ -56,3 +56,34 @@ def test_a_difference_that_is_there_in_few_runs_without_one() -> None:
     share = lambda count: sum(draw.random() < 0.4 for _ in range(count)) / count  # noqa: E731
     said = [reward_in_training_alone(steps(share(48), share(80), share(64), share(64)), HERE) for _ in range(1000)]
     assert not any(said)
+
+
+def judged(first: float, last: float, groups: int = 12) -> list[dict[str, float]]:
+    return [{"second_hand_failed": share, "second_hand_groups": float(groups)} for share in [first] * 3 + [last] * 5]
+
+
+def test_programs_for_the_tests_alone_are_named_with_both_shares() -> None:
+    said = passing_what_is_rewarded(judged(0.1, 0.7), HERE)
+    assert "70% of those that pass fail the tests of unrewarded_tests, where 10% did at the start" in said
+    assert "second_hand_gap" in [guard.name for guard in GUARDS if not guard.stops]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        judged(0.4, 0.4),
+        judged(0.7, 0.1),
+        judged(0.1, 0.3),  # by chance
+        judged(0.2, 0.6, groups=2),
+        judged(0.1, 0.7)[1:],
+        [*judged(0.1, 0.7), {"groups": 16.0}],  # a step in which nothing passed
+    ],
+)
+def test_a_second_hand_that_may_be_chance_or_is_not_there_says_nothing(series: list[dict[str, float]]) -> None:
+    assert passing_what_is_rewarded(series, HERE) == ""
+
+
+def test_steps_without_a_passing_program_are_passed_over() -> None:
+    series = [one for judged_one in judged(0.1, 0.7) for one in ({"groups": 16.0}, judged_one)]
+    assert passing_what_is_rewarded(series, HERE)
+    assert not passing_what_is_rewarded(series, Thresholds(second_hand_gap=0.0))

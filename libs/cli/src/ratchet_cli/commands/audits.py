@@ -4,13 +4,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import ratchet_benchmarks
+from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_cli.commands.options import TargetOption, refusing
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
@@ -25,7 +26,8 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_environments.strengthen import Strengthened, strengthen_all
 from ratchet_environments.task import Task
 from ratchet_kit import client
-from ratchet_problems import jsonl
+from ratchet_kit.names import DatasetRef
+from ratchet_problems import Problem, jsonl
 from ratchet_workflows.datasets import local, pinned, with_split
 
 SHOWN = 20
@@ -70,20 +72,11 @@ def strengthen(
     """Add tests where mutants of the reference survive: inputs near those of a problem's own tests, with what its
     reference gives. Makes the next version of a data set, or a file."""
     target = target or local_target()
-    ref, made = ratchet_benchmarks.dataset_of(name), None
-    if out is None and (ref is None or limit):
-        raise CommandError("Give --out FILE: only a whole data set has a next version.", code=2)
-    with refusing(), Client() if out is None else nullcontext() as platform:
-        if platform is not None and ref is not None:
-            ref = pinned(platform, ref)  # another may become the newest meanwhile
-            name = str(ref)
-        with local(name) as here:
-            found = asyncio.run(_strengthened(here, name, limit or None, target, quiet=as_json))
-        problems = [one.problem for one in found]
-        if out:
-            jsonl.write(problems, out)
-        elif platform is not None and ref is not None and any(one.killed_now > one.killed for one in found):
-            made = with_split(platform, ref, problems)
+    with refusing(), stronger_set(name, out, part=bool(limit)) as source:
+        found = asyncio.run(_strengthened(source.here, source.name, limit or None, target, quiet=as_json))
+        more = any(one.killed_now > one.killed for one in found)
+        made = source.write([one.problem for one in found], changed=more)
+        name = source.name
     mutants, before, now = (sum(getattr(one, it) for one in found) for it in ("mutants", "killed", "killed_now"))
     faults = {one.problem.id: one.fault for one in found if one.fault}
     if as_json:
@@ -103,6 +96,41 @@ def strengthen(
         view.show_made(made, as_json=False)
     elif before == now:
         say("No test was added.")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Problems of which more are made: the next version of their data set, or a file."""
+
+    name: str
+    """A data set's exact version and split."""
+    here: str
+    """The name by which they are read on this machine."""
+    platform: Client | None
+    ref: DatasetRef | None
+    out: Path | None
+
+    def write(self, problems: Sequence[Problem], *, changed: bool) -> pb.Dataset | None:
+        """The next version, where something has changed; None for a file."""
+        if self.out:
+            jsonl.write(problems, self.out)
+        elif self.platform is not None and self.ref is not None and changed:
+            return with_split(self.platform, self.ref, problems)
+        return None
+
+
+@contextmanager
+def stronger_set(name: str, out: Path | None, *, part: bool = False) -> Iterator[Source]:
+    """`part`: not all of its problems are used. Raises CommandError where there is no next version, and no file."""
+    ref = ratchet_benchmarks.dataset_of(name)
+    if out is None and (ref is None or part):
+        raise CommandError("Give --out FILE: only a whole data set has a next version.", code=2)
+    with Client() if out is None else nullcontext() as platform:
+        if platform is not None and ref is not None:
+            ref = pinned(platform, ref)  # another may become the newest meanwhile
+            name = str(ref)
+        with local(name) as here:
+            yield Source(name, here, platform, ref, out)
 
 
 def _say_sums(name: str, found: Sequence[Audited], weak: int) -> None:
@@ -128,26 +156,26 @@ def _record(one: Audited) -> dict[str, Any]:
 
 async def _audited(here: str, name: str, limit: int | None, target: str, *, quiet: bool) -> list[Audited]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
-        tasks = await asyncio.to_thread(_tasks, here, limit)
-        with _counting(f"auditing {name}", quiet=quiet) as tell:
+        tasks = await asyncio.to_thread(tasks_of, here, limit)
+        with counting(f"auditing {name}", quiet=quiet) as tell:
             return await audit_all(CodeEnvironment(executor, forgeable=True), tasks, tell=tell)
 
 
 async def _strengthened(here: str, name: str, limit: int | None, target: str, *, quiet: bool) -> list[Strengthened]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
-        tasks = await asyncio.to_thread(_tasks, here, limit)
-        with _counting(f"strengthening {name}", quiet=quiet) as tell:
+        tasks = await asyncio.to_thread(tasks_of, here, limit)
+        with counting(f"strengthening {name}", quiet=quiet) as tell:
             return await strengthen_all(executor, tasks, tell)
 
 
-def _tasks(here: str, limit: int | None) -> list[Task]:
+def tasks_of(here: str, limit: int | None) -> list[Task]:
     loaded = ratchet_benchmarks.load(here, limit)
     return [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
 
 
 @contextmanager
-def _counting(title: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    count = Count(title, "problems")
+def counting(title: str, *, quiet: bool, of: str = "problems") -> Iterator[Callable[[int, int], None]]:
+    count = Count(title, of)
     with following(count, quiet=quiet) as changed:
 
         def tell(done: int, total: int) -> None:

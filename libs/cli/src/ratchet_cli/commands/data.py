@@ -14,7 +14,7 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
-from ratchet_cli.commands import audits
+from ratchet_cli.commands import audits, growing
 from ratchet_cli.commands.options import named, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, Waiting, following
@@ -45,6 +45,8 @@ DATASET = "name@number; name alone is its newest version."
 app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_help=True)
 app.command()(audits.audit)
 app.command()(audits.strengthen)
+app.command()(growing.augment)
+app.command()(growing.grow)
 
 
 @app.command()

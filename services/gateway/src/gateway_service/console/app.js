@@ -3,6 +3,7 @@
 import { ApiError, get, key } from "./api.js";
 import { el, problem } from "./dom.js";
 import { field, form } from "./forms.js";
+import { dataset, datasets } from "./views/datasets.js";
 import { comparison, evaluation, evaluations } from "./views/evaluations.js";
 import { experiment } from "./views/experiment.js";
 import { experiments } from "./views/experiments.js";
@@ -24,6 +25,7 @@ const VIEWS = [
   ["Experiments", "experiments", experiments, experiment],
   ["Evaluations", "evaluations", evaluations, evaluation],
   ["Votes", "votes", votes],
+  ["Data sets", "datasets", datasets, dataset],
   ["Rewards", "rewards", rewards, reward],
   ["Keys", "keys", keys],
 ];

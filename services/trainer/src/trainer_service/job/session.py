@@ -13,6 +13,7 @@ from ratchet_kit.retry import patiently
 from ratchet_kit.statistics import Estimate
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.reward.rewarding import Rewarding
+from trainer_service.job.reward.second_hand import SecondHand
 from trainer_service.job.run import exports
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Checkpoints, Export
@@ -38,6 +39,8 @@ class Session:
     rewarding: Rewarding
     """Of an algorithm that learns from examples, one of nothing."""
     checkpoints: Checkpoints
+    second_hand: SecondHand | None = None
+    """None: all tests of a problem are rewarded."""
 
     @property
     def record(self) -> Record:

@@ -30,6 +30,7 @@ from trainer_service.job.plugins.process import PluginProcess
 from trainer_service.job.policy.policy import RunPolicy, rollouts
 from trainer_service.job.policy.transport import size_of_weights
 from trainer_service.job.reward.rewarding import Overlong, Rewarding
+from trainer_service.job.reward.second_hand import SecondHand
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
@@ -144,6 +145,8 @@ async def _open(
     if (wanted := job.spec.environment) and wanted.plugin:
         call = clients.enter_context(PluginProcess(PluginKind.ENVIRONMENT, wanted.plugin, wanted.digest))
         replies = clients.enter_context(Replies(wanted.plugin, call))
+    code = CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards)
+    unrewarded = job.spec.hyperparameters.unrewarded_tests
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
     return Session(
         job=job,
@@ -151,13 +154,12 @@ async def _open(
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
-        environment=environment_of(
-            job.spec.environment, CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards), replies
-        ),
+        environment=environment_of(job.spec.environment, code, replies),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),
         checkpoints=checkpoints,
+        second_hand=SecondHand(code, unrewarded) if unrewarded else None,
     )
 
 

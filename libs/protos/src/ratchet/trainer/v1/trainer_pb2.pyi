@@ -239,6 +239,7 @@ class Hyperparameters(_message.Message):
     LORA_RANK_FIELD_NUMBER: _builtins.int
     LORA_ALPHA_FIELD_NUMBER: _builtins.int
     DPO_BETA_FIELD_NUMBER: _builtins.int
+    UNREWARDED_TESTS_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     """Learning rate after the warm-up."""
     batch_size: _builtins.int
@@ -315,6 +316,10 @@ class Hyperparameters(_message.Message):
     """The product of the two matrices is multiplied by lora_alpha / lora_rank. Absent: 32."""
     dpo_beta: _builtins.float
     """Weight of the distance from the base in the implicit reward (beta)."""
+    unrewarded_tests: _builtins.float
+    """Share of each problem's tests that judge the programs which pass the others, and earn nothing; the guard
+    second_hand_gap compares. 0: all tests are rewarded. Validation takes all.
+    """
     def __init__(
         self,
         *,
@@ -347,10 +352,11 @@ class Hyperparameters(_message.Message):
         lora_rank: _builtins.int | None = ...,
         lora_alpha: _builtins.int | None = ...,
         dpo_beta: _builtins.float | None = ...,
+        unrewarded_tests: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_unrewarded_tests", b"_unrewarded_tests", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "unrewarded_tests", b"unrewarded_tests", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_dpo_beta", b"_dpo_beta", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_kl_in_reward", b"_kl_in_reward", "_learning_rate", b"_learning_rate", "_learning_rate_end_ratio", b"_learning_rate_end_ratio", "_lora_alpha", b"_lora_alpha", "_lora_rank", b"_lora_rank", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_max_staleness", b"_max_staleness", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_overlong_buffer", b"_overlong_buffer", "_overlong_penalty", b"_overlong_penalty", "_temperature", b"_temperature", "_temperature_end", b"_temperature_end", "_unrewarded_tests", b"_unrewarded_tests", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "dpo_beta", b"dpo_beta", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "kl_in_reward", b"kl_in_reward", "learning_rate", b"learning_rate", "learning_rate_end_ratio", b"learning_rate_end_ratio", "learning_rate_schedule", b"learning_rate_schedule", "lora_alpha", b"lora_alpha", "lora_rank", b"lora_rank", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "max_staleness", b"max_staleness", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "overlong_buffer", b"overlong_buffer", "overlong_penalty", b"overlong_penalty", "temperature", b"temperature", "temperature_end", b"temperature_end", "unrewarded_tests", b"unrewarded_tests", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -404,6 +410,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
     _WhichOneofReturnType__temperature_end: _TypeAlias = _typing.Literal["temperature_end"]  # noqa: Y015
     _WhichOneofArgType__temperature_end: _TypeAlias = _typing.Literal["_temperature_end", b"_temperature_end"]  # noqa: Y015
+    _WhichOneofReturnType__unrewarded_tests: _TypeAlias = _typing.Literal["unrewarded_tests"]  # noqa: Y015
+    _WhichOneofArgType__unrewarded_tests: _TypeAlias = _typing.Literal["_unrewarded_tests", b"_unrewarded_tests"]  # noqa: Y015
     _WhichOneofReturnType__warmup_steps: _TypeAlias = _typing.Literal["warmup_steps"]  # noqa: Y015
     _WhichOneofArgType__warmup_steps: _TypeAlias = _typing.Literal["_warmup_steps", b"_warmup_steps"]  # noqa: Y015
     _WhichOneofReturnType__weight_decay: _TypeAlias = _typing.Literal["weight_decay"]  # noqa: Y015
@@ -461,6 +469,8 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature_end) -> _WhichOneofReturnType__temperature_end | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unrewarded_tests) -> _WhichOneofReturnType__unrewarded_tests | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__warmup_steps) -> _WhichOneofReturnType__warmup_steps | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight_decay) -> _WhichOneofReturnType__weight_decay | None: ...
@@ -489,6 +499,7 @@ class Thresholds(_message.Message):
     VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
     COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
     REWARD_GAP_FIELD_NUMBER: _builtins.int
+    SECOND_HAND_GAP_FIELD_NUMBER: _builtins.int
     reward_limit: _builtins.float
     """Largest absolute reward: rewards, which are from -1 to 1, are cut to it. Default 1."""
     kl_limit: _builtins.float
@@ -517,6 +528,10 @@ class Thresholds(_message.Message):
     """Stops. Confidence of the interval by which the policy is worse than its base. Default 0.9999."""
     reward_gap: _builtins.float
     """Rise of the reward in training minus its rise in validation, at the lower end of the interval. Default 0.1."""
+    second_hand_gap: _builtins.float
+    """Rise of the share of rewarded programs that fail the tests of unrewarded_tests, at the lower end of the interval.
+    Default 0.1.
+    """
     def __init__(
         self,
         *,
@@ -534,10 +549,11 @@ class Thresholds(_message.Message):
         verdict_shift: _builtins.float | None = ...,
         collapse_confidence: _builtins.float | None = ...,
         reward_gap: _builtins.float | None = ...,
+        second_hand_gap: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_second_hand_gap", b"_second_hand_gap", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "second_hand_gap", b"second_hand_gap", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_gap", b"_reward_gap", "_reward_limit", b"_reward_limit", "_second_hand_gap", b"_second_hand_gap", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_gap", b"reward_gap", "reward_limit", b"reward_limit", "second_hand_gap", b"second_hand_gap", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__collapse_confidence: _TypeAlias = _typing.Literal["collapse_confidence"]  # noqa: Y015
     _WhichOneofArgType__collapse_confidence: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence"]  # noqa: Y015
@@ -559,6 +575,8 @@ class Thresholds(_message.Message):
     _WhichOneofArgType__reward_gap: _TypeAlias = _typing.Literal["_reward_gap", b"_reward_gap"]  # noqa: Y015
     _WhichOneofReturnType__reward_limit: _TypeAlias = _typing.Literal["reward_limit"]  # noqa: Y015
     _WhichOneofArgType__reward_limit: _TypeAlias = _typing.Literal["_reward_limit", b"_reward_limit"]  # noqa: Y015
+    _WhichOneofReturnType__second_hand_gap: _TypeAlias = _typing.Literal["second_hand_gap"]  # noqa: Y015
+    _WhichOneofArgType__second_hand_gap: _TypeAlias = _typing.Literal["_second_hand_gap", b"_second_hand_gap"]  # noqa: Y015
     _WhichOneofReturnType__tampered_limit: _TypeAlias = _typing.Literal["tampered_limit"]  # noqa: Y015
     _WhichOneofArgType__tampered_limit: _TypeAlias = _typing.Literal["_tampered_limit", b"_tampered_limit"]  # noqa: Y015
     _WhichOneofReturnType__tampered_share: _TypeAlias = _typing.Literal["tampered_share"]  # noqa: Y015
@@ -587,6 +605,8 @@ class Thresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_gap) -> _WhichOneofReturnType__reward_gap | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_limit) -> _WhichOneofReturnType__reward_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__second_hand_gap) -> _WhichOneofReturnType__second_hand_gap | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tampered_limit) -> _WhichOneofReturnType__tampered_limit | None: ...
     @_typing.overload

@@ -41,6 +41,30 @@ def reward_in_training_alone(series: Series, thresholds: Thresholds) -> str:
     )
 
 
+def passing_what_is_rewarded(series: Series, thresholds: Thresholds) -> str:
+    """In runs with `unrewarded_tests`: the share of passing programs that fail these, in the last five steps that had
+    one, against the first three. Completions of one prompt are alike, so that prompts are counted."""
+    if not thresholds.second_hand_gap or not series or "second_hand_failed" not in series[-1]:
+        return ""
+    judged = [metrics for metrics in series if "second_hand_failed" in metrics]
+    if len(judged) < IN_A_ROW + LATEST:
+        return ""
+    then, now = (_failed(steps) for steps in (judged[:IN_A_ROW], judged[-LATEST:]))
+    if newcombe(*now, *then, Z).low <= thresholds.second_hand_gap:
+        return ""
+    return (
+        f"programs learn to pass the tests that are rewarded, and not the problem: {now[0]:.0%} of those that pass fail"
+        f" the tests of unrewarded_tests, where {then[0]:.0%} did at the start; look at them: ratchet data audit"
+    )
+
+
+def _failed(series: Series) -> tuple[float, float]:
+    """The share, and from how many prompts."""
+    counts = values(series, "second_hand_groups")
+    shares = values(series, "second_hand_failed")
+    return sum(share * count for share, count in zip(shares, counts, strict=True)) / sum(counts), sum(counts)
+
+
 def _mean(series: Series) -> tuple[float, float] | None:
     """Of the scores, and from how many prompts: completions of one are alike. None where a step does not say."""
     scores, groups = values(series, SCORE), values(series, "groups")

@@ -134,6 +134,7 @@ GUARDS: Sequence[Guard] = (
     Guard("truncated", False, drifts.truncated),
     Guard("repetition", False, drifts.repeating),
     Guard("reward_gap", False, gaps.reward_in_training_alone),
+    Guard("second_hand_gap", False, gaps.passing_what_is_rewarded),
     Guard("tampering", False, drifts.tampering),
     Guard("verdicts", False, drifts.shifting_verdicts),
 )

@@ -54,6 +54,9 @@ class Thresholds:
     reward_gap: float = 0.1
     """How much more the reward has risen in training than in validation, at the lower end of its interval. Tests that a
     wrong program passes look like this, and so does learning by heart: steps of 16 prompts tell 0.4 apart from 0.1."""
+    second_hand_gap: float = 0.1
+    """How much more of the programs that pass what is rewarded fail the tests that are not, than at the start, at the
+    lower end of its interval. Programs that are nearly right fail some, too: only the change says something."""
     collapse_confidence: float = 0.9999
     """Stops when the whole interval of the difference to the base is below 0. A run is looked at hundreds of times, so
     that each look may be wrong once in ten thousand; from 0.41 to 0.00, 40 problems are enough."""

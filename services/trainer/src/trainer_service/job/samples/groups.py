@@ -19,6 +19,7 @@ from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.seeds import group_seed
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.reward.rewarding import Earned, Rewarding
+from trainer_service.job.reward.second_hand import Hands, SecondHand
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.faults import check_faults
 from trainer_service.job.run.report import Reporter
@@ -41,6 +42,8 @@ class Draw:
     """Of the weights that answer."""
     greedy: bool = False
     """One completion more, whose reward is the baseline of the others; without it they teach nothing."""
+    unrewarded: Problem | None = None
+    """The same problem with the tests that judge what passes `problem`, and earn nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Sample:
     """Of each answer, at its last token: they make earned.reward."""
     turns: Turns | None
     """Where the environment has several."""
+    second_hand: bool | None = None
+    """It passes the tests that earn nothing; None: it was not judged by them."""
 
     @property
     def verdict(self) -> str:
@@ -64,7 +69,8 @@ class Sample:
 
     @property
     def tallied(self) -> Tallied:
-        return Tallied(self.verdict, self.earned, fmean(map(repetition, self.played.answers)), self.turns)
+        repeated = fmean(map(repetition, self.played.answers))
+        return Tallied(self.verdict, self.earned, repeated, self.turns, self.second_hand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,9 @@ class Groups:
         sent: WeightVersions,
         prompting: Prompting,
         reporter: Reporter,
+        second_hand: SecondHand | None = None,
     ) -> None:
+        """`second_hand`: None judges by all tests of a problem, and rewards by all."""
         self._spec = job.spec
         self._max_fault_share = job.max_fault_share
         self._has_steps = job.algorithm.has_steps
@@ -102,6 +110,7 @@ class Groups:
         self._player = Player(environment, prompting, most)
         self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
         self._reporter = reporter
+        self._second_hand = second_hand
         self.last_fault: RatchetError | None = None
         """Why a sample was lost; None where none was."""
 
@@ -115,6 +124,10 @@ class Groups:
             for problem, seed in zip(problems, seeds, strict=True)
         ]
         return await asyncio.gather(*map(self.make, draws))
+
+    def split(self, problem: Problem) -> Hands:
+        """A problem to learn from, by the tests that earn its reward and those that do not."""
+        return self._second_hand.split(problem) if self._second_hand else Hands(problem, None)
 
     def check_faults(self, step: int, lost: int, expected: int) -> None:
         """Raises what ends the attempt, where too many of the `expected` samples of a step were lost."""
@@ -143,6 +156,8 @@ class Groups:
             return Group(put.tokens, [])
         waits = Waits(sampled - began, time.monotonic() - sampled)
         kept = [sample for sample in samples if sample is not None]
+        if self._second_hand and draw.unrewarded:
+            kept = await self._by_second_hand(self._second_hand, draw.unrewarded, kept)
         return Group(put.tokens, kept, baseline.earned.reward if baseline else None, waits)
 
     async def _play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played | None:
@@ -179,6 +194,11 @@ class Groups:
         answers = played.episode.turns
         turns = Turns(len(answers), answers[0].grade.passed) if self._spec.environment else None
         return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains, turns)
+
+    async def _by_second_hand(self, judge: SecondHand, unrewarded: Problem, samples: Sequence[Sample]) -> list[Sample]:
+        answers = [one.played.episode.turns[-1].answer for one in samples if one.passed]
+        known = iter(await judge.passes(unrewarded, answers))
+        return [replace(one, second_hand=next(known)) if one.passed else one for one in samples]
 
     async def _complete(self, policy_id: str, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
         """Completions by the weights `policy_id`, which are sent once more if rollout-service has lost them."""

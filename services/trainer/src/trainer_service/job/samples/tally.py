@@ -31,6 +31,8 @@ class Tallied:
     repetition: float
     turns: Turns | None = None
     """Where its environment has several."""
+    second_hand: bool | None = None
+    """It passes the tests that earn nothing; None: it was not judged by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,16 @@ def of_turns(episodes: Sequence[Turns]) -> dict[str, float]:
         "turns_mean": fmean(one.count for one in episodes),
         "first_answers_passed": fmean(one.first_passed for one in episodes),
     }
+
+
+def of_second_hand(groups: Sequence[Sequence[Tallied]]) -> dict[str, float]:
+    """The share of programs that pass what is rewarded and fail the tests that earn nothing, and the number of prompts
+    that they answer; empty where none was judged."""
+    judged = [[one.second_hand for one in group if one.second_hand is not None] for group in groups]
+    every = [passes for some in judged for passes in some]
+    if not every:
+        return {}
+    return {"second_hand_failed": every.count(False) / len(every), "second_hand_groups": float(sum(map(bool, judged)))}
 
 
 class Tally:
@@ -110,5 +122,6 @@ class Tally:
             **_means(waits),
             **({"groups_without_signal": alike / len(compared)} if compared else {}),
             **(of_turns(turns) if turns else {}),
+            **of_second_hand(groups),
             **({"overlong_mean": punished / len(every)} if punished else {}),
         }

@@ -84,7 +84,14 @@ class RatchetTrainer(PPOTrainerSync):
         self._prompting = Prompting.of(self.tokenizer, self.config.data)
         its = self._session
         self._groups = Groups(
-            its.job, its.policy, its.environment, its.rewarding, self._sent, self._prompting, its.reporter
+            its.job,
+            its.policy,
+            its.environment,
+            its.rewarding,
+            self._sent,
+            self._prompting,
+            its.reporter,
+            its.second_hand,
         )
         self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
         if its.job.algorithm.has_greedy:

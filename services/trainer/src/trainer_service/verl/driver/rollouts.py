@@ -43,7 +43,7 @@ class Rollouts:
         self._background = background
         self._sent = sent
         self._groups = groups
-        self._problems = problems
+        self._problems = [groups.split(problem) for problem in problems]
         self._made: dict[int, StepSamples] = {}
         self._failure: Exception | None = None
         self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
@@ -56,11 +56,12 @@ class Rollouts:
         step = int(tu.get(prompts, "global_steps"))
         made = self._made.setdefault(step, StepSamples())
         for uid, index in zip(map(str, prompts["uid"]), map(int, prompts["index"]), strict=True):
-            problem = self._problems[index]
+            split = self._problems[index]
+            problem = split.rewarded
             place, times = made.place(uid, problem.id)
             seed = group_seed(self._spec.seed, "train", step, problem.id, times)
             size, greedy = self._spec.hyperparameters.group_size or 1, self._algorithm.has_greedy
-            draw = Draw(problem, size, step, seed, self._sent.policy_id, greedy)
+            draw = Draw(problem, size, step, seed, self._sent.policy_id, greedy, split.unrewarded)
             one = Prompted(uid, index, place, draw, self._sent.step)
             self._under_way[step] += 1
             made.running.append(self._background.start(self._make(one, made)))

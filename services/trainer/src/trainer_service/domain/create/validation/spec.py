@@ -29,6 +29,7 @@ _THRESHOLDS: dict[str, dict[str, float]] = {
     "tampered_limit": _SHARE,
     "verdict_shift": _SHARE,
     "reward_gap": _SHARE,
+    "second_hand_gap": _SHARE,
     "collapse_confidence": {"at_least": 0, "below": 1},
 }
 _OF_EXAMPLES = {"loss_rise"}
