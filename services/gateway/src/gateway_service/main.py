@@ -82,6 +82,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.workers import supervise
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.dataset_fetching import Datasets
 
 SERVICE = "gateway"
 WORKER = "worker"
@@ -272,7 +273,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             policies=fleet,
             nodes=fleet,
             registry=GrpcModelRegistry(registry_pb2_grpc.RegistryServiceStub(routing)),
-            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
+            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder, Datasets(registry)),
             sets=GrpcDataSets(dataset_pb2_grpc.DatasetServiceStub(routing)),
             health={"trainer": checks["trainer"], "rollout": NodesHealth(fleet)} | checks,
             backends={
