@@ -28,7 +28,7 @@ LEAST_KILLED = 0.7
 """Share of the mutants of its solution that the tests of a problem kill."""
 MOST_WEAKNESS = 1 - LEAST_KILLED
 _LONGEST = 4_000
-"""Characters of a proposal."""
+"""Characters of a proposal that are read."""
 _LONGEST_SAID = 600
 """Characters of an example's docstring."""
 _ASSERTIONS = 4
@@ -55,14 +55,15 @@ def is_example(problem: Problem) -> bool:
 
 
 def _as_example(problem: Problem) -> str:
-    asserted = [
-        f"assert {problem.entry_point}({one.args.strip()[1:-1].rstrip(',')}) == {one.expected}"
-        for one in problem.tests
-        if isinstance(one, CallTest) and one.expected
-    ]
-    checks = [one.code.strip() for one in problem.tests if isinstance(one, CheckTest)]
+    name, asserted = problem.entry_point, list[str]()
+    for one in problem.tests:
+        if isinstance(one, CallTest) and one.expected:
+            asserted.append(f"assert {name}({one.args.strip()[1:-1].rstrip(',')}) == {one.expected}")
+        elif isinstance(one, CheckTest):
+            calls = ((", ".join(map(repr, given)), value) for given, value in shown_calls.compared(one.code, name))
+            asserted += [f"assert {name}({given}) == {value}" for given, value in calls]
     source = _documented(problem.references[0].strip(), problem)
-    return f"```python\n{source}\n\n" + "\n".join([*asserted, *checks][:_ASSERTIONS]) + "\n```"
+    return f"```python\n{source}\n\n" + "\n".join(asserted[:_ASSERTIONS]) + "\n```"
 
 
 def _documented(source: str, problem: Problem) -> str:
@@ -82,13 +83,7 @@ def _documented(source: str, problem: Problem) -> str:
 def proposed(answer: str, source: str) -> Problem:
     """The problem of a model's answer: the function's head is its prompt. `source`: what it is from. Raises
     Rejected."""
-    code = extract_code(answer)
-    if len(code) > _LONGEST:
-        raise Rejected("is too long")
-    try:
-        body = syntax.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Rejected("is no Python") from error
+    body = _statements(extract_code(answer)[:_LONGEST])
     functions = [one for one in body if isinstance(one, ast.FunctionDef)]
     heads = [one for one in functions if len((ast.get_docstring(one) or "").split()) >= 4]
     if not heads:
@@ -96,7 +91,7 @@ def proposed(answer: str, source: str) -> Problem:
     head = heads[-1]
     if len(head.body) < 2:
         raise Rejected("has a function without a body")
-    asserted = [one for one in body if isinstance(one, ast.Assert)]
+    asserted = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Assert)]
     checks = "\n".join(ast.unparse(one) for one in asserted)
     reference = "\n\n".join(
         ast.unparse(one) for one in body if isinstance(one, ast.FunctionDef | ast.Import | ast.ImportFrom)
@@ -118,6 +113,18 @@ def proposed(answer: str, source: str) -> Problem:
     if len({repr(given) for given, _ in calls}) < LEAST_ASSERTIONS:
         raise Rejected(f"has fewer than {LEAST_ASSERTIONS} assertions of values")
     return replace(problem, tests=tuple(CallTest(syntax.write(list(given)), value) for given, value in calls))
+
+
+def _statements(code: str) -> list[ast.stmt]:
+    """Those of the program up to where it is torn, or goes on in words."""
+    lines = code.splitlines()
+    ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
+    for end in ends:
+        try:
+            return syntax.parse("\n".join(lines[:end])).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    raise Rejected("is no Python")
 
 
 def _with_body(head: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:

@@ -244,6 +244,8 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
         ("loss", "def mine(*, log_prob, **others): pass", ""),
         ("sampler", "def mine(): pass", "the sampler mine must take (problems, seed, number), as in its template"),
         ("sampler", "def mine(a, /, b, c, d=1): pass", ""),
+        ("sampler", "def mine(problems, seed, number, earned): pass", ""),
+        ("sampler", "def mine(problems, seed, number, other, earned): pass", "the sampler mine must take"),
         ("sampler", "class mine:\n    def __init__(self, one): pass", "the sampler mine must take"),
         ("advantage", "def mine(token_level_rewards, response_mask): pass", "the advantage mine must take"),
         ("reward", "def mine(a, b): pass", "the reward mine must take (samples), as in its template"),

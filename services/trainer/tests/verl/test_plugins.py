@@ -27,8 +27,9 @@ from trainer_service.domain.spec import recipes
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import Installed, Plugin, PluginKind
 from trainer_service.job.plugins import entry_points
+from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.verl.config import PLUGIN_NAME, rl_overrides
-from trainer_service.verl.driver.samplers import PluginSampler
+from trainer_service.verl.driver.samplers import EarningSampler, PluginSampler, takes_earned
 from trainer_service.verl.runtime import compose_config
 
 pytestmark = pytest.mark.verl
@@ -88,6 +89,39 @@ def test_a_sampler_says_what_steps_draw_and_goes_on_where_it_was(plugin: Plugin)
 def test_a_sampler_that_draws_no_places_ends_the_run(drawn: Iterable[Any]) -> None:
     with pytest.raises(InvalidArgument, match="the sampler drew"):
         next(iter(PluginSampler(lambda problems, seed, number: drawn, PROBLEMS, 0)))
+
+
+def test_a_sampler_that_takes_what_was_earned_goes_on_with_it() -> None:
+    seen: list[Any] = []
+
+    def draw(problems: Any, seed: int, number: int, earned: Any) -> Iterable[int]:
+        """Two problems a pass: after the first, those that earned least."""
+        seen.append((number, [(one["step"], one["place"], one["reward"]) for one in earned]))
+        rewards = {one["place"]: one["reward"] for one in earned}
+        return sorted(range(len(problems)), key=lambda place: rewards.get(place, 0.5))[:2]
+
+    assert takes_earned(draw)
+    assert not takes_earned(lambda problems, seed, number: [])
+
+    def loader() -> tuple[EarningSampler, StatefulDataLoader]:
+        sampler = EarningSampler(draw, PROBLEMS, 3)
+        return sampler, StatefulDataLoader(range(8), batch_size=2, sampler=sampler, drop_last=True, collate_fn=list)
+
+    sampler, steps = loader()
+    drawn = iter(steps)
+    assert next(drawn) == [0, 1]
+    sampler.learn(1, [Evidence(0, 1.0, 0.0, 8, 0.9), Evidence(1, 0.0, 0.0, 8, 0.1)])
+    state = steps.state_dict()
+    assert next(drawn) == [1, 2]
+    assert seen == [(0, []), (1, [(1, 0, 0.9), (1, 1, 0.1)])]
+    _, resumed = loader()
+    resumed.load_state_dict(state)
+    assert next(iter(resumed)) == [1, 2]
+    assert seen[2] == seen[1]
+    with pytest.raises(InvalidArgument, match="drew nothing in pass 0"):
+        next(iter(EarningSampler(lambda *_, earned: [], PROBLEMS, 0)))
+    with pytest.raises(InvalidArgument, match="drew 9"):
+        next(iter(EarningSampler(lambda *_, earned: [9], PROBLEMS, 0)))
 
 
 @pytest.mark.parametrize("plugin", ["loss"], indirect=True)

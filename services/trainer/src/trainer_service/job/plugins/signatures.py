@@ -23,6 +23,8 @@ TAKES = {
     PluginKind.REWARD: ("samples",),
     PluginKind.ENVIRONMENT: ("problem", "answers", "result"),
 }
+EARNED = "earned"
+"""Argument that a sampler may take, too."""
 BY_NAME = (PluginKind.LOSS, PluginKind.ADVANTAGE)
 """Kinds that verl calls, by the names of arguments."""
 
@@ -37,6 +39,8 @@ def check(kind: PluginKind, name: str, signature: inspect.Signature) -> None:
     try:
         if kind in BY_NAME:
             signature.bind(**dict.fromkeys(takes))
+        elif kind == PluginKind.SAMPLER and EARNED in signature.parameters:
+            signature.bind(*takes, **{EARNED: ()})
         else:
             signature.bind(*takes)
     except TypeError as error:

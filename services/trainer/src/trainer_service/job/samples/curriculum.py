@@ -37,11 +37,13 @@ class Evidence:
     """Variance of their rewards."""
     size: int
     """Completions."""
+    reward: float = 0.0
+    """Mean of their rewards."""
 
     @classmethod
     def of(cls, place: int, passed: Sequence[bool], rewards: Sequence[float]) -> "Evidence":
         """Of one completion or more."""
-        return cls(place, fmean(passed), variance(rewards) if len(rewards) > 1 else 0.0, len(passed))
+        return cls(place, fmean(passed), variance(rewards) if len(rewards) > 1 else 0.0, len(passed), fmean(rewards))
 
 
 @dataclass(slots=True)  # mutable: sums

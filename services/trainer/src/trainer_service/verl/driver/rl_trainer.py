@@ -7,7 +7,7 @@ goes on from. In the last one everything about the step is known: there it is re
 checkpoint count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from statistics import fmean
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig
+from torch.utils.data import Sampler
 from verl.single_controller.ray import ResourcePoolManager
 from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.utils import Role
@@ -43,7 +44,7 @@ from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver.own_advantages import with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
-from trainer_service.verl.driver.samplers import CurriculumSampler, PluginSampler
+from trainer_service.verl.driver.samplers import CurriculumSampler, EarningSampler, PluginSampler, takes_earned
 from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
@@ -70,6 +71,7 @@ class RatchetTrainer(PPOTrainerSync):
         """None until the engine has weights."""
         self._fresh = True
         self._validated: Validated | None = None
+        self._earning: EarningSampler | None = None
         # What else the next report of a step says: by verl's names, and for its loggers too; by ours.
         self._logged: dict[str, float] = {}
         self._reported: dict[str, float] = {}
@@ -106,7 +108,7 @@ class RatchetTrainer(PPOTrainerSync):
         if spec.curriculum:
             trainer_base.create_rl_sampler = lambda config, dataset: CurriculumSampler(self._drawing(dataset.problems))
         elif draw := entry_points.load(spec.plugins, PluginKind.SAMPLER):
-            trainer_base.create_rl_sampler = lambda config, dataset: PluginSampler(draw, dataset.problems, spec.seed)
+            trainer_base.create_rl_sampler = lambda config, dataset: self._sampling(draw, dataset.problems)
         super()._init_dataloader()
         check_data(spec.problems, self.train_dataset.digest)
         if spec.validation_problems:
@@ -114,6 +116,13 @@ class RatchetTrainer(PPOTrainerSync):
         self.train_dataset.fitting.require(self.config.data.train_batch_size)
         of_validation = self.val_dataset.fitting if self.val_dataset.problems else None
         self._reported |= left_out(self.train_dataset.fitting, of_validation)
+
+    def _sampling(self, draw: Callable[..., Iterable[Any]], problems: Sequence[Problem]) -> Sampler[int]:
+        seed = self._session.job.spec.seed
+        if not takes_earned(draw):
+            return PluginSampler(draw, problems, seed)
+        self._earning = EarningSampler(draw, problems, seed)
+        return self._earning
 
     def _drawing(self, problems: Sequence[Problem]) -> Draws:
         spec = self._session.job.spec
@@ -168,6 +177,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _learn(self, step: int) -> None:
         if self._draws:
             self._reported |= self._draws.learn(self.rollouts.evidence(step))
+        if self._earning:
+            self._earning.learn(step, self.rollouts.evidence(step))
 
     def _save(self, step: int) -> None:
         self._session.reporter.phase(Phase.SAVING)
