@@ -19,10 +19,12 @@ from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
+from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
+from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 from ..conftest import FAST, files_below
@@ -40,13 +42,17 @@ class World:
     root: Path
     parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
 
-    async def create(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "") -> Dataset:
+    async def create(
+        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", pairs: bool = False
+    ) -> Dataset:
         uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
-        return await self.datasets.create(DatasetSpec(name, Card(edition=edition), uploads), "")
+        return await self.datasets.create(DatasetSpec(name, Card(edition=edition, pairs=pairs), uploads), "")
 
-    async def add(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100) -> Dataset:
+    async def add(
+        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100, pairs: bool = False
+    ) -> Dataset:
         """READY or FAILED."""
-        dataset = await self.create(files, name, edition)
+        dataset = await self.create(files, name, edition, pairs)
         for split, data in files.items():
             for offset in range(0, len(data), part):
                 ref = DatasetRef(dataset.name, dataset.number, split)
@@ -75,7 +81,8 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         sketches = FsspecSketchStore(str(tmp_path / "sketches"))
         store, files = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files"), sketches)
         queue = MemoryQueue()
-        examinations = Examinations(store, files, sketches, "w", clock, timedelta(seconds=30))
+        pairs = PairWork(store, files, FsspecPairFiles(str(tmp_path / "files")), clock)
+        examinations = Examinations(store, files, sketches, pairs, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
         yield World(Datasets(*parts), worker, tmp_path / "files", parts)

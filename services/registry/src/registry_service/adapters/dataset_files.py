@@ -68,11 +68,7 @@ class FsspecDatasetFiles:
         with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
             whole, kept = Path(folder, "upload"), Path(folder, "content")
             storage.require_space(whole.parent, 2 * upload.size_bytes)
-            with whole.open("wb") as file:
-                for name in sorted(filter(str.isdigit, parts.sizes())):  # no part that was left half written
-                    file.write(parts.read(name))
-            if _sha256(whole) != upload.sha256:
-                raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
+            put_together(parts, split, upload, whole)
             tally = _Tally()
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
@@ -83,9 +79,18 @@ class FsspecDatasetFiles:
                     table = tables.write(sketcher.of(tally.of(tables.checked(whole, split))), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest = table.rows, table.digest
-            content = Content(kept.stat().st_size, _sha256(kept), rows, digest, tally.notices)
+            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest, tally.notices)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return content
+
+
+def put_together(parts: storage.Folder, split: str, upload: Upload, whole: Path) -> None:
+    """Writes the file of which the folder has the parts. Raises DataLoss, Unavailable."""
+    with whole.open("wb") as file:
+        for name in sorted(filter(str.isdigit, parts.sizes())):  # no part that was left half written
+            file.write(parts.read(name))
+    if sha256_of(whole) != upload.sha256:
+        raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
 
 
 @contextmanager
@@ -124,7 +129,7 @@ class _Tally:
             for name, is_one in zip(self._counts, found, strict=True):
                 self._counts[name] += is_one
             text = _text(problem)
-            for ids, is_private in zip(self._found.values(), (_has_secret(text), emails(text) != text), strict=True):
+            for ids, is_private in zip(self._found.values(), (has_secret(text), emails(text) != text), strict=True):
                 ids += [problem.id] if is_private else []
             yield problem
         if faults:
@@ -150,7 +155,7 @@ def _text(problem: Problem) -> str:
     return "\n".join((problem.shown, *problem.references, *tests))
 
 
-def _has_secret(text: str) -> bool:
+def has_secret(text: str) -> bool:
     """Reads only texts that may have one: the patterns of all makers take longer than the rest of an examination."""
     is_long = any(any(map(str.isdigit, found)) for found in _LONG.findall(text))
     return (is_long or "://" in text or "PRIVATE" in text) and secrets(text) != text
@@ -172,6 +177,7 @@ def _count_rows(file: Path, name: str) -> int:
     return rows
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Hex."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

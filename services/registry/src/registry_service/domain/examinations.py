@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ratchet_kit.errors import Aborted, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
@@ -11,6 +11,7 @@ from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.dataset import Content, Dataset, State
+from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import DatasetFiles, DatasetStore, SketchStore
 
 log = get_logger(__name__)
@@ -30,6 +31,7 @@ class Examinations(HeldWork[Dataset]):
         store: DatasetStore,
         files: DatasetFiles,
         sketches: SketchStore,
+        pairs: PairWork,
         owner: str,
         clock: Clock,
         lease: timedelta,
@@ -38,26 +40,38 @@ class Examinations(HeldWork[Dataset]):
         self._store = store
         self._files = files
         self._sketches = sketches
+        self._pairs = pairs
 
     async def do(self, claim: Dataset) -> None:
+        if claim.is_forgetting:
+            await self._pairs.forget(claim, self.owner)
+            return
+        units: Mapping[str, datetime] = {}
         try:
-            is_benchmark = bool(claim.card.edition)
-            contents = {
-                name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
-                for name, split in claim.splits.items()
-            }
-            if not is_benchmark:
-                contents = await self._with_alike(claim.name, contents)
+            if claim.card.pairs:
+                contents, units = await self._pairs.examine(claim)
+            else:
+                contents = await self._examine(claim)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
             await self.fail(claim, error)
             log.warning("dataset.failed", reason=error.message)
         else:
-            ready = await self._store.change(claim.ref, lambda it: it.complete(self.owner, contents, self.clock.now()))
+            ready = await self._store.complete(
+                claim.ref, lambda it: it.complete(self.owner, contents, self.clock.now()), units
+            )
             log.info("dataset.ready", rows=sum(content.rows for content in contents.values()), id=ready.id)
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
+
+    async def _examine(self, claim: Dataset) -> Mapping[str, Content]:
+        is_benchmark = bool(claim.card.edition)
+        contents = {
+            name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
+            for name, split in claim.splits.items()
+        }
+        return contents if is_benchmark else await self._with_alike(claim.name, contents)
 
     async def _with_alike(self, name: str, contents: Mapping[str, Content]) -> dict[str, Content]:
         """With notices of problems that are nearly the same as others."""
@@ -66,7 +80,7 @@ class Examinations(HeldWork[Dataset]):
         if len(known) == MOST_OTHERS:
             log.warning("dataset.compared_with_some", dataset=name, versions=MOST_OTHERS)
         for dataset in known:
-            if dataset.state is State.READY and dataset.name != name:
+            if dataset.state is State.READY and dataset.name != name and not dataset.card.pairs:
                 others |= dict(_measured(dataset))
         found = await self._sketches.alike({split: content.digest for split, content in contents.items()}, others)
         return {
