@@ -1,10 +1,13 @@
 """Training from production, through public doors alone: what people accepted of the starter's answers teaches it."""
 
 import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
-from ratchet_client import Client
+from ratchet_client import ApiError, Client
 
 from .conftest import Platform
 
@@ -54,6 +57,31 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     )
     assert compared.returncode == 0, compared.stderr
 
+    taken = platform.ratchet("traffic", "snapshot", "--name", "asked", "--key", made.key.id)
+    assert taken.returncode == 0, taken.stderr
+    assert f"asked@1: train {COUNT}. Use it as asked@1/train." in taken.stdout
+    of_set = ("--set", "pairs=asked/train", *held_out)
+    learned = platform.ratchet(
+        "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *of_set, "--set", f"batch_size={COUNT}"
+    )
+    assert learned.returncode == 0, learned.stderr
+    (run, *_) = client.runs.list()
+    assert run.spec.pairs.name == "asked@1/train"
+    copies = list((platform.home.path / "datasets").rglob("*.pairs.parquet"))
+    assert len(copies) == 1
+
     forgotten = platform.ratchet("traffic", "forget", "--user", "ann")
     assert forgotten.stdout == f"The texts of {COUNT} completions are removed.\n"
     assert list(client.traffic.list(key_id=made.key.id)) == []
+    _wait(lambda: client.datasets.list("asked"), lambda versions: versions[0].failure.message)
+    with pytest.raises(ApiError, match="something in it is forgotten"):
+        client.datasets.read("asked", 1, "train")
+    _wait(lambda: [path for path in copies if path.exists()], lambda left: not left)
+
+
+def _wait(look: Callable[[], Iterable[Any]], is_over: Callable[[list[Any]], object], seconds: float = 90) -> None:
+    """Until data sets, and copies of them, have forgotten."""
+    end = time.monotonic() + seconds
+    while not is_over(list(look())):
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.5)

@@ -303,6 +303,19 @@ class ScriptedGrader:
 
 
 @dataclass
+class ScriptedDataSets:
+    """Data sets, as far as they are told who is forgotten."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[Mapping[str, datetime]] = []
+        self.is_away = False
+
+    async def forget(self, units: Mapping[str, datetime]) -> None:
+        if self.is_away:
+            raise Unavailable("the registry is away")
+        self.forgotten.append(units)
+
+
 class ScriptedNodes:
     """Rollout nodes by their addresses."""
 

@@ -91,6 +91,7 @@ class MemoryCompletionLog:
         self.feedback: Made[float] = Made("feedback")
         self._experiments = experiments
         self._forgotten: dict[str, datetime] = {}
+        self.unconfirmed: dict[str, datetime] = {}
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         sifted = [replace(one, texts=(), material=None) if self._is_forgotten(one) else one for one in records]
@@ -99,7 +100,7 @@ class MemoryCompletionLog:
 
     def forget(self, unit: str, before: datetime) -> int:
         """As `ExchangeStore.forget`, of a unit by its id."""
-        self._forgotten[unit] = before
+        self._forgotten[unit] = self.unconfirmed[unit] = before
         kept = [one.id for one in self.exchanges.values() if self._is_forgotten(one)]
         texts = [one.id for one in self.records.values() if one.texts and self._is_forgotten(one)]
         self.exchanges = {id: one for id, one in self.exchanges.items() if id not in kept}

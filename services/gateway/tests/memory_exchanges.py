@@ -1,6 +1,6 @@
 """ExchangeStore in memory, for tests: over the request log in memory, which adds to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -43,6 +43,12 @@ class MemoryExchangeStore:
 
     async def forget(self, unit: Unit, name: str, before: datetime) -> int:
         return self._log.forget(unit_id(unit, name), before)
+
+    async def unconfirmed(self) -> Mapping[str, datetime]:
+        return dict(self._log.unconfirmed)
+
+    async def confirm(self, units: Mapping[str, datetime]) -> None:
+        self._log.unconfirmed = {unit: it for unit, it in self._log.unconfirmed.items() if units.get(unit) != it}
 
     async def remove(self, before: datetime) -> int:
         old = [one.id for one in self._log.exchanges.values() if one.start_time < before]

@@ -21,7 +21,15 @@ from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
 from ratchet_testing import ManualClock
 
-from .doubles import ScriptedEndpoints, ScriptedEngine, ScriptedFeed, ScriptedGrader, ScriptedNodes, ScriptedRegistry
+from .doubles import (
+    ScriptedDataSets,
+    ScriptedEndpoints,
+    ScriptedEngine,
+    ScriptedFeed,
+    ScriptedGrader,
+    ScriptedNodes,
+    ScriptedRegistry,
+)
 from .memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from .memory_exchanges import MemoryExchangeStore
 from .memory_experiments import MemoryExperimentStore
@@ -74,6 +82,7 @@ class World:
             },
         )
         self.grader = ScriptedGrader()
+        self.sets = ScriptedDataSets()
         self.webhooks = MemoryWebhookStore()
         self.endpoints = ScriptedEndpoints()
         self.feed = ScriptedFeed()
@@ -98,7 +107,9 @@ class World:
         """One more gateway on the same stores and peers."""
         exchanges = MemoryExchangeStore(self.completions)
         stores = Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready)
-        peers = Peers(self.engine, self.nodes, self.registry, self.grader, {}, self.stubs, self.endpoints, self.feed)
+        peers = Peers(
+            self.engine, self.nodes, self.registry, self.grader, self.sets, {}, self.stubs, self.endpoints, self.feed
+        )
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7), intervals=INTERVALS
         ) as gateway:

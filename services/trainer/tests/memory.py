@@ -273,6 +273,9 @@ class MemoryProblems:
         ref = replace(ref, digest=self.digests[ref.name])
         return FoundSet(ref, size, fingerprints=prints, notices=self.notices, kinds=kinds)
 
+    async def forget(self) -> None:
+        pass
+
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return replace(await self.look_up(ref), form="chat")
 

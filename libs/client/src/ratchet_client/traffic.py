@@ -5,6 +5,7 @@ with open("pairs.jsonl", "w") as file:
         file.write(json.dumps(traffic.pair_row(pair)) + "\\n")
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -81,6 +82,15 @@ class Traffic(Resource[S]):
             raise ValueError(f"name one of {', '.join(given)}: one call forgets one")
         request = pb.ForgetTrafficRequest(**given)
         return call(request, pb.ForgetTrafficResponse, lambda reply: reply.removed)
+
+
+def is_held_out(pair: pb.ChatPair | pb.TextPair) -> bool | None:
+    """Tells whether its sender is one of the tenth that nothing is learned from, the same for all of a sender's pairs;
+    None where it has several, of either side."""
+    sides = {
+        int(hashlib.sha256(f"held out {one}".encode()).hexdigest()[:8], 16) % 10 == 0 for one in pair.origin.senders
+    }
+    return sides.pop() if len(sides) == 1 else None
 
 
 def exchange_row(exchange: pb.Exchange) -> Mapping[str, Any]:

@@ -1,8 +1,10 @@
 """The contents of data sets on this machine, which `datasets.py` fetches.
 
-<RATCHET_HOME>/datasets/mine@1/train.parquet   a version never changes, so its name is enough
+<RATCHET_HOME>/datasets/mine@1/train.parquet         a version never changes, so its name is enough
+<RATCHET_HOME>/datasets/chats@1/train.pairs.parquet  pairs, which may have to be forgotten
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ratchet_kit import files
@@ -16,6 +18,17 @@ def folder() -> Path:
 def cached(ref: DatasetRef) -> Path:
     """The place of a split's content; it need not be there."""
     return folder() / f"{ref.name}@{ref.number}" / f"{ref.split}.parquet"
+
+
+def cached_pairs(ref: DatasetRef) -> Path:
+    """The same for a split of pairs."""
+    return cached(ref).with_suffix(".pairs.parquet")
+
+
+def versions_of_pairs() -> Iterator[DatasetRef]:
+    """The versions of which pairs are here."""
+    for place in sorted({path.parent for path in folder().glob("*/*.pairs.parquet")}):
+        yield DatasetRef.parse(place.name)
 
 
 def is_here(ref: DatasetRef) -> bool:

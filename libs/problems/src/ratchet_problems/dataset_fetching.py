@@ -17,7 +17,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
-from ratchet_problems.dataset_cache import cached, folder, is_here
+from ratchet_problems.dataset_cache import cached, cached_pairs, folder, is_here, versions_of_pairs
 
 log = get_logger(__name__)
 
@@ -44,8 +44,31 @@ class Datasets:
         split = chosen(ref, dataset)
         pinned = DatasetRef(dataset.name, dataset.number, split.name)
         if not is_here(pinned):
-            await self._download(pinned, split)
+            await self._download(pinned, split, cached(pinned))
         return pinned
+
+    async def fetch_pairs(self, ref: DatasetRef) -> DatasetRef:
+        """As `fetch`, of a data set of pairs. The registry is asked each time: what is in them may be forgotten."""
+        dataset = await self._get(ref)
+        split = chosen(ref, dataset, pairs=True)
+        pinned = DatasetRef(dataset.name, dataset.number, split.name)
+        if cached_pairs(pinned).is_file():
+            os.utime(cached_pairs(pinned))
+        else:
+            await self._download(pinned, split, cached_pairs(pinned))
+        return pinned
+
+    async def forget(self) -> None:
+        """Deletes pairs on this machine of versions that the registry has no more, or of which something is forgotten.
+        Raises Unavailable."""
+        for ref in await asyncio.to_thread(lambda: list(versions_of_pairs())):
+            try:
+                is_kept = (await self._get(ref)).state == pb.Dataset.STATE_READY
+            except NotFound:
+                is_kept = False
+            if not is_kept:
+                await asyncio.to_thread(_forget, ref)
+                log.info("dataset.forgotten", dataset=str(ref))
 
     async def rows(self, name: str, version: str = "") -> tuple[str, bytes] | None:
         """The newest edition of a public benchmark that the platform holds, and its rows; None where it holds none.
@@ -88,9 +111,8 @@ class Datasets:
         if digest.hexdigest() != split.content_sha256:
             raise DataLoss(f"{ref} is damaged: its bytes are not those of its digest")
 
-    async def _download(self, ref: DatasetRef, split: pb.DatasetSplit) -> None:
+    async def _download(self, ref: DatasetRef, split: pb.DatasetSplit, target: Path) -> None:
         """All of it or nothing, and never more than a part of it in memory."""
-        target = cached(ref)
         with disk_errors(str(target.parent)):
             storage.require_space(target.parent, split.content_bytes)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,12 +127,17 @@ class Datasets:
         await asyncio.to_thread(_make_room, target)
 
 
-def chosen(ref: DatasetRef, dataset: pb.Dataset) -> pb.DatasetSplit:
+def chosen(ref: DatasetRef, dataset: pb.Dataset, *, pairs: bool = False) -> pb.DatasetSplit:
     """The split that is named, or the only one. Raises NotFound, with those that there are; FailedPrecondition where
-    several are and none is named, for a version that is not READY, and for a benchmark's rows."""
+    several are and none is named, for a version that is not READY, for a benchmark's rows, and for one of pairs where
+    problems are wanted, or the reverse."""
     version = f"{dataset.name}@{dataset.number}"
     if dataset.card.edition:
         raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")
+    if dataset.card.pairs and not pairs:
+        raise FailedPrecondition(f"{version} holds pairs, which DPO and reward models learn from, and no problems")
+    if pairs and not dataset.card.pairs:
+        raise FailedPrecondition(f"{version} holds problems, and no pairs of answers")
     if dataset.state != pb.Dataset.STATE_READY:
         state = pb.Dataset.State.Name(dataset.state).removeprefix("STATE_").lower()
         reason = f": {dataset.failure.message}" if dataset.failure.message else ""
@@ -127,6 +154,11 @@ def chosen(ref: DatasetRef, dataset: pb.Dataset) -> pb.DatasetSplit:
 
 def _remove(name: str) -> None:
     Path(name).unlink(missing_ok=True)
+
+
+def _forget(ref: DatasetRef) -> None:
+    for table in cached(ref).parent.glob("*.pairs.parquet"):
+        table.unlink(missing_ok=True)
 
 
 def _make_room(new: Path) -> None:

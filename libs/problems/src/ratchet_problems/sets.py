@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import dataset_cache, jsonl, tables
+from ratchet_problems import dataset_cache, jsonl, pair_tables, pairs, tables
 from ratchet_problems.basics import basic_problems
 from ratchet_problems.composed import SPLITS, composed_problems, demonstrations
+from ratchet_problems.pairs import Pair
 from ratchet_problems.problem import Problem
 
 _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
@@ -48,6 +49,18 @@ def load(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     if ref is not None and dataset_cache.is_here(ref):
         return tables.read(dataset_cache.cached(ref), name, limit)
     return _named(name)[:limit]
+
+
+def load_pairs(name: str, *, limit: int | None = None) -> tuple[Pair, ...]:
+    """The pairs of a JSONL file, or of a data set that `dataset_fetching` fetched; all, or the first `limit`. Raises
+    UnknownProblemSet, InvalidProblem, InvalidArgument."""
+    ref = dataset_of(name)
+    if ref is None:
+        return pairs.read(name, limit=limit)
+    table = dataset_cache.cached_pairs(ref)
+    if ref.number is None or not ref.split or not table.is_file():
+        raise UnknownProblemSet(f"no pairs {name!r}: name the path of a .jsonl file, or a data set")
+    return pair_tables.read(table, name, limit)
 
 
 @lru_cache

@@ -38,22 +38,22 @@ def is_table(path: Path) -> bool:
 
 def write(problems: Iterable[Problem], path: Path) -> Kept:
     """Keeps ROWS_AT_ONCE of them in memory. Raises what their iterator raises."""
-    arrow, parquet = _arrow()
-    fields = [(name, arrow.string()) for name in _TEXTS] + [(name, arrow.list_(arrow.string())) for name in _LISTS]
-    message = arrow.struct([("role", arrow.string()), ("content", arrow.string())])
-    schema = arrow.schema([*fields, ("difficulty", arrow.int32()), (_CONVERSATION, arrow.list_(message))])
+    pa, parquet = arrow()
+    fields = [(name, pa.string()) for name in _TEXTS] + [(name, pa.list_(pa.string())) for name in _LISTS]
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    schema = pa.schema([*fields, ("difficulty", pa.int32()), (_CONVERSATION, pa.list_(message))])
     digests: list[str] = []
     left = iter(problems)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while rows := list(islice(left, ROWS_AT_ONCE)):
             digests += [problem.digest for problem in rows]
-            writer.write_table(arrow.Table.from_pylist([_row(problem) for problem in rows], schema=schema))
+            writer.write_table(pa.Table.from_pylist([_row(problem) for problem in rows], schema=schema))
     return Kept(len(digests), digest_of(digests))
 
 
 def count(path: Path) -> int:
     """Rows of a table that `write` made."""
-    return int(_arrow()[1].ParquetFile(path).metadata.num_rows)
+    return int(arrow()[1].ParquetFile(path).metadata.num_rows)
 
 
 def read(path: Path, name: str, limit: int | None = None) -> tuple[Problem, ...]:
@@ -145,22 +145,22 @@ def _record(row: dict[str, Any], where: str) -> dict[str, Any]:
 def rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
     """Rows of any parquet file, or an Arrow stream (.arrow), one after another; `name` stands in errors. Raises
     InvalidArgument."""
-    arrow, parquet = _arrow()
+    pa, parquet = arrow()
     is_stream = path.suffix == ".arrow"
     try:
         batches = (
-            arrow.ipc.open_stream(arrow.memory_map(str(path)))
+            pa.ipc.open_stream(pa.memory_map(str(path)))
             if is_stream
             else parquet.ParquetFile(path).iter_batches(batch_size=ROWS_AT_ONCE)
         )
         for batch in batches:
             yield from batch.to_pylist()
-    except (arrow.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise InvalidArgument(
             f"{name} is not a complete {'Arrow' if is_stream else 'parquet'} file: {error}"
         ) from error
 
 
-def _arrow() -> tuple[Any, Any]:
-    # read when needed: few commands do, and it takes a while
+def arrow() -> tuple[Any, Any]:
+    """pyarrow and pyarrow.parquet, imported when needed: few commands do, and it takes a while."""
     return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")

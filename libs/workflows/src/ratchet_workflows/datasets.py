@@ -32,9 +32,11 @@ class Difference:
 @contextmanager
 def files(client: Client, dataset: pb.Dataset, *splits: str) -> Iterator[Mapping[str, Path]]:
     """Its tables, by split, as long as the context lasts: all, or those of `splits`. Raises UsageError for the rows of
-    a benchmark, ApiError, Unreachable, OSError."""
+    a benchmark and for pairs, ApiError, Unreachable, OSError."""
     if dataset.card.edition:
         raise UsageError(f"{dataset.name} is a public benchmark: its rows are no problems yet")
+    if dataset.card.pairs:
+        raise UsageError(f"{dataset.name} holds pairs, and no problems: make its splits before you add it")
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as folder:
         found = [split for split in dataset.splits if not splits or split.name in splits]
         made = {split.name: Path(folder, f"{split.name}.parquet") for split in found}

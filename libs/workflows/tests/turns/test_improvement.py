@@ -19,8 +19,14 @@ from ratchet_workflows.turns.improvement import Improvement, improve
 from ratchet_workflows.turns.plan import read
 from ratchet_workflows.turns.records import State, Turns
 
+from ..kept_traffic import Kept, chat_pair
 from .platform import EVALUATION, GATE, RUN, Killed, Platform
 
+TRAFFIC = """\
+model: starter
+train: {algorithm: dpo, pairs: traffic, days: 30, steps: 4}
+evaluate: {problems: composed/test}
+"""
 PLAN = """\
 model: starter
 train:
@@ -246,3 +252,35 @@ def test_the_example_of_the_documentation_works(
     monkeypatch.chdir(tmp_path)
     exec(example, {})
     assert capsys.readouterr().out.startswith("released: starter@2 is released")
+
+
+def test_a_turn_learns_from_the_traffic_that_is_kept_when_it_begins(
+    folder: Path, work: Callable[[Platform], Improvement], turns: Turns, no_pages: None
+) -> None:
+    (folder / "improve.yaml").write_text(TRAFFIC)
+    kept = Kept(*(chat_pair(f"user-{number}") for number in range(40)))
+    platform = Platform()
+    platform.traffic, platform.datasets = kept.traffic, kept.datasets
+    record = work(platform).by_hand(new=False)
+    assert (record.state, record.pairs) == (State.RELEASED, "traffic-starter@1/train")
+    specs = [one.spec for one in platform.made.values() if isinstance(one, RUN)]
+    assert {spec.pairs.name for spec in specs} == {"traffic-starter@1/train"}
+    ((model, _, since),) = kept.asked
+    assert model == "starter"
+    assert since is not None
+    platform.traffic = Kept().traffic
+    with pytest.raises(UsageError, match=r"train.pairs has nothing to learn from: no pairs of starter are kept"):
+        work(platform).by_hand(new=True)
+
+
+@pytest.mark.parametrize(
+    ("train", "fault"),
+    [
+        ("{algorithm: dpo, pairs: mine/train, days: 30}", "train.days goes with pairs: traffic"),
+        ("{algorithm: dpo, pairs: traffic, days: 0}", "train.days must be 1 or more"),
+    ],
+)
+def test_days_are_of_traffic(folder: Path, train: str, fault: str) -> None:
+    (folder / "improve.yaml").write_text(f"model: starter\ntrain: {train}\nevaluate: {{problems: composed/test}}\n")
+    with pytest.raises(UsageError, match=fault):
+        read(YamlFile(folder / "improve.yaml"))

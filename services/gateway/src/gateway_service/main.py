@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from gateway_service import wiring
+from gateway_service.adapters.datasets import GrpcDataSets
 from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
@@ -47,6 +48,7 @@ from gateway_service.domain.releases.under_way import Uses
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
+from gateway_service.domain.traffic.forgetting import Forgetting
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
@@ -80,6 +82,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.workers import supervise
 from ratchet_policies.fleet import Fleet
+from ratchet_problems.dataset_fetching import Datasets
 
 SERVICE = "gateway"
 WORKER = "worker"
@@ -106,6 +109,7 @@ class Service:
     completer: Completer
     feedback: Feedback
     exchanges: Exchanges
+    forgetting: Forgetting
     releases: Releases
     controller: ReleaseController
     experiments: Experiments
@@ -180,6 +184,7 @@ def _wire(ground: Ground) -> Service:
         completer=completions.completer,
         feedback=traffic.feedback,
         exchanges=traffic.exchanges,
+        forgetting=traffic.forgetting,
         releases=releases.releases,
         controller=releases.controller,
         experiments=experiments.experiments,
@@ -268,7 +273,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             policies=fleet,
             nodes=fleet,
             registry=GrpcModelRegistry(registry_pb2_grpc.RegistryServiceStub(routing)),
-            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
+            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder, Datasets(registry)),
+            sets=GrpcDataSets(dataset_pb2_grpc.DatasetServiceStub(routing)),
             health={"trainer": checks["trainer"], "rollout": NodesHealth(fleet)} | checks,
             backends={
                 "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(trainer),
@@ -326,6 +332,7 @@ async def run(
                 service.known_experiments.run,
                 service.experiments.run,
                 service.replayer.run,
+                service.forgetting.run,
                 service.deliverer.run,
                 service.deliverer.listen,
             ),

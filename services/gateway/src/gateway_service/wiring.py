@@ -28,7 +28,8 @@ from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.serving import Serving, ServingEngine, ServingOptions
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
-from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
+from gateway_service.domain.traffic.forgetting import Forgetting
+from gateway_service.domain.traffic.ports import CompletionLog, DataSets, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
 from gateway_service.domain.webhooks.addresses import Addresses
@@ -63,6 +64,7 @@ class Peers:
     nodes: RolloutNodes
     registry: ModelRegistry
     grader: Grader
+    sets: DataSets
     health: Mapping[str, HealthCheck]
     """By the services' names."""
     backends: Backends
@@ -133,6 +135,7 @@ class TrafficRoom:
     recorder: Recorder
     exchanges: Exchanges
     feedback: Feedback
+    forgetting: Forgetting
 
 
 def wire_traffic(ground: Ground) -> TrafficRoom:
@@ -141,7 +144,7 @@ def wire_traffic(ground: Ground) -> TrafficRoom:
     recorder = Recorder(stores.completions, redacted)
     exchanges = Exchanges(stores.exchanges, stores.keys, recorder, redacted, ground.clock)
     feedback = Feedback(recorder, stores.completions, stores.exchanges, exchanges, ground.peers.grader)
-    return TrafficRoom(recorder, exchanges, feedback)
+    return TrafficRoom(recorder, exchanges, feedback, Forgetting(stores.exchanges, ground.peers.sets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,17 @@ async def test_who_was_forgotten_is_not_written_later(stores: Stores) -> None:
     assert (await stores.log.get("cmpl_002")).completion_tokens == 5
 
 
+async def test_who_is_forgotten_is_told_until_it_is_known(stores: Stores) -> None:
+    ann, later = unit_id(Unit.USER, "ann"), NOW + timedelta(hours=1)
+    await stores.exchanges.forget(Unit.USER, "ann", NOW)
+    assert await stores.exchanges.unconfirmed() == {ann: NOW}
+    await stores.exchanges.forget(Unit.USER, "ann", later)
+    await stores.exchanges.confirm({ann: NOW})
+    assert await stores.exchanges.unconfirmed() == {ann: later}, "forgotten anew meanwhile"
+    await stores.exchanges.confirm({ann: later})
+    assert await stores.exchanges.unconfirmed() == {}
+
+
 async def test_old_ones_are_removed(stores: Stores) -> None:
     await stores.log.append([record(number) for number in range(4)])
     assert await stores.exchanges.remove(NOW + timedelta(seconds=2)) == 2
@@ -216,6 +227,9 @@ async def test_whom_was_forgotten_is_forgotten_in_time(database_url: str) -> Non
         store = SqlExchangeStore(database)
         await store.forget(Unit.USER, "ann", NOW)
         await store.forget(Unit.USER, "bob", NOW + timedelta(days=2))
+        await store.remove(NOW + timedelta(days=1))
+        assert len(await database.rows(select(forgotten))) == 2, "the registry does not know it yet"
+        await store.confirm(await store.unconfirmed())
         await store.remove(NOW + timedelta(days=1))
         assert [row.unit for row in await database.rows(select(forgotten))] == [unit_id(Unit.USER, "bob")]
 

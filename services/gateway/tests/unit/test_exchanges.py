@@ -328,6 +328,19 @@ class TestForgetting:
         with pytest.raises(InvalidArgument):
             await forget(Unit.USER, "")
 
+    async def test_data_sets_are_told_even_if_they_are_away(self, world: World) -> None:
+        await world.key()
+        await world.ask(key="ann")
+        await world.gateway.exchanges.forget(Unit.USER, "ann")
+        world.sets.is_away = True
+        with pytest.raises(Unavailable):
+            await world.gateway.forgetting.tell()
+        world.sets.is_away = False
+        async with world.another() as other:  # the one that was asked may have gone
+            await other.forgetting.tell()
+        await world.gateway.forgetting.tell()
+        assert world.sets.forgotten == [{unit_id(Unit.USER, "ann"): world.clock.now()}]
+
     async def test_answers_that_wait_for_their_tests_are_forgotten_too(self, world: World) -> None:
         await world.key(keep_traffic=False)
         answer = await world.ask(key="ann")

@@ -20,22 +20,25 @@ def exchange(*answers: str, prompt: Prompt = ChatPrompt(ASKED), id: str = "cmpl_
 
 def test_an_edit_is_better_than_the_answer() -> None:
     edited = replace(exchange("good", "bad"), accepted=Accepted("better", 1))
-    assert list(pairs(edited, {})) == [Pair(ASKED, "better", "bad")]
+    assert list(pairs(edited, {})) == [Pair(ASKED, "better", "bad", (edited,))]
     assert list(pairs(replace(edited, accepted=Accepted("bad", 1)), {})) == []
 
 
 def test_choices_need_both_answers() -> None:
     first = replace(exchange("a", "b"), choices=(Choice(1, "cmpl_1", 0), Choice(0, "cmpl_2", 0)))
     second = exchange("c", id="cmpl_2")
-    assert list(pairs(first, {"cmpl_1": first, "cmpl_2": second})) == [Pair(ASKED, "b", "a"), Pair(ASKED, "a", "c")]
-    assert list(pairs(first, {"cmpl_1": first})) == [Pair(ASKED, "b", "a")]
+    assert list(pairs(first, {"cmpl_1": first, "cmpl_2": second})) == [
+        Pair(ASKED, "b", "a", (first,)),
+        Pair(ASKED, "a", "c", (first, second)),
+    ]
+    assert list(pairs(first, {"cmpl_1": first})) == [Pair(ASKED, "b", "a", (first,))]
     same = replace(exchange("a", "a"), choices=(Choice(1, "cmpl_1", 0),))
     assert list(pairs(same, {"cmpl_1": same})) == []
 
 
 def test_a_prompt_that_is_a_text_stays_one() -> None:
     edited = replace(exchange("bad", prompt=TextPrompt("def f(")), accepted=Accepted("x): ..."))
-    assert list(pairs(edited, {})) == [Pair("def f(", "x): ...", "bad")]
+    assert list(pairs(edited, {})) == [Pair("def f(", "x): ...", "bad", (edited,))]
     assert lesson(edited) is None
 
 

@@ -23,6 +23,7 @@ from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.evaluations import GrpcEvaluationSource
 from registry_service.adapters.events import RedisEvents
+from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.adapters.sql.gates import SqlGateStore
@@ -37,6 +38,7 @@ from registry_service.domain.findings import Findings
 from registry_service.domain.gate_worker import GateWorker
 from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
+from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import ArtifactStore, DatasetFiles, EvaluationSource, Events, Stores
 from registry_service.domain.rewards import Rewards
 from registry_service.domain.versions import Versions
@@ -120,8 +122,9 @@ async def provision(
 
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)
+        pairs = PairWork(stores.datasets, dataset_files, FsspecPairFiles(datasets_url), clock)
         examinations = Examinations(
-            stores.datasets, dataset_files, sketches, stores.findings, name, clock, settings.lease
+            stores.datasets, dataset_files, sketches, stores.findings, pairs, name, clock, settings.lease
         )
         allowed = [name.strip() for name in settings.licences.split(",") if name.strip()]
         datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock, allowed)

@@ -7,6 +7,7 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit.interceptors import actor
 from ratchet_kit.names import AliasRef
 from ratchet_kit.server import Context
+from ratchet_kit.times import timestamp_from_proto
 from registry_service import convert
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.datasets import Datasets
@@ -189,6 +190,12 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     ) -> dataset_pb2.UseDatasetResponse:
         await self._datasets.use(convert.dataset_ref_from_proto(request.name, request.number), request.user)
         return dataset_pb2.UseDatasetResponse()
+
+    async def ForgetUnits(
+        self, request: dataset_pb2.ForgetUnitsRequest, context: Context
+    ) -> dataset_pb2.ForgetUnitsResponse:
+        await self._datasets.forget({one.unit: timestamp_from_proto(one.forget_time) for one in request.units})
+        return dataset_pb2.ForgetUnitsResponse()
 
     async def DeleteDataset(
         self, request: dataset_pb2.DeleteDatasetRequest, context: Context

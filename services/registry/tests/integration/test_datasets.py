@@ -14,13 +14,17 @@ from ratchet_kit.client import channel
 from ratchet_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import DatasetRef
+from ratchet_kit.times import timestamp_to_proto
 from ratchet_problems import dataset_cache, jsonl, load
 from ratchet_problems.dataset_fetching import Datasets
+from ratchet_problems.sets import load_pairs
 from ratchet_testing.services import serving
 from registry_service.servicer import DatasetServicer
 
 from ..conftest import files_below
 from ..unit.test_datasets import World, world
+from ..unit.test_pair_work import ANN, BOB, LATER
+from ..unit.test_pair_work import jsonl as jsonl_of
 
 pytestmark = pytest.mark.integration
 __all__ = ["world"]
@@ -175,3 +179,31 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
             await request
     with rpc_errors():
         await stub.DeleteDataset(pb.DeleteDatasetRequest(name="mine", number=1, force=True))
+
+
+async def test_pairs_leave_the_cache_once_somebody_is_forgotten(
+    world: World, door: grpc.aio.Channel, home: Path, tmp_path: Path
+) -> None:
+    stub, datasets = dataset_pb2_grpc.DatasetServiceStub(door), Datasets(door)
+    first = await world.add({"train": jsonl_of(ANN, BOB)}, "chats", pairs=True)
+    await world.add({"train": content(tmp_path / "set.jsonl")})
+    with pytest.raises(FailedPrecondition, match="chats@1 holds pairs, which DPO and reward models learn from"):
+        await datasets.fetch(DatasetRef("chats"))
+    with pytest.raises(FailedPrecondition, match="mine@1 holds problems, and no pairs"):
+        await datasets.fetch_pairs(DatasetRef("mine"))
+    assert await datasets.fetch_pairs(DatasetRef("chats")) == DatasetRef("chats", 1, "train")
+    assert [pair.chosen for pair in load_pairs("chats@1/train")] == ["good a", "good b"]
+    await datasets.forget()
+    assert len(files_below(home)) == 1, "nobody is forgotten yet"
+    later = timestamp_to_proto(LATER)
+    with rpc_errors():
+        await stub.ForgetUnits(pb.ForgetUnitsRequest(units=[pb.ForgottenUnit(unit="ann", forget_time=later)]))
+    with pytest.raises(FailedPrecondition, match="data set chats@1 is examining"):
+        await datasets.fetch_pairs(first.ref)
+    await datasets.forget()
+    assert files_below(home) == []
+    await world.settled(first)
+    assert await datasets.fetch_pairs(DatasetRef("chats")) == DatasetRef("chats", 2, "train")
+    assert [pair.chosen for pair in load_pairs("chats@2/train")] == ["good b"]
+    with pytest.raises(InvalidArgument), rpc_errors():
+        await stub.ForgetUnits(pb.ForgetUnitsRequest(units=[pb.ForgottenUnit()]))

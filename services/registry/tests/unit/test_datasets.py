@@ -19,6 +19,7 @@ from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.adapters.dataset_files import FsspecDatasetFiles
+from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
@@ -26,6 +27,7 @@ from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
 from registry_service.domain.finding import FindingState, Kind, Rule
 from registry_service.domain.findings import Findings
+from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 from ..conftest import FAST, files_below
@@ -44,13 +46,17 @@ class World:
     root: Path
     parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
 
-    async def create(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "") -> Dataset:
+    async def create(
+        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", pairs: bool = False
+    ) -> Dataset:
         uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
-        return await self.datasets.create(DatasetSpec(name, Card(edition=edition), uploads), "")
+        return await self.datasets.create(DatasetSpec(name, Card(edition=edition, pairs=pairs), uploads), "")
 
-    async def add(self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100) -> Dataset:
+    async def add(
+        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100, pairs: bool = False
+    ) -> Dataset:
         """READY or FAILED."""
-        dataset = await self.create(files, name, edition)
+        dataset = await self.create(files, name, edition, pairs)
         for split, data in files.items():
             for offset in range(0, len(data), part):
                 ref = DatasetRef(dataset.name, dataset.number, split)
@@ -80,7 +86,8 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         store, files = SqlDatasetStore(database), FsspecDatasetFiles(str(tmp_path / "files"), sketches)
         queue = MemoryQueue()
         findings = SqlFindingStore(database)
-        examinations = Examinations(store, files, sketches, findings, "w", clock, timedelta(seconds=30))
+        pairs = PairWork(store, files, FsspecPairFiles(str(tmp_path / "files")), clock)
+        examinations = Examinations(store, files, sketches, findings, pairs, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
         yield World(Datasets(*parts), Findings(store, findings, clock), worker, tmp_path / "files", parts)

@@ -61,6 +61,8 @@ from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
 
 SERVICE = "trainer"
+FORGET_INTERVAL = timedelta(minutes=1)
+"""Between two looks whether somebody is forgotten whose pairs are on this machine."""
 TRACKING_INTERVAL = timedelta(seconds=5)
 """Between two looks at what trackers have not had."""
 QUEUE = "trainer.runs"
@@ -195,6 +197,7 @@ def _compose(
             worker.run,
             scheduler.run,
             partial(_count, ports, timing.reconcile),
+            partial(_forget, ports),
             *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
@@ -219,6 +222,10 @@ def _logs(runs_folder: Path) -> Iterator[Path]:
     """Those of Ray and of jobs."""
     yield runs_folder / RAY_LOG
     yield from runs_folder.glob("*/logs/*.log")
+
+
+async def _forget(ports: Ports, stop: asyncio.Event) -> None:
+    await every(FORGET_INTERVAL, stop, ports.problems.forget, name="forget pairs")
 
 
 async def _count(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:

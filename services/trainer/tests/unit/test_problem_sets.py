@@ -10,6 +10,9 @@ import pytest
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
+from ratchet_problems import pair_tables
+from ratchet_problems.dataset_cache import cached_pairs
+from ratchet_problems.pairs import Pair
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec.spec import ProblemSetRef
@@ -26,6 +29,8 @@ class NoDatasets:
 
     async def fetch(self, ref: DatasetRef) -> DatasetRef:
         raise NotFound(f"there is no data set {ref.name!r}; there are no data sets yet")
+
+    fetch_pairs = fetch
 
 
 NO_DATASETS: Any = NoDatasets()
@@ -187,3 +192,21 @@ async def test_a_plugin_that_is_not_allowed_is_not_run(make_plugin: Callable[...
             ProblemSetRef("plugin:mine")
         )
     assert not (tmp_path / "ran").exists()
+
+
+async def test_pairs_of_a_data_set_are_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_HOME", str(tmp_path))
+
+    class Datasets(NoDatasets):
+        async def fetch_pairs(self, ref: DatasetRef) -> DatasetRef:
+            pinned = DatasetRef(ref.name, 3, "train")
+            table = cached_pairs(pinned)
+            table.parent.mkdir(parents=True)
+            pair_tables.write([Pair("1", "a", "b", problem="Add."), Pair("2", "a", "c", problem="Add.")], table)
+            return pinned
+
+    sets: Any = Datasets()
+    found = await LibraryProblemSets(Places([]), NONE, UNTRIED, sets).pairs(ProblemSetRef("chats", limit=1))
+    assert (found.ref.name, found.size, len(found.fingerprints)) == ("chats@3/train", 1, 1)
+    with pytest.raises(NotFound, match="no pairs 'chats': use a"):
+        await LibraryProblemSets(Places([]), NONE, UNTRIED, NO_DATASETS).pairs(ProblemSetRef("chats"))

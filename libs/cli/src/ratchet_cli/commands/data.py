@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -34,9 +34,10 @@ from ratchet_client.errors import Unreachable
 from ratchet_client.names import state_name
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import Problem, files
+from ratchet_problems import files
 from ratchet_workflows import datasets as workflows
 
+T = TypeVar("T")
 KIB = 1024
 MOST_NAMED = 20
 DATASET = "name@number; name alone is its newest version."
@@ -63,7 +64,7 @@ def add(
     as_json: JsonFlag = False,
 ) -> None:
     """Add files as the next version of a data set, and wait until it is examined. Columns are mapped to the fields of a
-    problem by their names, or by --map."""
+    problem by their names, or by --map; rows with chosen and rejected are pairs, for DPO."""
     stem = Path(paths[0].resolve().name.removesuffix(".gz")).stem
     name = name or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")
     if not name:
@@ -75,7 +76,7 @@ def add(
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept:
         with refusing():
             parts = files.splits(paths)
-        splits = _converted(parts, _mapping(mapped), Path(kept), quiet=as_json)
+        splits, card.pairs = _converted(parts, _mapping(mapped), Path(kept), quiet=as_json)
         with Client() as client:
             made = _uploaded(client, name, splits, card, quiet=as_json)
     view.show_made(made, as_json=as_json)
@@ -138,6 +139,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
             ("description", card.description or "-"),
             ("source", card.source or "-"),
             ("licence", card.licence or "-"),
+            ("holds", "pairs" if card.pairs else "rows of a benchmark" if card.edition else "problems"),
             ("made of", card.made_of or "files"),
             ("created", f"{ago(found.create_time)}{f' by {found.actor}' if found.actor else ''}"),
             ("used", used),
@@ -306,32 +308,40 @@ def _mapping(given: Sequence[str]) -> Mapping[str, str]:
 
 def _converted(
     files: Mapping[str, Sequence[Path]], wanted: Mapping[str, str], kept: Path, *, quiet: bool
-) -> Mapping[str, Path]:
-    """A table of each split, in our form. Raises CommandError for what cannot be read."""
-    from ratchet_problems import mapping, tables  # pyarrow takes a while
+) -> tuple[Mapping[str, Path], bool]:
+    """A table of each split, in our form, and whether they hold pairs. Raises CommandError for what cannot be read."""
+    from ratchet_problems import mapping, pair_tables, tables  # pyarrow takes a while
 
     made: dict[str, Path] = {}
+    of_pairs: dict[bool, str] = {}
     try:
         for split, paths in files.items():
             names = list(_names(chain.from_iterable(map(mapping.rows, paths))))
             if not names:
                 raise InvalidArgument(f"{', '.join(path.name for path in paths)} holds no rows")
-            columns = mapping.columns(names, wanted)
+            are_pairs = pair_tables.are_pairs(names, wanted)
+            of_pairs[are_pairs] = split
+            columns = (pair_tables if are_pairs else mapping).columns(names, wanted)
             if not quiet:
                 stderr.print(f"{split}: {columns}", markup=False, soft_wrap=True)
             made[split] = kept / f"{split}.parquet"
-            problems = chain.from_iterable(mapping.problems(path, columns) for path in paths)
-            count = Count(f"reading {split}", "problems")
+            count = Count(f"reading {split}", "pairs" if are_pairs else "problems")
             with following(count, quiet=quiet) as changed:
-                tables.write(_counted(problems, count, changed), made[split])
+                if are_pairs:
+                    pair_tables.write(_counted(pair_tables.mapped(paths, columns), count, changed), made[split])
+                else:
+                    problems = chain.from_iterable(mapping.problems(path, columns) for path in paths)
+                    tables.write(_counted(problems, count, changed), made[split])
     except RatchetError as error:
         raise CommandError(f"{error.message}.") from error
-    return made
+    if len(of_pairs) > 1:
+        raise CommandError(f"{of_pairs[True]} holds pairs, and {of_pairs[False]} problems: make two data sets.", code=2)
+    return made, True in of_pairs
 
 
-def _counted(problems: Iterable[Problem], count: Count, changed: Callable[[], None]) -> Iterator[Problem]:
-    for number, problem in enumerate(problems, 1):
-        yield problem
+def _counted(rows: Iterable[T], count: Count, changed: Callable[[], None]) -> Iterator[T]:
+    for number, row in enumerate(rows, 1):
+        yield row
         if number % 1_000 == 0:
             count.update(number, 0)
             changed()

@@ -11,8 +11,10 @@ from ratchet.gateway.v1 import traffic_pb2 as pb
 from ratchet_cli.commands.options import Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_list, say
+from ratchet_cli.views import datasets as view
 from ratchet_client import Client, json_lines, traffic
 from ratchet_client.names import version_name
+from ratchet_workflows import traffic as workflows
 
 Rows = Iterator[Mapping[str, Any]]
 
@@ -98,6 +100,27 @@ def export(
         except OSError as error:
             raise CommandError(f"{out} cannot be written: {error}.") from error
     say(f"{count} {form} are in {out}")
+
+
+@app.command()
+def snapshot(
+    name: Annotated[str, typer.Option(help="Name of the data set; default: traffic, or traffic-MODEL.")] = "",
+    model: ModelOption = "",
+    key: KeyOption = "",
+    days: DaysOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the kept pairs of better and worse answers the next version of a data set. A tenth of the users is its
+    validation split. Who is forgotten leaves it."""
+    with Client() as client:
+        made = workflows.snapshot(client, name or workflows.set_name(model), model, key, _since(days))
+    if made is None:
+        raise CommandError("There are no pairs: give feedback by accepted texts or choices, with a key that consents.")
+    view.show_made(made.dataset, as_json=as_json)
+    if made.left_out and not as_json:
+        say(f"Left out: {made.left_out} pairs with an empty answer, or of users on both sides.")
+    if made.texts and not as_json:
+        say(f"Left out: {made.texts} pairs whose prompts are no conversations; a data set has the one or the other.")
 
 
 @app.command()

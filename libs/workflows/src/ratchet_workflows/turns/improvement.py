@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ratchet_client import ApiError, Client, Unreachable
+from ratchet_workflows import traffic
 from ratchet_workflows.errors import UsageError, WorkflowError
 from ratchet_workflows.notation.fields import Source
 from ratchet_workflows.notation.yaml_files import source_of
@@ -78,7 +80,7 @@ class Improvement:
 
     def by_feedback(self, wanted: int, *, new: bool) -> None:
         """Never returns."""
-        checks.check(self._client, self._plan, self._source, self._prepare)
+        checks.check(self._client, self._plan.learning(self._traffic()), self._source, self._prepare)
         while True:
             latest = self._turns.latest()
             if latest and latest.state is State.RUNNING and not new:
@@ -105,12 +107,30 @@ class Improvement:
         return record
 
     def _begun(self, due: str = "") -> Record:
-        now = checks.check(self._client, self._plan, self._source, self._prepare)
-        record = self._turns.begin(self._plan.digest, self._plan.model, now.number, due)
+        pairs = self._traffic()
+        now = checks.check(self._client, self._plan.learning(pairs), self._source, self._prepare)
+        record = self._turns.begin(self._plan.digest, self._plan.model, now.number, due, pairs)
         self._say(
             f"Turn {record.number} begins: {now} is to be beaten. Its record and its log are in {self._turns.folder}"
         )
         return record
+
+    def _traffic(self) -> str:
+        """The data set of the model's traffic as it is now; empty where the plan learns from something else. Raises
+        UsageError without any pair, and where all of them are held out."""
+        if not self._plan.learns_traffic:
+            return ""
+        days = self._plan.days
+        since = None if days is None else datetime.now(UTC) - timedelta(days=days)
+        model = self._plan.model
+        made = traffic.snapshot(self._client, traffic.set_name(model), model, since=since)
+        if made is None or traffic.TRAIN not in [split.name for split in made.dataset.splits]:
+            raise self._source.wrong("train.pairs", f"has nothing to learn from: no pairs of {model} are kept")
+        name = f"{made.dataset.name}@{made.dataset.number}"
+        if made.dataset.failure.message:
+            raise WorkflowError(f"{name} cannot be used: {made.dataset.failure.message}.")
+        self._say(f"{name}/{traffic.TRAIN} is learned from: what people found better.")
+        return f"{name}/{traffic.TRAIN}"
 
     def _finished(self, record: Record) -> Record:
         turn = Turn(self._client, self._plan, self._turns, record, progress=self._progress)

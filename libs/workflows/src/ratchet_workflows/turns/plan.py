@@ -7,11 +7,13 @@
     gate: {...}        min_difference and rules, of a CreateGateRequest
     release: {...}     of a ReleaseSpec
 
-What the flow finds out itself (the candidate, ids) is not a field.
+`train: {pairs: traffic, days: 30}` learns from what people found better in the kept traffic of the last 30 days: each
+turn makes a data set of it. What the flow finds out itself (the candidate, ids) is not a field.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -24,8 +26,10 @@ from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
 from ratchet_workflows.notation.fields import SYSTEM, Source
+from ratchet_workflows.traffic import NAME
 
 M = TypeVar("M", bound=Message)
+MOST_DAYS = 36_500
 
 SECTIONS = {
     "train": ("output_model",),
@@ -50,12 +54,20 @@ class Plan:
     evaluate: eval_pb2.EvaluationSpec
     gate: registry_pb2.CreateGateRequest
     release: release_pb2.ReleaseSpec
+    days: int | None = None
+    """Age of the oldest traffic; None: no limit."""
+
+    @property
+    def learns_traffic(self) -> bool:
+        return self.train.pairs.name == NAME
 
     @property
     def digest(self) -> str:
         """Digest of the whole plan, programs included."""
         messages = (self.train, self.evaluate, self.gate, self.release)
         parts = [self.model.encode(), *(message.SerializeToString(deterministic=True) for message in messages)]
+        if self.days is not None:
+            parts.append(str(self.days).encode())
         return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
 
     def run_of(self, champion: VersionRef, turn: int) -> trainer_pb2.RunSpec:
@@ -67,6 +79,12 @@ class Plan:
             spec.base.CopyFrom(refs.model_to_proto(champion))
         spec.output_model = self.model
         return spec
+
+    def learning(self, pairs: str) -> "Plan":
+        """With these pairs in place of the traffic; none: as it is."""
+        train = _copy(self.train)
+        train.pairs.name = pairs or train.pairs.name
+        return replace(self, train=train) if pairs else self
 
     def evaluation_of(self, version: VersionRef) -> eval_pb2.EvaluationSpec:
         spec = _copy(self.evaluate)
@@ -94,6 +112,11 @@ def read(source: Source) -> Plan:
         if name not in fields:
             raise source.wrong(name, f"is missing: {reason}")
 
+    days = None
+    if isinstance(train := fields["train"], Mapping) and "days" in train:
+        days = source.whole_number(train["days"], "train.days", at_least=1, at_most=MOST_DAYS)
+        fields = {**fields, "train": {name: value for name, value in train.items() if name != "days"}}
+
     def section(name: str, message: M) -> M:
         return source.fill(message, fields.get(name, {}), name, without=SECTIONS[name])
 
@@ -103,7 +126,10 @@ def read(source: Source) -> Plan:
         section("evaluate", eval_pb2.EvaluationSpec()),
         section("gate", registry_pb2.CreateGateRequest()),
         section("release", release_pb2.ReleaseSpec()),
+        days,
     )
+    if days is not None and not plan.learns_traffic:
+        raise source.wrong("train.days", f"goes with pairs: {NAME}")
     source.system_of_all(plan.train, plan.evaluate)
     _check_gate(plan, source)
     return plan

@@ -46,6 +46,8 @@ class Record:
     """The champion when the turn began."""
     due: str = ""
     """The reason that it began: its period, such as "7d-2947"; empty for a person."""
+    pairs: str = ""
+    """The data set of traffic that it learns from, such as "traffic-starter@3/train"."""
     run: str = ""
     candidate: int = 0
     evaluations: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Turns(KeptFolder):
         latest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         return self._read(latest) if latest else None
 
-    def begin(self, plan: str, model: str, champion: int, due: str = "") -> Record:
+    def begin(self, plan: str, model: str, champion: int, due: str = "", pairs: str = "") -> Record:
         before = self.latest()
         return self.save(
             Record(
@@ -83,6 +85,7 @@ class Turns(KeptFolder):
                 champion=champion,
                 base=champion,
                 due=due,
+                pairs=pairs,
                 begin_time=now(),
             )
         )

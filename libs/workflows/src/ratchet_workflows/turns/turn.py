@@ -61,7 +61,7 @@ class Turn:
         releasing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._client = client
-        self._plan = plan
+        self._plan = plan.learning(record.pairs)
         self._turns = turns
         self.record = record
         self._progress = progress

@@ -108,15 +108,27 @@ def pairs_to_proto(page: Page[Pair]) -> traffic_pb2.ListPreferencePairsResponse:
     reply = traffic_pb2.ListPreferencePairsResponse(next_page_token=page.next_page_token)
     for pair in page.items:
         if isinstance(pair.prompt, str):
-            reply.text_pairs.add(prompt=pair.prompt, chosen=pair.chosen, rejected=pair.rejected)
+            reply.text_pairs.add(
+                prompt=pair.prompt, chosen=pair.chosen, rejected=pair.rejected, origin=_origin_to_proto(pair)
+            )
         else:
             chosen, rejected = Message("assistant", pair.chosen), Message("assistant", pair.rejected)
             reply.pairs.add(
                 prompt=map(_message_to_proto, pair.prompt),
                 chosen=[_message_to_proto(chosen)],
                 rejected=[_message_to_proto(rejected)],
+                origin=_origin_to_proto(pair),
             )
     return reply
+
+
+def _origin_to_proto(pair: Pair) -> traffic_pb2.PairOrigin:
+    return traffic_pb2.PairOrigin(
+        exchanges=[one.id for one in pair.of],
+        units=pair.units,
+        start_time=timestamp_to_proto(min(one.start_time for one in pair.of)),
+        senders=pair.senders,
+    )
 
 
 def problem_to_proto(lesson: Lesson) -> traffic_pb2.TrafficProblem:

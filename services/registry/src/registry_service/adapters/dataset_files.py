@@ -71,11 +71,7 @@ class FsspecDatasetFiles:
         with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
             whole, kept = Path(folder, "upload"), Path(folder, "content")
             storage.require_space(whole.parent, 2 * upload.size_bytes)
-            with whole.open("wb") as file:
-                for name in sorted(filter(str.isdigit, parts.sizes())):  # no part that was left half written
-                    file.write(parts.read(name))
-            if _sha256(whole) != upload.sha256:
-                raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
+            put_together(parts, split, upload, whole)
             findings: list[Finding] = []
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
@@ -86,9 +82,18 @@ class FsspecDatasetFiles:
                     table = tables.write(sketcher.of(_read(tables.checked(whole, split), split, findings)), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest = table.rows, table.digest
-            content = Content(kept.stat().st_size, _sha256(kept), rows, digest)
+            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return Examined(content, findings)
+
+
+def put_together(parts: storage.Folder, split: str, upload: Upload, whole: Path) -> None:
+    """Writes the file of which the folder has the parts. Raises DataLoss, Unavailable."""
+    with whole.open("wb") as file:
+        for name in sorted(filter(str.isdigit, parts.sizes())):  # no part that was left half written
+            file.write(parts.read(name))
+    if sha256_of(whole) != upload.sha256:
+        raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
 
 
 @contextmanager
@@ -129,7 +134,7 @@ def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
         yield Kind.FORGEABLE_TESTS, ""
     tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
     parts = {"prompt": problem.shown, "references": "\n".join(problem.references), "tests": "\n".join(tests)}
-    for kind, is_one in ((Kind.SECRET, _has_secret), (Kind.EMAIL, _has_email), (Kind.PHONE, _has_phone)):
+    for kind, is_one in ((Kind.SECRET, has_secret), (Kind.EMAIL, _has_email), (Kind.PHONE, _has_phone)):
         if where := [name for name, text in parts.items() if is_one(text)]:
             yield kind, ", ".join(where)
 
@@ -143,7 +148,7 @@ def _has_phone(text: str) -> bool:
     return _MAYBE_PHONE.search(text) is not None and PhoneNumberMatcher(text, None).has_next()
 
 
-def _has_secret(text: str) -> bool:
+def has_secret(text: str) -> bool:
     """Reads only texts that may have one: the patterns of all makers take longer than the rest of an examination."""
     is_long = any(any(map(str.isdigit, found)) for found in _LONG.findall(text))
     return (is_long or "://" in text or "PRIVATE" in text) and secrets(text) != text
@@ -165,6 +170,7 @@ def _count_rows(file: Path, name: str) -> int:
     return rows
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Hex."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

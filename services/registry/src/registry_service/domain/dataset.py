@@ -1,10 +1,13 @@
 """A version of a data set and its life.
 
     UPLOADING --the last byte--> EXAMINING --complete--> READY
-                                    |
-                                    +---------fail-----> FAILED
+                  ^                 |
+                  |                 +---------fail-----> FAILED
+              reexamine
+             (from READY)
 
-It has its number from the start. Once READY nothing of it changes but who used it.
+It has its number from the start. Once READY nothing of it changes but who used it; and where something in it is to be
+forgotten, nobody reads it from then on, its files are deleted, and it is FAILED. The next version has the rest.
 """
 
 import re
@@ -53,6 +56,8 @@ class Card:
     """The public benchmark's edition whose rows it holds; empty: it holds problems."""
     made_of: str = ""
     """The version that it was made of, such as "mine@1"; empty: it was made of files."""
+    pairs: bool = False
+    """It holds pairs of answers, and no problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +78,21 @@ class Content:
     """Hex; it is kept by this."""
     rows: int
     digest: str = ""
-    """`data_digest` of the problems; empty for a benchmark's rows."""
+    """`data_digest` of the problems, or `pairs_digest`; empty for a benchmark's rows."""
     notices: tuple[str, ...] = ()
     """The findings as sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairContent:
+    """A content of pairs, and whose they are."""
+
+    content: Content | None
+    """None where all of them are forgotten."""
+    units: Mapping[str, datetime]
+    """By the digest of a user, a session or a key: the time of the earliest pair."""
+    removed: int = 0
+    """Pairs that are forgotten, and not in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,8 @@ class DatasetSpec:
             faults.read("card.made_of", DatasetRef.parse, self.card.made_of)
         if self.card.edition and list(self.uploads) != [ROWS]:
             faults.add("splits", f"must be one, {ROWS!r}, for a benchmark's edition")
+        if self.card.edition and self.card.pairs:
+            faults.add("card.pairs", "must not be set for a benchmark's edition")
         for split, upload in list(self.uploads.items())[:MAX_SPLITS]:
             faults.read(f"splits.{split[:40]}.name", check_split_name, split)
             faults.bounds(f"splits.{split[:40]}.size_bytes", upload.size_bytes, at_least=1, at_most=MAX_FILE_BYTES)
@@ -169,7 +188,7 @@ class Dataset(Held):
         found = self.split(split)
         if self.failure is not None:
             raise FailedPrecondition(f"data set {self.ref} has no content: {self.failure.message}")
-        if found.content is None:
+        if found.content is None or self.state is not State.READY:
             raise FailedPrecondition(f"data set {self.ref} is {self.state}: it has no content yet")
         return found.content
 
@@ -196,12 +215,31 @@ class Dataset(Held):
 
     def complete(self, owner: str, contents: Mapping[str, Content], now: datetime) -> "Dataset":
         self.check_held(owner)
-        splits = {name: replace(split, content=contents[name]) for name, split in self.splits.items()}
+        splits = {name: replace(self.splits[name], content=content) for name, content in contents.items()}
         return replace(self, state=State.READY, splits=splits, end_time=now, hold=FREE)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
+        """One that is to forget something is only left to the next worker: it does not end before it has."""
         self.check_held(owner)
+        if self.is_forgetting:
+            return replace(self, hold=FREE)
         return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
+
+    @property
+    def is_forgetting(self) -> bool:
+        """It was READY, and something in it is to be forgotten."""
+        return self.state is State.EXAMINING and any(split.content for split in self.splits.values())
+
+    def reexamine(self) -> "Dataset":
+        """Something in it is to be forgotten."""
+        assert self.state is State.READY
+        return replace(self, state=State.EXAMINING, end_time=None, hold=FREE)
+
+    def forget(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
+        """Without its contents. Raises as `check_held`."""
+        self.check_held(owner)
+        splits = {name: replace(split, content=None) for name, split in self.splits.items()}
+        return replace(self, splits=splits).fail(owner, failure, now)
 
     def check_deletable(self, *, force: bool) -> None:
         """Raises FailedPrecondition when it was used, unless that was said to be known."""

@@ -1,7 +1,7 @@
 """Data sets: create, write, find, list, watch, read, note a use, delete. `examinations.py` makes them ready."""
 
-from collections.abc import AsyncIterator, Collection
-from datetime import timedelta
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 
 from ratchet_kit import work
@@ -103,6 +103,18 @@ class Datasets:
             faults.length("user", user, MAX_USER)
         faults.raise_if_any()
         await self._store.use(ref, user, self._clock.now())
+
+    async def forget(self, units: Mapping[str, datetime]) -> None:
+        """Pairs of these users, sessions or keys that are not later than that time leave all data sets, and come into
+        none. Nobody reads a version that holds some from now on. Raises InvalidArgument, Unavailable."""
+        faults = Faults()
+        for place, unit in enumerate(units):
+            if faults.required(f"units[{place}].unit", unit):
+                faults.length(f"units[{place}].unit", unit, MAX_USER)
+        faults.raise_if_any()
+        for dataset in await self._store.forget(units):
+            log.info("dataset.forgetting", dataset=dataset.id)
+            await work.enqueue(self._queue, dataset.id)
 
     async def delete(self, ref: DatasetRef, *, force: bool) -> None:
         """Deletes it, and of its files what no other version has. Raises what DatasetStore.delete raises."""

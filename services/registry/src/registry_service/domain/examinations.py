@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 from ratchet_kit.errors import Aborted, RatchetError, Unavailable
@@ -13,6 +13,7 @@ from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.dataset import Content, Dataset, State
 from registry_service.domain.finding import notices
+from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import DatasetFiles, DatasetStore, FindingStore, SketchStore
 
 log = get_logger(__name__)
@@ -33,6 +34,7 @@ class Examinations(HeldWork[Dataset]):
         files: DatasetFiles,
         sketches: SketchStore,
         findings: FindingStore,
+        pairs: PairWork,
         owner: str,
         clock: Clock,
         lease: timedelta,
@@ -42,17 +44,27 @@ class Examinations(HeldWork[Dataset]):
         self._files = files
         self._sketches = sketches
         self._findings = findings
+        self._pairs = pairs
 
     async def do(self, claim: Dataset) -> None:
+        if claim.is_forgetting:
+            await self._pairs.forget(claim, self.owner)
+            return
+        units: Mapping[str, datetime] = {}
         try:
-            contents = await self._examined(claim)
+            if claim.card.pairs:
+                contents, units = await self._pairs.examine(claim)
+            else:
+                contents = await self._examined(claim)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
             await self.fail(claim, error)
             log.warning("dataset.failed", reason=error.message)
         else:
-            ready = await self._store.change(claim.ref, lambda it: it.complete(self.owner, contents, self.clock.now()))
+            ready = await self._store.complete(
+                claim.ref, lambda it: it.complete(self.owner, contents, self.clock.now()), units
+            )
             log.info("dataset.ready", rows=sum(content.rows for content in contents.values()), id=ready.id)
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
@@ -81,7 +93,7 @@ class Examinations(HeldWork[Dataset]):
         if len(known) == MOST_OTHERS:
             log.warning("dataset.compared_with_some", dataset=name, versions=MOST_OTHERS)
         for dataset in known:
-            if dataset.state is State.READY and dataset.name != name:
+            if dataset.state is State.READY and dataset.name != name and not dataset.card.pairs:
                 others |= dict(_measured(dataset))
         return others
 

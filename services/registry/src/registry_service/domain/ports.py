@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
-from registry_service.domain.dataset import Dataset, DatasetSpec, Examined, Upload
+from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Examined, PairContent, Upload
 from registry_service.domain.evidence import Comparisons, Evaluation, Origin, Pair
 from registry_service.domain.finding import Decision, Finding, FindingState, Rule
 from registry_service.domain.gate import Gate
@@ -203,6 +203,39 @@ class DatasetStore(Protocol):
         """Stores what `change` makes of it. Raises NotFound, and what `change` raises."""
         ...
 
+    async def complete(
+        self, ref: DatasetRef, change: Callable[[Dataset], Dataset], units: Mapping[str, datetime]
+    ) -> Dataset:
+        """As `change`; and whose pairs it holds, with the time of the earliest. Raises Aborted, too, where one of them
+        is forgotten."""
+        ...
+
+    async def remake(
+        self,
+        spec: DatasetSpec,
+        contents: Mapping[str, Content],
+        units: Mapping[str, datetime],
+        actor: str,
+        now: datetime,
+        request: Request,
+    ) -> Dataset:
+        """The next version of the name, READY with these contents, or the one that has the same already. Raises Aborted
+        as `complete`."""
+        ...
+
+    async def forget(self, units: Mapping[str, datetime]) -> Sequence[Dataset]:
+        """Keeps that pairs of these units are forgotten which are not later than that time. The READY versions that
+        hold some are EXAMINING then, and returned."""
+        ...
+
+    async def forgotten(self) -> Mapping[str, datetime]:
+        """All units that were forgotten, with the latest time."""
+        ...
+
+    async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
+        """Lists the contents of these that no version has, or none but that one."""
+        ...
+
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         """Versions that are EXAMINING and with no living worker, the oldest first."""
         ...
@@ -288,6 +321,20 @@ class DatasetFiles(Protocol):
 
     async def delete(self, sha256: str) -> None:
         """Deletes a content. None is fine."""
+        ...
+
+
+class PairFiles(Protocol):
+    """The contents of data sets of pairs. Both methods may raise Unavailable and ResourceExhausted, and keep all of a
+    content or nothing. `forgotten`: as `DatasetStore.forgotten` gives it."""
+
+    async def examine(self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime]) -> PairContent:
+        """Reads an upload that is whole, checks it, and keeps what is not forgotten. Raises as
+        `DatasetFiles.examine`."""
+        ...
+
+    async def without(self, sha256: str, forgotten: Mapping[str, datetime]) -> PairContent:
+        """Keeps what is not forgotten of a content. Raises NotFound."""
         ...
 
 

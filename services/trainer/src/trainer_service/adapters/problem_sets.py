@@ -12,7 +12,7 @@ from ratchet_problems import pairs as pair_files
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import has_system
-from ratchet_problems.sets import dataset_of
+from ratchet_problems.sets import dataset_of, load_pairs
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.domain.inputs.found import FoundSet, Gap, Trial
 from trainer_service.domain.inputs.ports import Plugins
@@ -40,22 +40,29 @@ class LibraryProblemSets:
         return await asyncio.to_thread(_look_up, self._places, await self._fetched(ref))
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
-        return await asyncio.to_thread(_pairs, self._places, ref)
+        return await asyncio.to_thread(_pairs, self._places, await self._fetched(ref, pairs=True))
 
     async def use(self, ref: ProblemSetRef, id: RunId) -> None:
         if (dataset := dataset_of(ref.name)) is not None:
             await self._datasets.use(dataset, id)
 
-    async def _fetched(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def forget(self) -> None:
+        """Deletes pairs from this machine in which somebody is forgotten. Raises Unavailable."""
+        await self._datasets.forget()
+
+    async def _fetched(self, ref: ProblemSetRef, *, pairs: bool = False) -> ProblemSetRef:
         """Pins a data set to its exact version, and fetches its content to this machine."""
         dataset = dataset_of(ref.name)
         if dataset is None:
             return ref
         try:
-            return replace(ref, name=str(await self._datasets.fetch(dataset)))
+            fetch = self._datasets.fetch_pairs if pairs else self._datasets.fetch
+            return replace(ref, name=str(await fetch(dataset)))
         except NotFound as error:
             if not error.message.startswith("there is no"):
                 raise
+            if pairs:
+                raise NotFound(f"no pairs {ref.name!r}: use a .jsonl file, or a data set ({error.message})") from error
             known = f"{', '.join(NAMES)}, a .jsonl file, or a data set ({error.message})"
             raise NotFound(f"no problem set {ref.name!r}: use one of {known}") from error
         except FailedPrecondition as error:
@@ -66,8 +73,9 @@ class LibraryProblemSets:
 
 
 def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
-    ref = _located(places, ref)
-    pairs = pair_files.read(ref.name, limit=ref.limit)
+    if dataset_of(ref.name) is None:
+        ref = _located(places, ref)
+    pairs = load_pairs(ref.name, limit=ref.limit)
     prints = tuple(
         dict.fromkeys(one for pair in pairs for one in taught(pair.as_problem))
     )  # a problem has several pairs

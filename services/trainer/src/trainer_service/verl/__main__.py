@@ -130,6 +130,10 @@ async def _open(
     for ref in (job.spec.problems, job.spec.validation_problems):
         if ref is not None and (dataset := dataset_of(ref.name)) is not None:
             await datasets.fetch(dataset)  # this node may not be the service's
+    await datasets.forget()  # what an earlier job left here
+    for ref in (job.spec.pairs, job.spec.validation_pairs):
+        if ref is not None and (dataset := dataset_of(ref.name)) is not None:
+            await datasets.fetch_pairs(dataset)
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS, equal_once=True))
     plugins = {

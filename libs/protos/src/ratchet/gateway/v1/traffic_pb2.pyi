@@ -152,22 +152,26 @@ class ChatPair(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     CHOSEN_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficMessage]: ...
     @_builtins.property
     def chosen(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficMessage]: ...
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficMessage]: ...
+    @_builtins.property
+    def origin(self) -> Global___PairOrigin: ...
     def __init__(
         self,
         *,
         prompt: _abc.Iterable[Global___TrafficMessage] | None = ...,
         chosen: _abc.Iterable[Global___TrafficMessage] | None = ...,
         rejected: _abc.Iterable[Global___TrafficMessage] | None = ...,
+        origin: Global___PairOrigin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "prompt", b"prompt", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "origin", b"origin", "prompt", b"prompt", "rejected", b"rejected"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -182,23 +186,67 @@ class TextPair(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     CHOSEN_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     prompt: _builtins.str
     chosen: _builtins.str
     rejected: _builtins.str
+    @_builtins.property
+    def origin(self) -> Global___PairOrigin: ...
     def __init__(
         self,
         *,
         prompt: _builtins.str = ...,
         chosen: _builtins.str = ...,
         rejected: _builtins.str = ...,
+        origin: Global___PairOrigin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "prompt", b"prompt", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "origin", b"origin", "prompt", b"prompt", "rejected", b"rejected"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TextPair: _TypeAlias = TextPair  # noqa: Y015
+
+@_typing.final
+class PairOrigin(_message.Message):
+    """The exchanges that a pair is made of: one, or two of the same prompt. Data sets forget by it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXCHANGES_FIELD_NUMBER: _builtins.int
+    UNITS_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    SENDERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def exchanges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def units(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Digests of their users, sessions and keys."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Start of the earliest."""
+
+    @_builtins.property
+    def senders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Digests of the users; of a request that named none, of its session, or the id of the exchange."""
+
+    def __init__(
+        self,
+        *,
+        exchanges: _abc.Iterable[_builtins.str] | None = ...,
+        units: _abc.Iterable[_builtins.str] | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        senders: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exchanges", b"exchanges", "senders", b"senders", "start_time", b"start_time", "units", b"units"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PairOrigin: _TypeAlias = PairOrigin  # noqa: Y015
 
 @_typing.final
 class TrafficMessage(_message.Message):

@@ -92,7 +92,7 @@ class TrafficServiceServicer(object):
     def ForgetTraffic(self, request, context):
         """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
         their tests. It covers all that came before the call, even what another gateway still has to write. Records without
-        texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
+        texts stay. Data sets of traffic lose the sender's pairs within seconds, also when the registry was away. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

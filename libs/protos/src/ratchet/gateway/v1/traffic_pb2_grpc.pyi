@@ -50,7 +50,7 @@ class TrafficServiceStub:
     ForgetTraffic: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ForgetTrafficRequest, _traffic_pb2.ForgetTrafficResponse]
     """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
     their tests. It covers all that came before the call, even what another gateway still has to write. Records without
-    texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
+    texts stay. Data sets of traffic lose the sender's pairs within seconds, also when the registry was away. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
     """
 
 @_typing.type_check_only
@@ -75,7 +75,7 @@ class TrafficServiceAsyncStub(TrafficServiceStub):
     ForgetTraffic: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ForgetTrafficRequest, _traffic_pb2.ForgetTrafficResponse]  # type: ignore[assignment]
     """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
     their tests. It covers all that came before the call, even what another gateway still has to write. Records without
-    texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
+    texts stay. Data sets of traffic lose the sender's pairs within seconds, also when the registry was away. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
     """
 
 class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -121,7 +121,7 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_traffic_pb2.ForgetTrafficResponse, _abc.Awaitable[_traffic_pb2.ForgetTrafficResponse]]:
         """Removes every kept text of a user, a session or a key, of all models, including feedback and answers that wait for
         their tests. It covers all that came before the call, even what another gateway still has to write. Records without
-        texts stay. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
+        texts stay. Data sets of traffic lose the sender's pairs within seconds, also when the registry was away. Idempotent: repeat a call that was cut off. INVALID_ARGUMENT.
         """
 
 def add_TrafficServiceServicer_to_server(servicer: TrafficServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

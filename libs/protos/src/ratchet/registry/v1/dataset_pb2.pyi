@@ -119,6 +119,7 @@ class DatasetCard(_message.Message):
     LICENCE_FIELD_NUMBER: _builtins.int
     EDITION_FIELD_NUMBER: _builtins.int
     MADE_OF_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
     description: _builtins.str
     source: _builtins.str
     """Where it comes from."""
@@ -130,6 +131,8 @@ class DatasetCard(_message.Message):
     """
     made_of: _builtins.str
     """The version that it was made of, such as "mine@1". Empty: it was made of files."""
+    pairs: _builtins.bool
+    """It holds pairs of answers, which DPO and reward models learn from, and no problems."""
     def __init__(
         self,
         *,
@@ -138,10 +141,11 @@ class DatasetCard(_message.Message):
         licence: _builtins.str = ...,
         edition: _builtins.str = ...,
         made_of: _builtins.str = ...,
+        pairs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "licence", b"licence", "made_of", b"made_of", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "licence", b"licence", "made_of", b"made_of", "pairs", b"pairs", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -171,7 +175,7 @@ class DatasetSplit(_message.Message):
     content_sha256: _builtins.str
     rows: _builtins.int
     digest: _builtins.str
-    """Digest of the problems, as runs and evaluations record it. Empty for a benchmark's rows."""
+    """Digest of the problems or pairs, as runs and evaluations record it. Empty for a benchmark's rows."""
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Findings to know before problems are trained on, such as problems without a reference."""
@@ -523,6 +527,67 @@ class UseDatasetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UseDatasetResponse: _TypeAlias = UseDatasetResponse  # noqa: Y015
+
+@_typing.final
+class ForgottenUnit(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNIT_FIELD_NUMBER: _builtins.int
+    FORGET_TIME_FIELD_NUMBER: _builtins.int
+    unit: _builtins.str
+    """Digest of a user, a session or a key, as `origin.units` of a pair has it."""
+    @_builtins.property
+    def forget_time(self) -> _timestamp_pb2.Timestamp:
+        """Pairs of exchanges up to this time are forgotten."""
+
+    def __init__(
+        self,
+        *,
+        unit: _builtins.str = ...,
+        forget_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["forget_time", b"forget_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forget_time", b"forget_time", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgottenUnit: _TypeAlias = ForgottenUnit  # noqa: Y015
+
+@_typing.final
+class ForgetUnitsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNITS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def units(self) -> _containers.RepeatedCompositeFieldContainer[Global___ForgottenUnit]: ...
+    def __init__(
+        self,
+        *,
+        units: _abc.Iterable[Global___ForgottenUnit] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["units", b"units"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetUnitsRequest: _TypeAlias = ForgetUnitsRequest  # noqa: Y015
+
+@_typing.final
+class ForgetUnitsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetUnitsResponse: _TypeAlias = ForgetUnitsResponse  # noqa: Y015
 
 @_typing.final
 class DeleteDatasetRequest(_message.Message):

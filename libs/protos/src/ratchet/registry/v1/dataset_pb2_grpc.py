@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class DatasetServiceStub(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -71,6 +72,11 @@ class DatasetServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetResponse.FromString,
                 _registered_method=True)
+        self.ForgetUnits = channel.unary_unary(
+                '/ratchet.registry.v1.DatasetService/ForgetUnits',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsResponse.FromString,
+                _registered_method=True)
         self.DeleteDataset = channel.unary_unary(
                 '/ratchet.registry.v1.DatasetService/DeleteDataset',
                 request_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetRequest.SerializeToString,
@@ -94,7 +100,8 @@ class DatasetServiceStub(object):
 
 
 class DatasetServiceServicer(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -148,6 +155,15 @@ class DatasetServiceServicer(object):
     def UseDataset(self, request, context):
         """Records that a run or an evaluation uses a version, so that it is not deleted by mistake. Idempotent. For services.
         NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetUnits(self, request, context):
+        """Forgets who sent kept traffic: its pairs leave all data sets, and come into none. A version that holds some is not
+        read any more; its files are deleted, it is FAILED, and the newest of a name is made anew of the rest. Idempotent.
+        For services. INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,6 +241,11 @@ def add_DatasetServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetResponse.SerializeToString,
             ),
+            'ForgetUnits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetUnits,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsResponse.SerializeToString,
+            ),
             'DeleteDataset': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteDataset,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_dataset__pb2.DeleteDatasetRequest.FromString,
@@ -254,7 +275,8 @@ def add_DatasetServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DatasetService(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -437,6 +459,33 @@ class DatasetService(object):
             '/ratchet.registry.v1.DatasetService/UseDataset',
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_dataset__pb2.UseDatasetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetUnits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.DatasetService/ForgetUnits',
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_dataset__pb2.ForgetUnitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

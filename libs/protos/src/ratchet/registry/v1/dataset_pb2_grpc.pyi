@@ -27,7 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DatasetServiceStub:
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -59,6 +60,11 @@ class DatasetServiceStub:
     """Records that a run or an evaluation uses a version, so that it is not deleted by mistake. Idempotent. For services.
     NOT_FOUND; INVALID_ARGUMENT names each field at fault.
     """
+    ForgetUnits: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.ForgetUnitsRequest, _dataset_pb2.ForgetUnitsResponse]
+    """Forgets who sent kept traffic: its pairs leave all data sets, and come into none. A version that holds some is not
+    read any more; its files are deleted, it is FAILED, and the newest of a name is made anew of the rest. Idempotent.
+    For services. INVALID_ARGUMENT names each field at fault.
+    """
     DeleteDataset: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.DeleteDatasetRequest, _dataset_pb2.DeleteDatasetResponse]
     """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last user, if runs or
     evaluations used it, unless `force` is set.
@@ -79,7 +85,8 @@ class DatasetServiceStub:
 
 @_typing.type_check_only
 class DatasetServiceAsyncStub(DatasetServiceStub):
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -108,6 +115,11 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     """Records that a run or an evaluation uses a version, so that it is not deleted by mistake. Idempotent. For services.
     NOT_FOUND; INVALID_ARGUMENT names each field at fault.
     """
+    ForgetUnits: _aio.UnaryUnaryMultiCallable[_dataset_pb2.ForgetUnitsRequest, _dataset_pb2.ForgetUnitsResponse]  # type: ignore[assignment]
+    """Forgets who sent kept traffic: its pairs leave all data sets, and come into none. A version that holds some is not
+    read any more; its files are deleted, it is FAILED, and the newest of a name is made anew of the rest. Idempotent.
+    For services. INVALID_ARGUMENT names each field at fault.
+    """
     DeleteDataset: _aio.UnaryUnaryMultiCallable[_dataset_pb2.DeleteDatasetRequest, _dataset_pb2.DeleteDatasetResponse]  # type: ignore[assignment]
     """Deletes a version; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the last user, if runs or
     evaluations used it, unless `force` is set.
@@ -127,7 +139,8 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     """
 
 class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Data sets: named, immutable, numbered versions of problems with tests, and of the rows of public benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
+    benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -195,6 +208,17 @@ class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_dataset_pb2.UseDatasetResponse, _abc.Awaitable[_dataset_pb2.UseDatasetResponse]]:
         """Records that a run or an evaluation uses a version, so that it is not deleted by mistake. Idempotent. For services.
         NOT_FOUND; INVALID_ARGUMENT names each field at fault.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetUnits(
+        self,
+        request: _dataset_pb2.ForgetUnitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dataset_pb2.ForgetUnitsResponse, _abc.Awaitable[_dataset_pb2.ForgetUnitsResponse]]:
+        """Forgets who sent kept traffic: its pairs leave all data sets, and come into none. A version that holds some is not
+        read any more; its files are deleted, it is FAILED, and the newest of a name is made anew of the rest. Idempotent.
+        For services. INVALID_ARGUMENT names each field at fault.
         """
 
     @_abc_1.abstractmethod

@@ -1035,8 +1035,8 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def pairs(self) -> _problem_pb2.ProblemSetRef:
-        """Pairs that DPO and REWARD_MODEL learn from, in place of problems: a JSONL file (docs/training.md), with the digest
-        of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
+        """Pairs that DPO and REWARD_MODEL learn from, in place of problems: a data set or a JSONL file (docs/training.md), with
+        the digest of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
         """
 
     @_builtins.property
@@ -1052,7 +1052,7 @@ class RunSpec(_message.Message):
     @_builtins.property
     def validation_pairs(self) -> _problem_pb2.ProblemSetRef:
         """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`; the score is the share in the right order.
-        Absent: no validation.
+        Absent: the validation split of a data set of pairs, else no validation.
         """
 
     @_builtins.property

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Row, String, Table, and_, cast, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, String, Table, and_, cast, delete, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway_service.adapters.sql import metrics as measured
@@ -89,7 +89,8 @@ class SqlExchangeStore:
         async with self._database.writing() as connection:
             change = update(revisions).where(revisions.c.name == NAME).values(revision=revisions.c.revision + 1)
             await connection.execute(change)
-            await sql.upsert(connection, forgotten, {"unit": unit_id(unit, name), "forget_time": before})
+            row = {"unit": unit_id(unit, name), "forget_time": before, "confirmed": False}
+            await sql.upsert(connection, forgotten, row)
         # From here on nobody stores such texts: what is there is removed, a part at a time.
         kept = and_(_is_of(exchanges, unit, name), exchanges.c.start_time <= before)
         removed = await self._delete(kept)
@@ -100,8 +101,18 @@ class SqlExchangeStore:
     async def remove(self, before: datetime) -> int:
         removed = await self._delete(exchanges.c.start_time < before)
         async with self._database.writing() as connection:
-            await connection.execute(delete(forgotten).where(forgotten.c.forget_time < before))
+            await connection.execute(delete(forgotten).where(forgotten.c.forget_time < before, forgotten.c.confirmed))
         return removed
+
+    async def unconfirmed(self) -> Mapping[str, datetime]:
+        query = select(forgotten).where(not_(forgotten.c.confirmed)).limit(AT_ONCE)
+        return {row.unit: row.forget_time for row in await self._database.rows(query)}
+
+    async def confirm(self, units: Mapping[str, datetime]) -> None:
+        async with self._database.writing() as connection:
+            for unit, time in units.items():
+                same = and_(forgotten.c.unit == unit, forgotten.c.forget_time == time)
+                await connection.execute(update(forgotten).where(same).values(confirmed=True))
 
     async def _delete(self, where: ColumnElement[bool]) -> int:
         removed, last = 0, AT_ONCE

@@ -182,6 +182,8 @@ forgotten = Table(
     metadata,
     Column("unit", String(32), primary_key=True),
     Column("forget_time", UtcDateTime, nullable=False, index=True),
+    # The registry knows it, and its data sets hold nothing of it.
+    Column("confirmed", Boolean, nullable=False),
 )
 
 webhooks = Table(

@@ -5,11 +5,11 @@ import { version } from "../format.js";
 import { to } from "./parts.js";
 
 // Names that a spec may say: { algorithms, rewards, problem_sets, benchmarks, measures }.
-// Among the sets are the splits of the data sets that are ready.
+// Among the sets are the splits of the data sets of problems that are ready.
 export async function catalogue(signal) {
   const [known, datasets] = await Promise.all([get("catalogue", {}, signal), list("datasets", "datasets", { signal })]);
   const splits = datasets
-    .filter((one) => one.state === "STATE_READY" && !one.card?.edition)
+    .filter((one) => one.state === "STATE_READY" && !one.card?.edition && !one.card?.pairs)
     .flatMap((one) => one.splits.map((split) => `${one.name}@${one.number}/${split.name}`));
   return { ...known, problem_sets: [...splits, ...known.problem_sets] };
 }

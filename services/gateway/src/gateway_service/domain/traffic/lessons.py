@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway_service.domain.traffic.exchange import Exchange
+from gateway_service.domain.traffic.record import Unit, unit_id
 from ratchet_policies import ChatPrompt, Prompt, TextPrompt
 from ratchet_problems import Message
 
@@ -15,6 +16,19 @@ class Pair:
     prompt: Sequence[Message] | str
     chosen: str
     rejected: str
+    of: tuple[Exchange, ...]
+    """The exchange, or the two of the same prompt, that it is made of."""
+
+    @property
+    def units(self) -> Sequence[str]:
+        """Whose it is: who of them is forgotten takes it along. As `unit_id`."""
+        units = [unit for one in self.of for unit in (one.user, one.session, unit_id(Unit.KEY, one.key_id))]
+        return [unit for unit in dict.fromkeys(units) if unit]
+
+    @property
+    def senders(self) -> Sequence[str]:
+        """Users; where none was named their session, or the exchange itself."""
+        return list(dict.fromkeys(one.user or one.session or one.id for one in self.of))
 
     @property
     def characters(self) -> int:
@@ -43,11 +57,11 @@ def pairs(exchange: Exchange, known: Mapping[str, Exchange]) -> Iterator[Pair]:
         over = known.get(choice.over_id)
         better, worse = exchange.answer(choice.index), over.answer(choice.over_index) if over else None
         if better is not None and worse is not None and better != worse:
-            yield Pair(prompt, better, worse)
+            yield Pair(prompt, better, worse, (exchange, over) if over and over.id != exchange.id else (exchange,))
     if exchange.accepted is not None and exchange.is_edited:
         answer = exchange.answer(exchange.accepted.index)
         if answer is not None:
-            yield Pair(prompt, exchange.accepted.text, answer)
+            yield Pair(prompt, exchange.accepted.text, answer, (exchange,))
 
 
 def lesson(exchange: Exchange) -> Lesson | None:

@@ -173,6 +173,23 @@ class ExchangeStore(Protocol):
         """Removes exchanges that began before. How many there were."""
         ...
 
+    async def unconfirmed(self) -> Mapping[str, datetime]:
+        """Some of those who were forgotten, by `unit_id`, and until when, of whom data sets may hold something."""
+        ...
+
+    async def confirm(self, units: Mapping[str, datetime]) -> None:
+        """Notes that data sets hold nothing of them up to that time. Whoever was forgotten anew
+        meanwhile stays unconfirmed."""
+        ...
+
+
+class DataSets(Protocol):
+    """The data sets that are made of what is kept."""
+
+    async def forget(self, units: Mapping[str, datetime]) -> None:
+        """Removes everything that these units sent until then, now and from later ones. Raises Unavailable."""
+        ...
+
 
 class Grader(Protocol):
     """Grades completions by the tests of a problem."""

@@ -2,18 +2,25 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ratchet_kit.errors import Failure
+from ratchet_kit.errors import Aborted, Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef
-from ratchet_kit.sql import Database, hold_of, hold_row, insert_if_absent, is_free
-from registry_service.adapters.sql.tables import dataset_findings, dataset_names, dataset_uses, datasets
+from ratchet_kit.sql import Database, hold_of, hold_row, insert_all_if_absent, insert_if_absent, is_free, upsert
+from registry_service.adapters.sql.tables import (
+    dataset_findings,
+    dataset_names,
+    dataset_units,
+    dataset_uses,
+    datasets,
+    forgotten,
+)
 from registry_service.domain.dataset import Card, Content, Dataset, DatasetSpec, Split, State, Upload, not_there
 
 
@@ -22,27 +29,8 @@ class SqlDatasetStore:
         self._database = database
 
     async def create(self, spec: DatasetSpec, actor: str, now: datetime, request: Request) -> Dataset:
-        digest = _digest(spec.uploads)
         async with self._database.writing() as connection:
-            # From here to the end of the transaction nobody else gives a number of this name.
-            await insert_if_absent(connection, dataset_names, {"name": spec.name, "latest_number": 0})
-            of_name = dataset_names.c.name == spec.name
-            latest = select(dataset_names.c.latest_number).where(of_name).with_for_update()
-            number = int((await connection.execute(latest)).scalar_one()) + 1
-            same = select(datasets).where(
-                datasets.c.name == spec.name,
-                or_(
-                    and_(datasets.c.digest == digest, datasets.c.state != State.FAILED),
-                    datasets.c.request_id == request.key,
-                ),
-            )
-            if (row := (await connection.execute(same.order_by(datasets.c.number.desc()))).first()) is not None:
-                return _to_dataset(row)
-            await connection.execute(update(dataset_names).where(of_name).values(latest_number=number))
-            splits = {name: Split(upload) for name, upload in spec.uploads.items()}
-            made = Dataset(spec.name, number, spec.card, splits, now, actor)
-            await insert_if_absent(connection, datasets, _row(made) | {"digest": digest} | request.columns)
-        return made
+            return await _next(connection, spec, actor, now, request)
 
     async def find(self, request: Request) -> Dataset | None:
         row = await self._database.made_by(request, select(datasets), "data set")
@@ -72,6 +60,66 @@ class SqlDatasetStore:
             await connection.execute(update(datasets).where(_is(changed.ref)).values(_row(changed)))
         return changed
 
+    async def complete(
+        self, ref: DatasetRef, change: Callable[[Dataset], Dataset], units: Mapping[str, datetime]
+    ) -> Dataset:
+        async with self._database.writing() as connection:
+            await _forgetting(connection)
+            changed = change(await _dataset_of(connection, ref, locked=True))
+            if units:
+                await _hold_units(connection, changed, units)
+            await connection.execute(update(datasets).where(_is(changed.ref)).values(_row(changed)))
+        return changed
+
+    async def remake(
+        self,
+        spec: DatasetSpec,
+        contents: Mapping[str, Content],
+        units: Mapping[str, datetime],
+        actor: str,
+        now: datetime,
+        request: Request,
+    ) -> Dataset:
+        async with self._database.writing() as connection:
+            await _forgetting(connection)
+            made = await _next(connection, spec, actor, now, request)
+            if made.state is not State.UPLOADING:
+                return made
+            splits = {name: Split(spec.uploads[name], it.size_bytes, it) for name, it in contents.items()}
+            made = replace(made, splits=splits, state=State.READY, end_time=now)
+            await _hold_units(connection, made, units)
+            await connection.execute(update(datasets).where(_is(made.ref)).values(_row(made)))
+        return made
+
+    async def forget(self, units: Mapping[str, datetime]) -> Sequence[Dataset]:
+        found: dict[DatasetRef, Dataset] = {}
+        async with self._database.writing() as connection:
+            await _forgetting(connection)
+            for unit, time in units.items():
+                known = select(forgotten.c.forget_time).where(forgotten.c.unit == unit)
+                before = (await connection.execute(known)).scalar_one_or_none()
+                latest = max(time, before) if before else time
+                await upsert(connection, forgotten, {"unit": unit, "forget_time": latest})
+                held = select(dataset_units.c.name, dataset_units.c.number).where(
+                    dataset_units.c.unit == unit, dataset_units.c.time <= latest
+                )
+                for name, number in (await connection.execute(held)).all():
+                    dataset = await _dataset_of(connection, DatasetRef(name, number), locked=True)
+                    if dataset.state is State.READY:
+                        found[dataset.ref] = dataset.reexamine()
+                        await connection.execute(
+                            update(datasets).where(_is(dataset.ref)).values(_row(found[dataset.ref]))
+                        )
+        return list(found.values())
+
+    async def forgotten(self) -> Mapping[str, datetime]:
+        rows = await self._database.rows(select(forgotten).where(forgotten.c.unit != ""))
+        return {row.unit: row.forget_time for row in rows}
+
+    async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
+        async with self._database.reading() as connection:
+            return sorted(set(sha256s) - await _kept(connection, but))
+
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         query = select(datasets).where(datasets.c.state == State.EXAMINING, is_free(datasets, now))
         return await self._database.readable(query.order_by(datasets.c.create_time), _to_dataset)
@@ -96,16 +144,66 @@ class SqlDatasetStore:
             await connection.execute(delete(dataset_uses).where(of_it))
             of_it = and_(dataset_findings.c.name == found.name, dataset_findings.c.number == found.number)
             await connection.execute(delete(dataset_findings).where(of_it, dataset_findings.c.decision_id.is_(None)))
+            of_it = and_(dataset_units.c.name == found.name, dataset_units.c.number == found.number)
+            await connection.execute(delete(dataset_units).where(of_it))
             await connection.execute(delete(datasets).where(_is(found.ref)))
-            left = (await connection.execute(select(datasets.c.splits))).scalars()
-            kept = {split["content"]["sha256"] for splits in left for split in splits.values() if split["content"]}
+            kept = await _kept(connection)
             own = {split.content.sha256 for split in found.splits.values() if split.content}
         return found, sorted(own - kept)
+
+
+async def _next(connection: AsyncConnection, spec: DatasetSpec, actor: str, now: datetime, request: Request) -> Dataset:
+    """The next version, or the one that has the same files or the same request."""
+    digest = _digest(spec.uploads)
+    # From here to the end of the transaction nobody else gives a number of this name.
+    await insert_if_absent(connection, dataset_names, {"name": spec.name, "latest_number": 0})
+    of_name = dataset_names.c.name == spec.name
+    latest = select(dataset_names.c.latest_number).where(of_name).with_for_update()
+    number = int((await connection.execute(latest)).scalar_one()) + 1
+    same = select(datasets).where(
+        datasets.c.name == spec.name,
+        or_(
+            and_(datasets.c.digest == digest, datasets.c.state != State.FAILED),
+            datasets.c.request_id == request.key,
+        ),
+    )
+    if (row := (await connection.execute(same.order_by(datasets.c.number.desc()))).first()) is not None:
+        return _to_dataset(row)
+    await connection.execute(update(dataset_names).where(of_name).values(latest_number=number))
+    splits = {name: Split(upload) for name, upload in spec.uploads.items()}
+    made = Dataset(spec.name, number, spec.card, splits, now, actor)
+    await insert_if_absent(connection, datasets, _row(made) | {"digest": digest} | request.columns)
+    return made
+
+
+async def _forgetting(connection: AsyncConnection) -> None:
+    """Until the end of the transaction nobody else forgets, or makes pairs READY."""
+    await insert_if_absent(connection, forgotten, {"unit": "", "forget_time": datetime.fromtimestamp(0, UTC)})
+    await connection.execute(select(forgotten.c.unit).where(forgotten.c.unit == "").with_for_update())
+
+
+async def _hold_units(connection: AsyncConnection, dataset: Dataset, units: Mapping[str, datetime]) -> None:
+    """Raises Aborted where one of them is forgotten. Who calls it holds `_forgetting`."""
+    rows = [{"unit": unit, "name": dataset.name, "number": dataset.number, "time": it} for unit, it in units.items()]
+    await insert_all_if_absent(connection, dataset_units, rows)
+    of_it = and_(dataset_units.c.name == dataset.name, dataset_units.c.number == dataset.number)
+    late = select(forgotten.c.unit).join(
+        dataset_units, and_(dataset_units.c.unit == forgotten.c.unit, dataset_units.c.time <= forgotten.c.forget_time)
+    )
+    if (await connection.execute(late.where(of_it).limit(1))).first() is not None:
+        raise Aborted(f"something in {dataset.ref} was forgotten at the same time")
 
 
 def _digest(uploads: Mapping[str, Upload]) -> str:
     lines = "".join(f"{name} {upload.sha256}\n" for name, upload in sorted(uploads.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+async def _kept(connection: AsyncConnection, but: DatasetRef | None = None) -> set[str]:
+    """The sha256 of the contents of all versions, or all but one."""
+    query = select(datasets.c.splits)
+    left = (await connection.execute(query.where(not_(_is(but))) if but else query)).scalars()
+    return {split["content"]["sha256"] for splits in left for split in splits.values() if split["content"]}
 
 
 def _is(ref: DatasetRef) -> ColumnElement[bool]:

@@ -240,3 +240,21 @@ dataset_findings = Table(
     Index("ix_registry_dataset_findings_problem", "name", "number", "problem"),
     Index("ix_registry_dataset_findings_digest", "digest", "decision_id"),
 )
+
+# Of pairs that are made of kept traffic: whose they are (a digest of a user, a session or a key), and the earliest.
+dataset_units = Table(
+    "registry_dataset_units",
+    metadata,
+    Column("unit", String(64), primary_key=True),
+    Column("name", String(63), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("time", UtcDateTime, nullable=False),
+)
+
+# Whose pairs are forgotten, and until when. Who adds to it, or makes pairs READY, holds the row without a unit.
+forgotten = Table(
+    "registry_forgotten",
+    metadata,
+    Column("unit", String(64), primary_key=True),
+    Column("forget_time", UtcDateTime, nullable=False),
+)

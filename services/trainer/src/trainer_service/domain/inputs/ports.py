@@ -71,7 +71,7 @@ class ModelFolders(Protocol):
 
 
 class ProblemSets(Protocol):
-    """The sets of problems, and the files of pairs, that jobs can read."""
+    """The sets of problems, and of pairs, that jobs can read."""
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         """What the set holds now.
@@ -83,11 +83,15 @@ class ProblemSets(Protocol):
         ...
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
-        """What a file of pairs holds now. Raises like `look_up`."""
+        """What a set or file of pairs holds now. Raises like `look_up`."""
         ...
 
     async def use(self, ref: ProblemSetRef, id: RunId) -> None:
         """Notes that the run is made with it, where it is a data set of the registry. Raises NotFound, Unavailable."""
+        ...
+
+    async def forget(self) -> None:
+        """Deletes copies of pairs in which somebody is forgotten. Raises Unavailable."""
         ...
 
     async def trial(self, ref: ProblemSetRef) -> Trial:

@@ -1,6 +1,7 @@
 """What the references of a spec lead to: its base, its sets of problems, its pairs, and rewards of the registry."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import ratchet_rewards
@@ -68,6 +69,9 @@ class References:
         held_out = None
         if spec.validation_pairs:
             held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
+        elif algorithm and algorithm.makes_reward_model and spec.pairs and (own := spec.pairs.validation_split):
+            with suppress(NotFound, InvalidArgument):
+                held_out = await self._problems.pairs(own)
         if spec.validation_problems and (spec.validation_problems.name or not spec.problems.validation_split):
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
@@ -82,7 +86,7 @@ class References:
         """Notes that the run is made with its rewards and sets. Raises NotFound, Unavailable."""
         for reward in filter(None, map(ratchet_rewards.ref_of, spec.reward.components)):
             await self._rewards.use(reward, id)
-        for ref in filter(None, (spec.problems, spec.validation_problems)):
+        for ref in filter(None, (spec.problems, spec.validation_problems, spec.pairs, spec.validation_pairs)):
             await self._problems.use(ref, id)
 
     async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:
@@ -140,7 +144,9 @@ class References:
     async def _set(
         self, field: str, ref: ProblemSetRef, look_up: Callable[[ProblemSetRef], Awaitable[FoundSet]], faults: Faults
     ) -> FoundSet | None:
-        there_are = "a JSONL file of pairs" if field.endswith("pairs") else "a problem set or a JSONL file"
+        there_are = (
+            "a data set or a JSONL file of pairs" if field.endswith("pairs") else "a problem set or a JSONL file"
+        )
         is_named = faults.unless(ref.name.strip(), f"{field}.name", f"is missing: name {there_are}")
         is_bounded = ref.limit is None or faults.bounds(f"{field}.limit", ref.limit, at_least=1)
         if not (is_named and is_bounded):

@@ -13,6 +13,7 @@ from ratchet_problems import Problem, data_digest, pairs
 from ratchet_problems.messages import under
 from ratchet_problems.pairs import Pair
 from ratchet_problems.prompting import Form, Prompt
+from ratchet_problems.sets import load_pairs
 from trainer_service.job.samples import problems as problem_sets
 from trainer_service.job.samples.endings import Ending, ending
 from trainer_service.job.samples.prompt_limits import fitting
@@ -87,7 +88,7 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
     `config.max_length` tokens are left out, or refused, as there."""
 
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
-        read = pairs.read(parquet_files, limit=_limit(max_samples))
+        read = load_pairs(parquet_files, limit=_limit(max_samples))
         self.digest = pairs.pairs_digest(read)
         rows = []
         end = ending(tokenizer, config.stops, config.prompt_form)
