@@ -36,7 +36,7 @@ test-quick:  ## Unit tests alone: five minutes on two cores
 	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not integration and not verl and not vllm and not e2e" -n 2
 
 test-unit:  ## Unit and integration tests: no torch; twenty-one minutes on two cores, most of them attacks on the sandbox
-	@$(SETUP) light sandbox-numpy
+	@$(SETUP) light sandbox-numpy sandbox-math
 	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
@@ -45,7 +45,7 @@ test-clients:  ## LangChain's and LiteLLM's clients, unmodified, against the gat
 	scripts/tests.sh services/gateway/tests/contract/test_clients.py -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
-	@$(SETUP) light sandbox-numpy
+	@$(SETUP) light sandbox-numpy sandbox-math
 	scripts/tests.sh tests/honest -n 0
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
@@ -70,7 +70,7 @@ tracking-test: setup  ## A real MLflow server and a real TensorBoard show a run,
 	$(LIGHT)/pytest tests/tracking -n 0
 
 soak: setup  ## An hour of mixed load on four services; half an hour of it while each part is killed and releases are under way; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
-	@$(SETUP) light sandbox-numpy
+	@$(SETUP) light sandbox-numpy sandbox-math
 	$(LIGHT)/pytest tests/soak -s
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0
 	HONEST_PROGRAMS=5000 HONEST_LOAD=4 $(LIGHT)/pytest tests/honest -n 0 -k among

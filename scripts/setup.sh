@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 DEVICE=${DEVICE:-cpu}
 UV_VERSION=0.13.8
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(light trainer rollout sandbox-numpy)
+[ ${#wanted[@]} -gt 0 ] || wanted=(light trainer rollout sandbox-numpy sandbox-math)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }

@@ -1,14 +1,17 @@
 """A data set from a user's files to a run and an evaluation."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_client.errors import ApiError
+from ratchet_local.services import environments_folder
 from ratchet_problems import load
 
 from .conftest import Platform
@@ -118,3 +121,46 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
 
     with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
         client.datasets.delete("mine", 1)
+
+
+def summed(folder: Path, split: str, sums: Sequence[tuple[int, int]]) -> str:
+    """In GSM8K's form: the answer stands at the end of its solution."""
+    rows = [
+        {"question": f"How much is {a} + {b}?", "answer": f"{a} + {b} = <<{a}+{b}={a + b}>>{a + b}\n#### {a + b}"}
+        for a, b in sums
+    ]
+    (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder / f"{split}.jsonl")
+
+
+def test_a_math_set_is_trained_on_measured_and_gated(platform: Platform, client: Client, tmp_path: Path) -> None:
+    if not (environments_folder() / "sandbox-math").is_dir():
+        pytest.skip("the runtime math isn't built here: scripts/setup.sh sandbox-math")
+    sums = [(a, b) for a in range(12) for b in range(a, 12)]  # 2 + 5 is 5 + 2, and the gate says so
+    files = [summed(tmp_path, "train", sums[40:]), summed(tmp_path, "test", sums[:40])]
+    added = platform.ratchet("data", "add", *files, "--name", "sums")
+    assert added.returncode == 0, added.stderr
+    assert "prompt <- question, answer" in added.stderr
+
+    settings = ("--set", "output_model=starter", "--set", "max_prompt_tokens=64", "--set", "max_response_tokens=32")
+    small = ("--algorithm", "grpo", "--steps", "2", "--set", "batch_size=4", "--set", "group_size=4")
+    trained = platform.ratchet("train", "--model", "starter", "--problems", "sums/train", *settings, *small)
+    assert trained.returncode == 0, trained.stderr
+    version, *_ = client.models.versions("starter")
+    steps = list(client.runs.steps(version.lineage.run_id))
+    assert len(steps) == 2
+    assert all("verdict_passed" in step.metrics and "verdict_untested" not in step.metrics for step in steps)
+
+    measured = ("--benchmark", "sums/test", "--samples", "1", "--max-tokens", "32", "--temperature", "0")
+    gated = platform.ratchet("gate", "--model", f"starter@{version.ref.number}", *measured)
+    gate = next((one for one in client.models.gates("starter") if one.candidate.number == version.ref.number), None)
+    assert gate is not None, gated.stdout + gated.stderr
+    assert gate.HasField("comparison"), gate  # it decided, whichever way
+    under = client.evaluations.get(gate.candidate_evaluation_id)
+    (score,) = under.pass_at_k
+    assert (under.spec.problems.name, under.problems_done, list(under.notices)) == ("sums@1/test", 40, [])
+    assert 0 <= score.estimate.low <= score.estimate.value < score.estimate.high <= 1
+    assert {sample.failure for sample in client.evaluations.samples(under.id)} <= {
+        eval_pb2.FAILURE_CLASS_UNSPECIFIED,
+        eval_pb2.FAILURE_CLASS_WRONG,
+    }

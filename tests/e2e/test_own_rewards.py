@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.common.v1 import verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError
 from ratchet_client.rewards import reward
@@ -34,7 +35,7 @@ print(json.dumps([caged for _ in json.load(sys.stdin)["samples"]]))
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
-    services = ("registry", "sandbox", "trainer", "gateway")
+    services = ("registry", "sandbox", "trainer", "eval", "gateway")
     folders = (tmp_path_factory.mktemp("platform"), tmp_path_factory.mktemp("data"))
     nowhere = f"http://127.0.0.1:{free_port()}"
     with judges(*folders, services, RATCHET_SOURCES=str(MODELS), RAY_ADDRESS=nowhere) as running:
@@ -90,3 +91,38 @@ def test_a_registered_reward_is_tried_trained_on_and_kept(platform: Judges, tmp_
     shown = platform.ratchet("runs", "show", run.id)
     assert "weighted_sum of tests_passed 0.9, brevity@2 0.1" in shown.stdout
     assert reward("brevity@2") == trainer_pb2.RewardSpec(name="brevity@2")
+
+
+def test_a_reward_judges_questions_in_an_evaluation(platform: Judges, tmp_path: Path) -> None:
+    asked = {"Who wrote Faust?": "Goethe", "What is H2O?": "water", "Where is Rome?": "in Italy"}
+    rows = [
+        {"id": f"q{place}", "prompt": one, "references": [right]} for place, (one, right) in enumerate(asked.items())
+    ]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    added = platform.ratchet("data", "add", str(tmp_path / "test.jsonl"), "--name", "asked")
+    assert added.returncode == 0, added.stderr
+    assert platform.ratchet("new", "reward", "facts", "--task", "qa", "--folder", str(tmp_path)).returncode == 0
+    assert platform.ratchet("reward", "add", str(tmp_path / "facts.py")).stdout.startswith("facts@1  ")
+
+    answers = ("Goethe", "It is water, I think", "No idea")
+    samples = [{"task_id": f"q{place}", "completion": text} for place, text in enumerate(answers)]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    judged = ("evaluate", "--samples", str(tmp_path / "samples.jsonl"), "--benchmark", "asked/test", "--json")
+    bare = platform.ratchet(*judged)
+    assert bare.returncode != 0
+    assert "only a reward of your own can judge it" in bare.stdout + bare.stderr
+
+    found = {}
+    for judge in ("facts", "facts@1=0.3"):
+        done = platform.ratchet(*judged, "--judge", judge)
+        assert done.returncode == 0, done.stdout + done.stderr
+        evaluation = json.loads(done.stdout)
+        assert evaluation["spec"]["judge"]["reward"] == "facts@1"
+        estimate = evaluation["pass_at_k"][0]["estimate"]
+        assert estimate["low"] < estimate["value"] < estimate["high"]
+        with platform.client() as client:
+            found[judge] = [one.verdict for one in client.evaluations.samples(evaluation["id"])]
+    passed, failed = verdict_pb2.VERDICT_PASSED, verdict_pb2.VERDICT_FAILED
+    assert found == {"facts": [passed, failed, failed], "facts@1=0.3": [passed, passed, failed]}
+    unknown = platform.ratchet(*judged, "--judge", "fatcs")
+    assert "there is no reward 'fatcs'" in unknown.stdout + unknown.stderr

@@ -123,6 +123,13 @@ def test_others_are_read_and_put(published: Published, name: str, file: str, cou
         assert problem.entry_point.rpartition(".")[2] in text
 
 
+def test_each_difficulty_of_leetcode_is_a_part(published: Published) -> None:
+    fetching.take(BENCHMARKS["leetcode"], published("leetcode/LeetCodeDataset-v0.2.0-test.jsonl.gz"))
+    parts = {part: ratchet_benchmarks.load(f"leetcode/{part}").problems for part in ("easy", "medium", "hard")}
+    assert {part: len(found) for part, found in parts.items()} == {"easy": 51, "medium": 102, "hard": 47}
+    assert {one.difficulty for one in parts["easy"]} == {1}
+
+
 def test_bigcodebench_has_both_forms_and_shares_the_process(published: Published) -> None:
     fetching.take(BENCHMARKS["bigcodebench-hard"], published("bigcodebench/BigCodeBench-Hard-v0.1.4-derived.jsonl.gz"))
     instruct, complete = (ratchet_benchmarks.load(f"bigcodebench-hard{part}") for part in ("", "/complete"))

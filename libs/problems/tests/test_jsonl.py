@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit import json_text, syntax
-from ratchet_problems import CallTest, CheckTest, InvalidProblem, Message, Problem, StdioTest, jsonl, load
+from ratchet_problems import AnswerTest, CallTest, CheckTest, InvalidProblem, Message, Problem, StdioTest, jsonl, load
 
 GOOD = {"prompt": "Write f(x).", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
 
@@ -46,6 +46,34 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     back = load(str(path))
     assert back == (call, *others)
     assert [problem.digest for problem in back] == [problem.digest for problem in (call, *others)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"),
+    [("42", ("42",)), (42, ("42",)), (0.5, ("0.5",)), (["Paris", "Lutetia"], ("Paris", "Lutetia"))],
+)
+def test_a_right_answer_may_stand_for_tests(tmp_path: Path, answer: object, accepted: tuple[str, ...]) -> None:
+    (problem,) = load(str(written(tmp_path / "set.jsonl", {"prompt": "How much?", "answer": answer})))
+    assert (problem.tests, problem.answers) == ((AnswerTest(accepted),), accepted)
+    again = tmp_path / "again.jsonl"
+    jsonl.write([problem], again)
+    assert load(str(again)) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answer": ""}, "answer: must not be empty"),
+        ({"answer": []}, "answer: must be 1 to 100 texts, not 0"),
+        ({"answer": True}, "answer: must be text, not true or false"),
+        ({"answer": "1", "tests": [{"stdin": "", "expected_stdout": "1"}]}, "answer: must be alone"),
+        ({"answer": "1", "entry_point": "f"}, "entry_point: must be left out"),
+        ({"answer": "1", "language": "go"}, "language: must be left out"),
+    ],
+)
+def test_a_right_answer_stands_alone(tmp_path: Path, row: dict[str, object], reason: str) -> None:
+    with pytest.raises(InvalidProblem, match=reason):
+        load(str(written(tmp_path / "set.jsonl", {"prompt": "How much?"} | row)))
 
 
 SYSTEM, USER, ANSWER = (

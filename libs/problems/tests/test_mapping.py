@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, CheckTest, Message, Problem, StdioTest, examine, mapping, tables
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, StdioTest, examine, mapping, tables
 
 HUMAN_EVAL = {
     "task_id": "T/0",
@@ -63,6 +63,61 @@ def test_public_forms_need_no_mapping(
     (problem,) = read(written(tmp_path / f"set{suffix}", [row]))
     assert (problem.id, problem.tests, problem.references) == (id, tests, references)
     assert problem.entry_point == {"set/1": "add" if row is TACO else "", "11": "f", "T/0": "f"}[id]
+
+
+GSM8K = {"question": "How many?", "answer": "3 x 14 = <<3*14=42>>42 apples.\n#### 42"}
+MATH = {"problem": "How much?", "level": "Level 3", "type": "Algebra", "solution": "So $x = \\boxed{\\frac{1}{2}}$."}
+MATH_500 = {"problem": "How much?", "solution": "It is 5.", "answer": "5", "subject": "Algebra", "level": 2}
+VERLS = {
+    "data_source": "openai/gsm8k",
+    "prompt": [{"role": "user", "content": "How many?"}],
+    "reward_model": {"style": "rule", "ground_truth": "42"},
+}
+TRIVIA_QA = {"question": "Where?", "answer": {"value": "Paris", "aliases": ["Paris", "City of Light"]}}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    ("row", "wanted", "accepted", "references"),
+    [
+        (GSM8K, {}, ("42",), (GSM8K["answer"],)),
+        (MATH, {"answer": "solution", "difficulty": "level", "tags": "type"}, ("\\frac{1}{2}",), (MATH["solution"],)),
+        (MATH_500, {"difficulty": "level"}, ("5",), ("It is 5.",)),
+        (VERLS, {}, ("42",), ()),
+        (TRIVIA_QA, {}, ("Paris", "City of Light"), ()),
+        ({"question": "How many?", "answer": 42}, {}, ("42",), ()),
+    ],
+)
+def test_right_answers_of_public_sets_are_read(
+    tmp_path: Path,
+    suffix: str,
+    row: Mapping[str, Any],
+    wanted: Mapping[str, str],
+    accepted: tuple[str, ...],
+    references: tuple[str, ...],
+) -> None:
+    (problem,) = read(written(tmp_path / f"set{suffix}", [row]), **wanted)
+    assert (problem.tests, problem.references) == ((AnswerTest(accepted),), references)
+    assert problem.difficulty == {"Level 3": 3, 2: 2}.get(row.get("level", ""), 1)
+    tables.write([problem], tmp_path / "kept.parquet")
+    assert tables.read(tmp_path / "kept.parquet", "kept") == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("said", "difficulty"), [("Level 4", 4), ("Easy", 1), ("Hard", 5), ("introductory", 1), (2, 2)]
+)
+def test_a_difficulty_is_a_number_or_a_word_of_public_sets(tmp_path: Path, said: object, difficulty: int) -> None:
+    assert read(written(tmp_path / "set.jsonl", [MBPP | {"difficulty": said}]))[0].difficulty == difficulty
+
+
+def test_a_problem_has_tests_or_a_right_answer(tmp_path: Path) -> None:
+    both = written(tmp_path / "set.jsonl", [HUMAN_EVAL | {"answer": "42"}])
+    assert read(both)[0].answers == ()  # tests come first where nobody maps
+    with pytest.raises(InvalidArgument, match="cannot both be mapped"):
+        read(both, answer="answer")
+    essay = written(tmp_path / "essays.jsonl", [{"question": "Why?", "answer": "x" * 1001}])
+    with pytest.raises(InvalidArgument, match="answer: has 1001 characters, 1000 at most: give the final answer alone"):
+        read(essay)
 
 
 SYSTEM, USER, ANSWER = (

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ratchet_kit.errors import DataLoss
-from ratchet_problems import CallTest, CheckTest, Message, Problem, load
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, load
 from ratchet_problems.near.search import Known, duplicates
 from ratchet_problems.near.sketches import Sketches, sketch
 
@@ -65,6 +65,19 @@ def test_tests_of_another_form_are_the_same() -> None:
     calls = (CallTest("[[1, 1, 2, 2, 2]]", "3"), CallTest("[[4, 5]]", "1"), CallTest("[[7, 7, 7, 7, 1]]", "4"))
     runs = Problem("mine", "How long are runs of equal neighbours?", calls, "f")
     assert found(runs) == ["original"]
+
+
+STORY = "Tom has {} apples and buys {} more at the market on Friday. How many apples does Tom have now, all in all?"
+
+
+def test_a_story_with_other_numbers_or_another_answer_is_another_problem() -> None:
+    def story(first: int, second: int, text: str = STORY) -> Problem:
+        return Problem(f"{first}+{second}", text.format(first, second), (AnswerTest((str(first + second),)),))
+
+    known = Known(sketch([story(3, 4)]))
+    reworded = "At the market Tom buys {} apples more on a Friday; before he has {}. How many does he now have in all?"
+    others = [story(4, 3, reworded), story(2, 5), story(3, 5)]
+    assert [match.row for match in known.matches(sketch(others))] == [0]
 
 
 def test_another_problem_is_another() -> None:

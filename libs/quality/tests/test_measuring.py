@@ -12,11 +12,11 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import Location
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.measuring import Measurer
-from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 
 REFERENCE = "def f(xs):\n    return sum(xs)\n"
@@ -159,3 +159,16 @@ async def test_without_its_model_preference_is_refused() -> None:
     async with Executor(Sandbox()) as executor:
         with pytest.raises(InvalidArgument, match="in the trainer's jobs only"):
             Measurer(reward, executor)
+
+
+async def test_a_component_is_measured_for_problems_with_one_of_its_tags_alone() -> None:
+    sandbox = Sandbox("[0.5]")
+    loud = Component("loud", program="print([0.5])", tags=("maths", "words"))
+    names = ("tests_passed", Component("efficiency", tags=("code",)), loud)
+    [of_code] = await measured(sandbox, names, sample("x"), problem=replace(PROBLEM, tags=("code",)))
+    assert of_code is not None
+    assert of_code.values == {"tests_passed": 1, "efficiency": 0.5}
+    before = sandbox.references
+    [of_words] = await measured(sandbox, names, sample("x"), problem=replace(PROBLEM, tags=("words", "old")))
+    assert of_words is not None
+    assert (of_words.values, sandbox.references) == ({"tests_passed": 1, "loud": 0.5}, before)

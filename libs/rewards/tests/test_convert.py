@@ -8,7 +8,7 @@ WHOLE = Reward(
     components=(
         Component("tests_fraction", schedule=(Point(1, 1.0), Point(9, 0.0))),
         Component("length", -0.5, {"tokens": 30.0}, passing_only=True),
-        Component("safety", 0.0, veto_below=0.5),
+        Component("safety", 0.0, veto_below=0.5, tags=("web", "files")),
         Component("loud", program="print([])"),
         Component("preference", 0.3, {"center": 2.0, "scale": 5.0}, model=VersionRef("helpful", 2)),
     ),

@@ -21,10 +21,10 @@ from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
-from ratchet_kit.names import AnyModel, Location
+from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
-from ratchet_rewards import Grade
+from ratchet_rewards import Grade, Registered
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 
@@ -81,15 +81,15 @@ class MemoryProblems:
     async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
         """None of them is the registry's."""
 
-    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
         if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")
         return self.notices
 
-    async def load(self, ref: ProblemSetRef) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
 
-    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         return await self.load(ref) if self.ready else None
 
 
@@ -210,6 +210,22 @@ class MemoryEnvironment:
         return episode.end(answer, Outcome(grade))
 
 
+class MemoryRewards:
+    """`facts` has two versions."""
+
+    def __init__(self) -> None:
+        self.used: list[tuple[str, str]] = []
+
+    async def find(self, ref: RewardRef) -> Registered:
+        if ref.name != "facts":
+            raise NotFound(f"there is no reward {ref.name!r}; there is facts")
+        number = ref.number or 2
+        return Registered(RewardRef("facts", number), f"print([{number}])")
+
+    async def use(self, ref: RewardRef, evaluation_id: str) -> None:
+        self.used.append((str(ref), evaluation_id))
+
+
 class MemoryMeter:
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
@@ -244,6 +260,7 @@ class World:
         self.problems = MemoryProblems()
         self.host = MemoryHost()
         self.models = MemoryModels()
+        self.rewards = MemoryRewards()
         self.environment = MemoryEnvironment()
         self.meter = MemoryMeter()
         self.events = MemoryEvents()
@@ -252,6 +269,7 @@ class World:
             self.queue,
             self.problems,
             self.models,
+            self.rewards,
             self.events,
             clock,
             watch_interval=timedelta(milliseconds=5),

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ratchet_environments import Episode, Outcome, Task
+from ratchet_environments.own import Sample
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Message, Problem
 from ratchet_problems.prompting import Prompt
-from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.background import Background

@@ -17,7 +17,10 @@ _FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
     prompting = Prompting(message=_question, text=_start, stop=at(*FUNCTION_STOP), join=_join)
-    return Contents(tuple(map(_problem, rows)), prompting, Limits(timedelta(seconds=20), 1 << 30))
+    found = tuple(map(_problem, rows))
+    level = _DIFFICULTY.get(part.capitalize())
+    chosen = tuple(one for one in found if not level or one.difficulty == level)
+    return Contents(chosen, prompting, Limits(timedelta(seconds=20), 1 << 30))
 
 
 def _problem(row: Row) -> Problem:
@@ -65,4 +68,5 @@ LEETCODE = Benchmark(
     editions=(Edition("v0.2.0-test", "4215b161d94ea90c9ed6b1bd6f06239242214a67181bdbc6b6de35be78df9c04", (_HOME,)),),
     fields=("task_id", "prompt", "completion", "entry_point", "test", "query", "meta"),
     read=_read,
+    parts=("", *map(str.lower, _DIFFICULTY)),
 )

@@ -77,13 +77,20 @@ def require(name: str) -> None:
         _ = _named(name).edition
 
 
-def load(name: str, limit: int | None = None) -> LoadedBenchmark:
+def load(name: str, limit: int | None = None, *, untested: bool = False) -> LoadedBenchmark:
     """A benchmark, a set of Ratchet's own, or the file when it ends in .jsonl, .json or .parquet: all its problems or
-    the first `limit`.
+    the first `limit`. `untested`: takes problems without tests, too.
 
     Raises NotFound for an unknown name or for data that are not here, InvalidArgument for a file that cannot be used,
     DataLoss for damaged data, FailedPrecondition for data that must be prepared first.
     """
+    found = _read(name, limit)
+    if users.is_path(name) and not untested:
+        users.check_tested(found.problems, name)
+    return found
+
+
+def _read(name: str, limit: int | None) -> LoadedBenchmark:
     if limit is not None and name.endswith(".parquet"):  # which may be large
         return _loaded(name, "", "", Contents(users.read(Path(name), limit), OWN_PROMPTING))
     found = _whole(name, _stamp(name))

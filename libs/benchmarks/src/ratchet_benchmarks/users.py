@@ -1,5 +1,6 @@
 """Users' problem sets: the form that ratchet_problems.jsonl describes, as JSON lines, a JSON list or parquet."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ratchet_benchmarks import rows
@@ -13,6 +14,14 @@ def is_path(name: str) -> bool:
     return name.endswith(_ENDS)
 
 
+def check_tested(problems: Iterable[Problem], name: str) -> None:
+    """Raises InvalidProblem for one without tests."""
+    for problem in problems:
+        if not problem.tests:
+            reason = "has none, and no right answer: only a reward of your own can judge it (docs/rewards.md)"
+            raise InvalidProblem(f"{Path(name).name}: {problem.id}", "tests", reason)
+
+
 def stamp(name: str) -> tuple[object, ...]:
     """Changes where the file does. Raises InvalidProblem for a file that is not there."""
     try:
@@ -23,16 +32,8 @@ def stamp(name: str) -> tuple[object, ...]:
 
 
 def read(path: Path, limit: int | None = None) -> tuple[Problem, ...]:
-    """All problems, or of parquet the first `limit`. Raises InvalidProblem, also for a problem without tests, or
-    InvalidArgument for a file that is no table."""
-    problems = _read(path, limit)
-    for problem in problems:
-        if not problem.tests:
-            raise InvalidProblem(f"{path.name}: {problem.id}", "tests", "has none: nothing can be judged by it")
-    return problems
-
-
-def _read(path: Path, limit: int | None) -> tuple[Problem, ...]:
+    """All problems, or of parquet the first `limit`. Raises InvalidProblem, or InvalidArgument for a file that is no
+    table."""
     if path.suffix == ".jsonl":
         return jsonl.read(path)
     if path.suffix == ".parquet":

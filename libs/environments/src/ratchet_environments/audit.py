@@ -53,8 +53,10 @@ def in_time(task: Task, reference: timedelta) -> Task:
 async def audit(environment: Environment, task: Task, most: int = MUTANTS) -> Audited:
     """`environment`: one that takes tests which share the program's process. Raises what it raises but InvalidArgument,
     which is the problem's fault."""
-    tried = await preflight(environment, task)
     problem = task.problem
+    if problem.answers:
+        return Audited(problem.id, fault="its answer judges it, and no tests")
+    tried = await preflight(environment, task)
     if tried.fault:
         return Audited(problem.id, fault=tried.fault)
     task = of_programs(task, tried)

@@ -1,11 +1,13 @@
-"""Single-turn code: the policy answers with a program, and the problem's tests are the judge. Where a problem has none,
-the answer may be anything, and nothing of it is run: rewards judge it."""
+"""Single-turn: the policy answers with a program, and the problem's tests are the judge. Where a problem has a right
+answer, the policy's is compared with it. Where it has neither, the answer may be anything, and nothing of it is run:
+rewards judge it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_environments import answers
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
@@ -45,10 +47,12 @@ class CodeEnvironment:
 
     async def run(self, task: Task, answer: str) -> Ran:
         """Raises Unavailable when the platform failed again and again, InvalidArgument for a problem that the sandbox
-        can't run, or whose tests can judge no program. An answer that it can't run, one that is too long, is graded
-        COMPILE_ERROR."""
+        can't run, or whose tests can judge no program, Unimplemented where it lacks what compares answers. An answer
+        that it can't run, one that is too long, is graded COMPILE_ERROR."""
         if not task.problem.tests:
             return Ran(Grade(UNTESTED, 0, 0))
+        if task.problem.answers:
+            return Ran(await answers.grade(self._executor, task.problem, answer))
         if task.problem.forgeable and not self._forgeable:
             raise InvalidArgument(
                 f"{task.problem.id}: its tests share the program's process: its rewards can be forged"

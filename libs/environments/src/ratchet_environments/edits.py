@@ -8,6 +8,8 @@ async def reply(seen: Seen) -> str | None:
     grade = seen.ran.grade
     if grade.passed or not seen.tests:
         return None
+    if seen.problem.answers:
+        return "That is not the right answer."
     wrong = len(seen.tests) - grade.tests_passed
     said = min(seen.failing, key=len, default=clipped(grade.detail or grade.verdict))
     return f"{wrong} of {len(seen.tests)} tests fail: {said}"

@@ -116,7 +116,7 @@ def proposed(answer: str, source: str) -> Problem:
 
 
 def _statements(code: str) -> list[ast.stmt]:
-    """Those of the program up to where it is torn, or goes on in words."""
+    """Reads the program up to where it is torn, or goes on in words."""
     lines = code.splitlines()
     ends = [len(lines), *(place for place in range(len(lines) - 1, 0, -1) if lines[place][:1].strip())]
     for end in ends:

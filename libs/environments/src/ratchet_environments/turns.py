@@ -8,7 +8,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.code import CodeEnvironment, Ran
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.task import Task
-from ratchet_problems import CallTest, CheckTest, Message, Problem, StdioTest
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, StdioTest
 from ratchet_problems.problem import TestCase
 from ratchet_rewards import TAMPERED, UNTESTED, Grade
 
@@ -83,6 +83,8 @@ def _line(problem: Problem, test: TestCase, result: pb.TestResult) -> str:
             return f"on input {clipped(test.stdin)!r}: {found!r}, not {clipped(test.expected_stdout)!r}"
         case CheckTest():
             return found or "a test fails"
+        case AnswerTest():
+            return found
 
 
 def clipped(text: str) -> str:

@@ -1,10 +1,11 @@
-"""Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
+"""Problems with tests, or with a right answer: the type, the generator, the named sets and the JSONL loader."""
 
 from ratchet_problems.examination import examine, notices
 from ratchet_problems.fingerprint import fingerprint, taught, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
     MOST_TEXT_BYTES,
+    AnswerTest,
     CallTest,
     CheckTest,
     InvalidProblem,
@@ -18,6 +19,7 @@ from ratchet_problems.sets import NAMES, UnknownProblemSet, load
 __all__ = [
     "MOST_TEXT_BYTES",
     "NAMES",
+    "AnswerTest",
     "CallTest",
     "CheckTest",
     "InvalidProblem",

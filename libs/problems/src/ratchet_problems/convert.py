@@ -1,8 +1,9 @@
 """Tests to protobuf, with what their prompt gives. Pure."""
 
 from ratchet.common.v1 import problem_pb2 as pb
+from ratchet_kit.errors import InvalidArgument
 from ratchet_problems.helpers import declared, with_helpers
-from ratchet_problems.problem import CallTest, CheckTest, StdioTest, TestCase
+from ratchet_problems.problem import AnswerTest, CallTest, CheckTest, StdioTest, TestCase
 
 
 def complete(check: pb.CheckTest, prompt: str, entry_point: str) -> None:
@@ -14,6 +15,7 @@ def complete(check: pb.CheckTest, prompt: str, entry_point: str) -> None:
 
 
 def test_to_proto(test: TestCase) -> pb.Test:
+    """Raises InvalidArgument for a right answer, which is no test of a program."""
     match test:
         case CallTest():
             call = pb.CallTest(
@@ -32,3 +34,5 @@ def test_to_proto(test: TestCase) -> pb.Test:
             return pb.Test(
                 check=pb.CheckTest(code=test.code, names=test.names, grading=grading), held_out=test.held_out
             )
+        case AnswerTest():
+            raise InvalidArgument("a problem with a right answer is judged without a program: it has no tests to run")

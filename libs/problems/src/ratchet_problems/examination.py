@@ -30,7 +30,7 @@ def examine(problem: Problem) -> str:
     """The first fault, as "tests[0].check: ..."; empty without one."""
     if not problem.tests:
         return "tests: missing; only SFT learns from references alone"
-    if problem.language != PYTHON:
+    if problem.language != PYTHON or problem.answers:
         return ""
     for place, test in enumerate(problem.tests):
         if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):

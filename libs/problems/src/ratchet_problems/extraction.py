@@ -63,7 +63,9 @@ def first_block(completion: str, language: str, *, any_language: bool = False) -
 
 
 def program_of(problem: Problem, answer: str) -> str:
-    """The program that an answer to the problem means."""
+    """The program that an answer to the problem means; the answer itself where the problem asks for no program."""
+    if problem.answers:
+        return answer
     return source_for(problem.prompt, problem.entry_point, answer, problem.language)
 
 

@@ -25,10 +25,10 @@ def taught(problem: Problem) -> tuple[str, ...]:
 
 def tests_fingerprint(problem: Problem) -> str:
     """The same of the tests, whatever their order: a problem whose prompt was reworded still has them. Empty where
-    there are none."""
-    return (
-        _hashed(*sorted(json.dumps(test.to_json(), sort_keys=True) for test in problem.tests)) if problem.tests else ""
-    )
+    there are none; a right answer tells nothing, as many problems have the same."""
+    if not problem.tests or problem.answers:
+        return ""
+    return _hashed(*sorted(json.dumps(test.to_json(), sort_keys=True) for test in problem.tests))
 
 
 def _of_texts(texts: Iterable[str]) -> str:

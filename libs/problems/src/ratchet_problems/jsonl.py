@@ -1,7 +1,8 @@
 """Problem sets as JSONL: one problem a line, every fault with its line and field.
 
 A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
-call it); instead of tests `references`, for SFT alone. The prompt is a text, or a conversation that ends with the user:
+call it). Instead of tests it may have `answer`, the right one or a list of right ones, or, for SFT alone, `references`.
+The prompt is a text, or a conversation that ends with the user:
     [{"role": "system", "content": "Answer in Python."}, {"role": "user", "content": "Write add(a, b)."}]
 A test is one of
     {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, with NaN and Infinity; or each as a Python
@@ -27,11 +28,20 @@ from ratchet_kit import json_text, syntax
 from ratchet_kit.text import check_encodable
 from ratchet_problems.languages import language_of
 from ratchet_problems.messages import Message
-from ratchet_problems.problem import ROLES, CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
+from ratchet_problems.problem import (
+    ROLES,
+    AnswerTest,
+    CallTest,
+    CheckTest,
+    InvalidProblem,
+    Problem,
+    StdioTest,
+    TestCase,
+)
 
 _GZIP = b"\x1f\x8b"
 _TEXTS = ("id", "entry_point", "source", "licence", "structure", "language")
-_FIELDS = {"prompt", "tests", "references", "difficulty", "tags", *_TEXTS}
+_FIELDS = {"prompt", "tests", "answer", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
 _STDIO = {"stdin", "expected_stdout"}, {"tolerance", "held_out"}
 # Which kind of test it is, by the first of these fields that's there: what it needs, and what else it may have.
@@ -42,6 +52,7 @@ _TEST_FIELDS = {
     "stdin": _STDIO,
     "expected_stdout": _STDIO,
     "check": ({"check"}, {"names", "shared", "held_out"}),
+    "answer": ({"answer"}, set()),
 }
 
 
@@ -122,10 +133,7 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
         return Problem(
             prompt=prompt,
             conversation=conversation,
-            tests=tuple(
-                _test(test, f"tests[{index}]", where)
-                for index, test in enumerate(_list(record, "tests", where, required="references" not in record))
-            ),
+            tests=_tests(record, where),
             references=tuple(
                 _typed(text, str, f"references[{index}]", where)
                 for index, text in enumerate(_list(record, "references", where))
@@ -175,13 +183,31 @@ def _prompt(record: Mapping[str, Any], where: str) -> tuple[str, tuple[Message, 
     return last.content, tuple(before)
 
 
+def _tests(record: Mapping[str, Any], where: str) -> tuple[TestCase, ...]:
+    if "answer" in record:
+        if record.get("tests"):
+            raise InvalidProblem(where, "answer", "must be alone: a problem with a right answer has no tests beside it")
+        return (_answer(record["answer"], "answer", where),)
+    found = _list(record, "tests", where, required="references" not in record)
+    return tuple(_test(test, f"tests[{index}]", where) for index, test in enumerate(found))
+
+
+def _answer(value: object, path: str, where: str) -> AnswerTest:
+    """A text, a number, or a list of them."""
+    found = value if isinstance(value, list) else [value]
+    numbers = (str(one) if isinstance(one, int | float) and not isinstance(one, bool) else one for one in found)
+    return AnswerTest(tuple(_typed(one, str, path, where) for one in numbers))
+
+
 def _test(record: object, path: str, where: str) -> TestCase:
     if not isinstance(record, dict):
         raise InvalidProblem(where, path, f"must be an object, not {_kind(record)}")
     kind = next((name for name in _TEST_FIELDS if name in record), None)
     if kind is None:
         raise InvalidProblem(
-            where, path, "must have args and expected, or args and raises, or stdin and expected_stdout, or check"
+            where,
+            path,
+            "must have args and expected, or args and raises, or stdin and expected_stdout, or check, or answer",
         )
     needed, optional = _TEST_FIELDS[kind]
     if missing := sorted(needed - record.keys()):
@@ -189,6 +215,8 @@ def _test(record: object, path: str, where: str) -> TestCase:
     if unknown := sorted(record.keys() - needed - optional):
         raise InvalidProblem(where, f"{path}.{unknown[0]}", "does not belong to this kind of test")
     prefix = f"{path}."
+    if "answer" in needed:
+        return _answer(record["answer"], f"{prefix}answer", where)
     held_out = _flag(record, "held_out", where, prefix)
     if "check" in needed:
         names = [

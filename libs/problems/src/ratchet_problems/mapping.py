@@ -4,13 +4,14 @@
 
 A column that is named like a field, or as public sets name it, is taken for that field; what is mapped by hand comes
 first. Tests are read by what they are: records of ours, a text of Python, a list of assertions (MBPP), a JSON object of
-inputs and outputs (APPS, TACO). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its
-reference.
+inputs and outputs (APPS, TACO). Without such a column one of answers has the right ones (GSM8K, MATH, verl's
+`reward_model`). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its reference.
 """
 
 import csv
 import gzip
 import json
+import re
 import sys
 import tempfile
 import zlib
@@ -22,7 +23,7 @@ from typing import Any
 
 from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import jsonl, tables
+from ratchet_problems import answers, jsonl, tables
 from ratchet_problems.entry_points import entry_point_of
 from ratchet_problems.languages import PYTHON, is_language, language_of
 from ratchet_problems.problem import InvalidProblem, Problem
@@ -42,6 +43,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
         MESSAGES,
     ),
     "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
+    "answer": ("answer", "answers", "final_answer", "expected_answer", "ground_truth", "reward_model"),
     "entry_point": ("entry_point", "fn_name", "function_name"),
     "references": ("references", "canonical_solution", "solution", "solutions", "code", "completion"),
     "language": ("language", "lang", "programming_language"),
@@ -56,6 +58,8 @@ SETUP = ("test_setup_code", "test_imports")
 """Columns of MBPP whose code stands before a list of assertions: a text, or a list."""
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
 PACKED = ".gz"
+_DIFFICULTY = {"easy": 1, "medium": 3, "hard": 5}
+_LEVEL = re.compile(r"Level (\d)")
 MOST_BYTES = 8 << 30
 """The size that a packed file may unpack to."""
 MOST_NUMBER = 10**18
@@ -82,8 +86,8 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     """`wanted`: columns by field, as a user maps them; an empty one: the field is not read. That of language may be
     a language, which all rows are in.
 
-    Raises InvalidArgument for an unknown field or column, and where no column is the prompt, or neither tests nor
-    references.
+    Raises InvalidArgument for an unknown field or column, where no column is the prompt, or none says what is right
+    (tests, answer, references), and for both tests and an answer.
     """
     names = list(dict.fromkeys(names))
     language = wanted.get("language", "")
@@ -102,6 +106,8 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
         )
     found = dict(wanted)  # empty: no column
     for field, known in FIELDS.items():
+        if field == "answer" and found.get("tests"):  # FIELDS has tests before
+            continue
         if field not in found and (column := next((one for one in known if one in names), "")):
             found[field] = column
     if {"query", "response"} <= set(names) and found.get("prompt") == "prompt" and "prompt" not in wanted:
@@ -109,7 +115,9 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     if found.get("prompt") == MESSAGES:
         found.setdefault("references", MESSAGES)
     found = {field: column for field, column in found.items() if column}
-    if "prompt" not in found or not {"tests", "references"} & set(found):
+    if {"tests", "answer"} <= set(found):
+        raise InvalidArgument("tests and answer cannot both be mapped: a problem has tests, or a right answer")
+    if "prompt" not in found or not {"tests", "answer", "references"} & set(found):
         missing = "prompt" if "prompt" not in found else "tests"
         if not names:
             raise InvalidArgument("there is no row with a column")
@@ -178,12 +186,16 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     if given.get("entry_point"):
         name = given["entry_point"]
         record["entry_point"] = name.replace("().", ".") if isinstance(name, str) else name  # LeetCode's
-    if isinstance(given.get("difficulty"), int):
-        record["difficulty"] = given["difficulty"]
+    if (difficulty := _difficulty(given.get("difficulty"))) is not None:
+        record["difficulty"] = difficulty
     if given.get("tags"):
         record["tags"] = _texts(given["tags"], where, "tags")
     if given.get("references"):
         record["references"] = _answers(given["references"], where)
+    if given.get("answer") is not None:
+        record["answer"], solution = answers.read(given["answer"])
+        if solution:
+            record.setdefault("references", [solution])
     if given.get("tests"):
         setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
         record["tests"], entry_point = _tests(given["tests"], setup, where)
@@ -196,6 +208,15 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
         if entry_point:
             record.setdefault("entry_point", entry_point)
     return record
+
+
+def _difficulty(value: object) -> int | None:
+    """A number, MATH's "Level 3" or LeetCode's "Easy"; None for any other."""
+    if isinstance(value, str) and value.lower() in _DIFFICULTY:
+        return _DIFFICULTY[value.lower()]
+    if isinstance(value, str) and (found := _LEVEL.fullmatch(value)):
+        return int(found[1])
+    return value if isinstance(value, int) else None
 
 
 def _after_program(test: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A problem: a prompt, an entry point, tests, and references that pass them."""
+"""A problem: a prompt, what judges an answer to it (tests, or the right answer), and references that pass."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from ratchet_kit import json_text, syntax
 from ratchet_kit.errors import InvalidArgument
@@ -101,7 +101,25 @@ class CheckTest:
         return {"check": self.code} | names | ({"shared": True} if self.shared else {}) | _held_out(self)
 
 
-TestCase = CallTest | StdioTest | CheckTest
+MOST_ANSWER = 1_000
+"""Characters of a right answer."""
+_MOST_ACCEPTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTest:
+    """Compare what is answered with the right answer, as mathematics or as words: nothing of it is a program. It is the
+    only test of its problem, and is never shown."""
+
+    accepted: tuple[str, ...]
+    """Each of them is right: "42", "\\frac{1}{2}", "Paris"."""
+    held_out: ClassVar[bool] = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"answer": list(self.accepted) if len(self.accepted) > 1 else self.accepted[0]}
+
+
+TestCase = CallTest | StdioTest | CheckTest | AnswerTest
 """`held_out`: it counts, and neither the test nor what the program said to it is ever shown."""
 
 
@@ -117,10 +135,11 @@ def is_entry_point(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem. Raises InvalidProblem when its parts do not make one.
+    """A problem. Raises InvalidProblem when its parts do not make one.
 
-    `references` are complete programs that pass all tests, the preferred one first; they may be missing in user sets.
-    So may the tests where there is a reference: it can be learned from (SFT), and nothing can be judged by it.
+    `references` are complete programs that pass all tests, or solutions that end with a right answer, the preferred one
+    first; they may be missing in user sets. So may the tests where there is a reference: it can be learned from (SFT),
+    and nothing can be judged by it.
     `structure` names what the problem is made of; splits never share a structure. Empty: the problem stands alone.
     """
 
@@ -216,6 +235,23 @@ class Problem:
                     if len(text) * 4 > MOST_TEXT_BYTES and len(text.encode("utf-8", "replace")) > MOST_TEXT_BYTES:
                         raise InvalidProblem(self.id, f"{path}.{name}", f"is longer than {MOST_TEXT_BYTES} bytes")
                 self._check_tolerance(test, path)
+            case AnswerTest():
+                self._check_answer(test)
+
+    def _check_answer(self, test: AnswerTest) -> None:
+        if len(self.tests) > 1:
+            raise InvalidProblem(self.id, "answer", "must be alone: such a problem has no other test")
+        if self.entry_point or self.language != PYTHON:
+            field = "entry_point" if self.entry_point else "language"
+            raise InvalidProblem(self.id, field, "must be left out: the problem has a right answer, and no program")
+        if not 1 <= len(test.accepted) <= _MOST_ACCEPTED:
+            raise InvalidProblem(self.id, "answer", f"must be 1 to {_MOST_ACCEPTED} texts, not {len(test.accepted)}")
+        for text in test.accepted:
+            if not text.strip():
+                raise InvalidProblem(self.id, "answer", "must not be empty")
+            if len(text) > MOST_ANSWER:
+                reason = f"has {len(text)} characters, {MOST_ANSWER} at most: give the final answer alone"
+                raise InvalidProblem(self.id, "answer", reason)
 
     def _check_foreign(self, test: TestCase, path: str) -> None:
         """Nothing can be called from outside there."""
@@ -245,6 +281,12 @@ class Problem:
         """The whole prompt as people read it."""
         said = [f"{message.role}: {message.content}" for message in self.messages]
         return "\n\n".join(said) if self.conversation else self.prompt
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The right answers of a problem that is judged by its answer; empty where programs are."""
+        first = self.tests[0] if self.tests else None
+        return first.accepted if isinstance(first, AnswerTest) else ()
 
     @property
     def forgeable(self) -> bool:

@@ -8,7 +8,7 @@ from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, TestCase
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Problem, StdioTest, TestCase
 from ratchet_quality.score import Score, reference, within
 
 LARGEST = 3
@@ -67,6 +67,8 @@ def _size(test: TestCase) -> int:
             return len(test.stdin)
         case CheckTest():
             return len(test.code)
+        case AnswerTest():
+            return 0
 
 
 async def cpu_time(executor: Executor, task: Task, source: str) -> timedelta | None:

@@ -2,7 +2,7 @@
 
     async with Measurer(reward, executor) as measurer:
         measured = await measurer.measure(task, samples)     # of one prompt
-        ratchet_rewards.rewards(reward, measured, step)
+        ratchet_rewards.rewards(reward.of(task.problem.tags), measured, step)
 
 What reads programs runs in processes of its own (`reader`), what runs them in the sandbox: nothing of a completion is
 parsed or run in the caller's process, and its event loop waits for none of it.
@@ -18,15 +18,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Self
 
-from ratchet_environments import Task
+from ratchet_environments import Task, own
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem
 from ratchet_problems.languages import PYTHON
-from ratchet_quality import own, preference
+from ratchet_quality import preference
 from ratchet_quality.components import READABLE
 from ratchet_quality.efficiency import NotMeasurable, compare, cpu_time
-from ratchet_quality.own import Sample
 from ratchet_quality.preference import Scorer
 from ratchet_quality.reader import Reader
 from ratchet_quality.score import reference
@@ -63,7 +63,6 @@ class Measurer:
             if not component.is_own and component.name in READABLE
         }
         self._own = [component for component in reward.components if component.is_own]
-        self._needs_time = any(component.name == "efficiency" for component in reward.components)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-reader")
         self._of_thread = threading.local()
         self._readers = ExitStack()
@@ -80,31 +79,33 @@ class Measurer:
         self._readers.close()
 
     async def measure(self, task: Task, samples: Sequence[Sample]) -> list[Measured | None]:
-        """In order; None for one that a reward of one's own gave no number.
+        """In order; None for one that a reward of one's own gave no number. The values are those of the components that
+        count for the problem.
 
         Raises InvalidArgument where the problem or a reward of one's own lets nothing be measured, Unavailable when the
         platform failed.
         """
         if not samples:
             return []
+        names = [component.name for component in self._reward.of(task.problem.tags).components]
         every: list[dict[str, float]] = [_of_tests(sample.grade) for sample in samples]
-        for found, values in zip(every, await self._read_all(task.problem, samples), strict=True):
-            found.update(values)
-        if self._needs_time:
+        if any(name in self._read for name in names):
+            for found, values in zip(every, await self._read_all(task.problem, samples), strict=True):
+                found.update(values)
+        if "efficiency" in names:
             theirs = await self._reference_time(task)
             for found, sample in zip(every, samples, strict=True):
                 found["efficiency"] = _efficiency(sample.grade, theirs)
-        if self._scorer and self._preference:
+        if self._scorer and self._preference and preference.NAME in names:
             scores = await self._scorer.scores(task.problem, [sample.answer for sample in samples])
             for found, score in zip(every, scores, strict=True):
                 found[preference.NAME] = preference.within(score, self._preference.parameters)
         cut = [False] * len(samples)
-        for component in self._own:
+        for component in (one for one in self._own if one.name in names):
             for place, score in enumerate(await self._scores(component, task.problem, samples)):
                 limit = component.parameters.get("limit", 1.0)
                 cut[place] |= abs(score) > limit
                 every[place][component.name] = max(-1.0, min(1.0, score / limit)) if math.isfinite(score) else math.nan
-        names = [component.name for component in self._reward.components]
         return [
             Measured(
                 {name: found[name] for name in names},
@@ -129,7 +130,7 @@ class Measurer:
     async def _read_all(self, problem: Problem, samples: Sequence[Sample]) -> list[Mapping[str, float]]:
         if not self._read:
             return [{} for _ in samples]
-        if problem.language != PYTHON:  # which is all that they read
+        if problem.language != PYTHON or problem.answers:  # they read programs in Python alone
             return [dict.fromkeys(self._read, 0.0) for _ in samples]
         loop = asyncio.get_running_loop()
         reading = (loop.run_in_executor(self._threads, self._read_one, problem, sample.source) for sample in samples)

@@ -15,6 +15,7 @@ from ratchet_client.sample_files import FileSample, SampleFileError, read
 from ratchet_environments import Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client as grpc_client
 from ratchet_kit.errors import NotFound
@@ -23,7 +24,6 @@ from ratchet_kit.names import RewardRef
 from ratchet_problems import Problem
 from ratchet_problems.extraction import program_of
 from ratchet_quality.measuring import Measurer
-from ratchet_quality.own import Sample
 from ratchet_reports.errors import ReportError
 from ratchet_rewards import Registered, Reward
 from ratchet_rewards.convert import from_proto
@@ -98,10 +98,11 @@ async def _score(
             for problem, group in groups:
                 samples = await asyncio.gather(*(_graded(environment, problem, one) for one in group))
                 measured = await measurer.measure(Task.of(problem), samples)
-                rewards = iter(ratchet_rewards.rewards(reward, [one for one in measured if one], step))
+                own = reward.of(problem.tags)
+                rewards = iter(ratchet_rewards.rewards(own, [one for one in measured if one], step))
                 for sample, graded, one in zip(group, samples, measured, strict=True):
                     values = one.values if one else {}
-                    vetoed = one is not None and ratchet_rewards.is_vetoed(reward, one)
+                    vetoed = one is not None and ratchet_rewards.is_vetoed(own, one)
                     earned = next(rewards) if one else None
                     found.append(Scored(problem.id, sample.index, graded.grade.verdict, values, earned, vetoed))
     return found

@@ -17,6 +17,8 @@ class Kind:
     """The worst value; the best is 1."""
     reads: bool = False
     """It is measured by reading the program."""
+    runs: bool = False
+    """It is measured by running the program."""
     needs_reference: bool = False
     """Nothing can be measured on a problem without one."""
     needs_tests: bool = False
@@ -35,7 +37,7 @@ COMPONENTS: Mapping[str, Kind] = {
     "tests_fraction": Kind(needs_tests=True),
     "style": Kind(reads=True),
     "complexity": Kind(reads=True, parameters={"allowed": {"at_least": 1}}),
-    "efficiency": Kind(needs_reference=True, needs_tests=True),
+    "efficiency": Kind(runs=True, needs_reference=True, needs_tests=True),
     "length": Kind(reads=True, parameters={"tokens": {"at_least": 1}}),
     "safety": Kind(reads=True),
     "similarity": Kind(reads=True, needs_reference=True),

@@ -12,6 +12,7 @@ from ratchet_rewards.reward import Combination, Component, Reward
 MAX_PROGRAM_BYTES = 32 << 10
 """Bytes of all programs together: a job is started with them."""
 MAX_WEIGHT = 1e6
+MOST_TAGS = 100
 SHORT = "tests"
 """The name of `tests_passed` in the short form of a reward."""
 TEXT = "must be the text of a program, without control characters"
@@ -52,6 +53,7 @@ def check(reward: Reward, faults: Faults, lookup: Lookup | None = None) -> None:
             own.unless(component.model, "model", missing)
         else:
             own.unless(not component.model, "model", f"must be absent: {component.name[:80]} is not scored by a model")
+        _check_tags(component, own)
         if component.veto_below is not None:
             own.bounds("veto_below", component.veto_below, above=known.low, at_most=1)
         for name, value in component.parameters.items():
@@ -154,6 +156,12 @@ def _check_weights(component: Component, in_order: bool, faults: Faults) -> None
         faults.bounds(f"schedule[{place}].weight", point.weight, at_least=-MAX_WEIGHT, at_most=MAX_WEIGHT)
         faults.unless(point.step > last, f"schedule[{place}].step", f"must be {last + 1} or more")
         last = max(last, point.step)
+
+
+def _check_tags(component: Component, faults: Faults) -> None:
+    faults.unless(len(component.tags) <= MOST_TAGS, "tags", f"must be at most {MOST_TAGS}")
+    for place, tag in enumerate(component.tags[:MOST_TAGS]):
+        faults.required(f"tags[{place}]", tag.strip())
 
 
 def _check_sum(reward: Reward, faults: Faults) -> None:

@@ -1,4 +1,7 @@
-"""From what was measured of a group of completions to their rewards, each from -1 to 1. Pure; docs/rewards.md."""
+"""From what was measured of a group of completions to their rewards, each from -1 to 1. Pure; docs/rewards.md.
+
+The reward is that of the problem: `Reward.of` its tags.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

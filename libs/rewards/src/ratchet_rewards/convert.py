@@ -25,6 +25,7 @@ def from_proto(message: pb.RewardSpec, faults: Faults) -> Reward:
                 model=faults.read(f"components[{place}].model", refs.model_from_proto, component.model)
                 if component.HasField("model")
                 else None,
+                tags=tuple(component.tags),
             )
             for place, component in enumerate(message.components)
         ),
@@ -49,6 +50,7 @@ def to_proto(reward: Reward) -> pb.RewardSpec:
                 digest=component.digest,
                 version=component.version,
                 model=refs.model_to_proto(component.model) if component.model else None,
+                tags=component.tags,
             )
             for component in reward.components
         ],

@@ -1,7 +1,7 @@
 """The reward of a run: components with weights, and how they become one number. Plain values; see docs/rewards.md."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -54,6 +54,8 @@ class Component:
     """Number of a reward of the registry, whose source is the program; 0 for any other."""
     model: AnyModel | None = None
     """The reward model that scores, for `preference`."""
+    tags: tuple[str, ...] = ()
+    """It counts for problems with one of these tags; empty: for all."""
 
     @property
     def plugin(self) -> str:
@@ -64,6 +66,10 @@ class Component:
     def is_own(self) -> bool:
         """A user's, not one of the catalogue."""
         return bool(self.program or self.plugin)
+
+    def counts_for(self, tags: Collection[str]) -> bool:
+        """`tags`: of a problem."""
+        return not self.tags or not set(self.tags).isdisjoint(tags)
 
     def weight_at(self, step: int) -> float:
         """Before the first point that of the first, after the last one that of the last."""
@@ -97,6 +103,11 @@ class Reward:
     def __bool__(self) -> bool:
         """True where anything is set."""
         return self != Reward()
+
+    def of(self, tags: Collection[str]) -> "Reward":
+        """The reward of a problem with these tags: without the components that do not count for it."""
+        counting = tuple(component for component in self.components if component.counts_for(tags))
+        return self if counting == self.components else replace(self, components=counting)
 
     @property
     def model(self) -> AnyModel | None:

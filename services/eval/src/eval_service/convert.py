@@ -13,7 +13,7 @@ from eval_service.domain.ranking import Rank
 from eval_service.domain.sample import Judgement, Sample
 from eval_service.domain.score import BenchmarkScore, PassAtK, Slice
 from eval_service.domain.sets import Imported
-from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from eval_service.domain.statistics import CONFIDENCE, POWER
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
@@ -78,7 +78,12 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         if message.HasField("environment")
         else None,
         system=message.system,
+        judge=_judge(message.judge) if message.HasField("judge") else None,
     )
+
+
+def _judge(message: pb.RewardJudge) -> RewardJudge:
+    return RewardJudge(message.reward, message.passing_score if message.HasField("passing_score") else 1.0)
 
 
 def _entry(message: pb.SuiteEntry) -> SuiteEntry:
@@ -111,6 +116,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
+        judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )
 
 

@@ -13,7 +13,7 @@ from eval_service.adapters.events import RedisEvents
 from eval_service.adapters.meter import PrometheusMeter
 from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.adapters.problems import LibraryProblems
-from eval_service.adapters.registry import GrpcModelSource
+from eval_service.adapters.registry import GrpcModelSource, GrpcRewardSource
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.evaluation import Evaluation
@@ -24,8 +24,17 @@ from eval_service.domain.measuring.judge import Judge
 from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.measurer import Measurer
 from eval_service.domain.measuring.patience import Deadlines, Patience
-from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PairStore, PolicyHost, ProblemSource
+from eval_service.domain.ports import (
+    EvaluationStore,
+    Meter,
+    ModelSource,
+    PairStore,
+    PolicyHost,
+    ProblemSource,
+    RewardSource,
+)
 from eval_service.domain.preferences import Preferences
+from eval_service.domain.spec import RewardJudge
 from eval_service.servicer import EvalServicer, PreferenceServicer
 from eval_service.settings import Settings
 from eval_service.worker import EvaluationWork, Leftovers
@@ -34,9 +43,11 @@ from ratchet_environments import Environment, EnvironmentSpec
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
+from ratchet_environments.rewarded import RewardedEnvironment
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
 from ratchet_kit.allowed_sources import Places
+from ratchet_kit.names import RewardRef
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.sql import Database
@@ -44,6 +55,7 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
 from ratchet_problems.dataset_fetching import Datasets
+from ratchet_rewards import Component
 
 STREAM = "eval.evaluations"
 SERVICE = "eval"
@@ -84,6 +96,7 @@ async def provision(
     pairs: PairStore | None = None,
     problems: ProblemSource | None = None,
     models: ModelSource | None = None,
+    rewards: RewardSource | None = None,
     host: PolicyHost | None = None,
     environments: Callable[[EnvironmentSpec | None], Environment] | None = None,
     meter: Meter | None = None,
@@ -122,13 +135,13 @@ async def provision(
             Loader(problems, store, partial(Patience, deadlines, meter, clock, sleep)),
             Examiner(environments(None), JUDGED_TOGETHER),
             Drawer(host, clock),
-            Judge(environments, meter, JUDGED_TOGETHER),
+            Judge(environments, meter, JUDGED_TOGETHER, rewarded=partial(_rewarded, executor)),
         )
         events = RedisEvents(redis)
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)
         timing = timing or Timing.of_lease(settings.lease)
         yield Service(
-            Evaluations(store, queue, problems, models, events, clock),
+            Evaluations(store, queue, problems, models, rewards or GrpcRewardSource(registry), events, clock),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, events, clock, timing.reconcile, settings.fault_patience),
@@ -141,6 +154,11 @@ async def provision(
                 clock,
             ),
         )
+
+
+def _rewarded(executor: Executor, inner: Environment, judge: RewardJudge) -> Environment:
+    name = RewardRef.parse(judge.reward).name
+    return RewardedEnvironment(inner, executor, Component(name, program=judge.program), judge.passing_score)
 
 
 run = partial(server.run, SERVICE, provision)

@@ -14,7 +14,7 @@ from eval_service.domain.evaluation import Evaluation, Pace, References, Resolve
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter, Sound
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
-from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -35,6 +35,7 @@ SPEC = EvaluationSpec(
     prompting=Prompting(shots=3),
     exclude_unsound=True,
     system="Be brief.",
+    judge=RewardJudge("facts@2", 0.5, "print([1])"),
 )
 PASSES = (PassAtK(1, Estimate(0.25, 0.125, 0.5)), PassAtK(2, Estimate(0.5, 0.25, 0.75)))
 SCORE = Score(

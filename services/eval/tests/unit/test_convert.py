@@ -4,7 +4,7 @@ import pytest
 
 from eval_service import convert
 from eval_service.domain.comparison import Comparisons, Plan, Question, SetComparison
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge, SuiteEntry
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_environments import EnvironmentSpec
@@ -22,6 +22,14 @@ def test_what_is_not_set_has_the_defaults_of_the_proto() -> None:
     assert convert.spec_from_proto(message) == EvaluationSpec(champion, basics, 1, (1,), 1.0, 512, 0)
     message.temperature = 0
     assert convert.spec_from_proto(message).temperature == 0
+
+
+def test_a_judge_passes_from_1_on_unless_it_says_otherwise() -> None:
+    basics, model = problem_pb2.ProblemSetRef(name="basics"), model_pb2.ModelRef(model="starter")
+    message = pb.EvaluationSpec(model=model, problems=basics, judge=pb.RewardJudge(reward="facts"))
+    assert convert.spec_from_proto(message).judge == RewardJudge("facts", 1.0)
+    message.judge.passing_score = 0
+    assert convert.spec_from_proto(message).judge == RewardJudge("facts", 0.0)
 
 
 def test_an_environment_has_its_turns() -> None:

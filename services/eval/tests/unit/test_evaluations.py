@@ -17,7 +17,7 @@ from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Score
 from eval_service.domain.sets import Imported
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
 
@@ -170,6 +170,7 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
         (replace(SPEC, max_tokens=9), "max_tokens"),
         (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
         (replace(SPEC, system="Be brief."), "system: none against Be brief."),
+        (replace(SPEC, judge=RewardJudge("facts", 0.5)), "judge: none against facts@2, from 0.5 on"),
     ):
         with pytest.raises(FailedPrecondition, match=what):
             await world.evaluations.compare(one, await succeeded(world, other, "01"))
@@ -217,13 +218,23 @@ class PartlyUnreadableStore(MemoryEvaluationStore):
 
 async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> None:
     store = PartlyUnreadableStore()
-    evaluations = Evaluations(store, world.queue, world.problems, world.models, world.events, world.clock)
+    evaluations = Evaluations(
+        store, world.queue, world.problems, world.models, world.rewards, world.events, world.clock
+    )
     ids = [(await evaluations.create(SPEC, "")).evaluation.id for _ in range(3)]
     store.unreadable = ids[1]
     page = await evaluations.page(9, "")
     assert [report.evaluation.id for report in page.items] == [ids[2], ids[0]]
     with pytest.raises(ValueError, match="UNHEARD"):
         await evaluations.get(ids[1])
+
+
+async def test_a_judge_is_fixed_to_a_version_of_its_reward(world: Any) -> None:
+    report = await world.evaluations.create(replace(SPEC, judge=RewardJudge("facts", 0.5)), "")
+    assert report.evaluation.spec.judge == RewardJudge("facts@2", 0.5, "print([2])")
+    assert world.rewards.used == [("facts@2", report.evaluation.id)]
+    with pytest.raises(NotFound, match="there is no reward 'fatcs'"):
+        await world.evaluations.create(replace(SPEC, judge=RewardJudge("fatcs")), "")
 
 
 IMPORTED = replace(SPEC, model=None, imported_samples=3, samples_per_problem=2)

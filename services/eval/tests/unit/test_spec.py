@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -87,7 +87,9 @@ def test_of_many_k_few_are_looked_at() -> None:
 
 
 def test_an_environment_is_for_chats_that_a_model_answers() -> None:
+    assert fields_of(judge=RewardJudge("facts@02", 1e99)) == ["spec.judge.reward", "spec.judge.passing_score"]
     edits = EnvironmentSpec("edits")
+    assert fields_of(judge=RewardJudge("facts"), environment=edits) == ["spec.judge"]
     EvaluationSpec(STARTER, (BASICS,), environment=edits)
     assert fields_of(environment=EnvironmentSpec("edit", 1)) == [
         "spec.environment.name",

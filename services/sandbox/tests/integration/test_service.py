@@ -20,7 +20,7 @@ from ratchet.common.v1 import priority_pb2, verdict_pb2
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.sandbox.v1 import diagnostics_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
-from ratchet_environments import Task, judge
+from ratchet_environments import Task, judge, own
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
@@ -28,7 +28,6 @@ from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_problems.problem import CallTest, CheckTest, Problem
-from ratchet_quality import own
 from ratchet_rewards import Component, Grade
 from ratchet_testing.processes import children, computing
 from sandbox_service.settings import Settings

@@ -1,12 +1,13 @@
 """What the completions of a prompt earn, with a measurer that answers as written."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from ratchet_environments import Task
+from ratchet_environments.own import Sample
 from ratchet_problems import CallTest, Problem
-from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Point, Reward
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.reward.rewarding import Earned, Graded, Overlong, Rewarding
@@ -43,6 +44,20 @@ async def test_each_completion_earns_by_the_weights_of_the_step() -> None:
     assert [one and one.reward for one in last] == [0.5, None, 1.0]
     assert [sample.source for sample in measurer.samples] == [f"def f(x): return {i}\n" for i in range(3)]
     assert rewarding.weights(2) == {"weight_tests_passed": 0.5}
+
+
+async def test_what_does_not_count_for_a_problem_has_no_weight_there() -> None:
+    reward = replace(REWARD, components=(Component("tests_passed", 1.0), Component("style", 3.0, tags=("code",))))
+    [maths] = await Rewarding(reward, Measurer(Measured({"tests_passed": 1.0}, passed=True))).of_group(
+        replace(PROBLEM, tags=("maths",)), [Graded("4", PASSED)], step=1
+    )
+    assert maths is not None
+    assert (maths.reward, maths.score, dict(maths.values)) == (1.0, 1.0, {"tests_passed": 1.0})
+    [code] = await Rewarding(reward, Measurer(seen(1, 0))).of_group(
+        replace(PROBLEM, tags=("code", "old")), [Graded("x", PASSED)], step=1
+    )
+    assert code is not None
+    assert code.reward == 0.25
 
 
 async def test_a_reward_is_cut_to_the_runs_limit_and_a_score_to_its_own() -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ratchet_kit import syntax
-from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest, TestCase
+from ratchet_problems.problem import AnswerTest, CallTest, CheckTest, Problem, StdioTest, TestCase
 
 VIEWS = ("prompt", "reference", "tests")
 _BUILTINS = frozenset(dir(builtins))
 _WORD = re.compile(r"[a-z]+(?:_\w+)?|\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LITERAL = re.compile(r"\b(?:True|False|None)\b|(?<![\w.])\d+(?:\.\d+)?|'[^'\n]*'|\"[^\"\n]*\"")
 _MOST_TESTS = 100
 _LEAST_CASE = 5
@@ -96,6 +97,15 @@ def features(problem: Problem) -> Features:
         _hashes(_shape(problem)),
         _hashes(_cases(problem.tests)),
     )
+
+
+def structure(problem: Problem) -> str:
+    """The problem's own, if it names one. A problem with a right answer is made of its numbers and that: "How much is
+    2 + 5?" is not "How much is 3 + 4?"."""
+    if problem.structure or not problem.answers:
+        return problem.structure
+    numbers = sorted(_NUMBER.findall(_said(problem)[:_MOST_TEXT]))
+    return f"{' '.join(numbers)}: {' '.join(sorted(problem.answers))}"
 
 
 def _said(problem: Problem) -> str:
@@ -200,6 +210,8 @@ def _cases(tests: Iterable[TestCase]) -> Iterator[str]:
                 lines = (" ".join(f"{test.stdin[:_MOST_TEXT]} {test.expected_stdout[:_MOST_TEXT]}".split()),)
             case CheckTest():
                 lines = (line for line in test.code[:_MOST_TEXT].splitlines() if "assert" in line)
+            case AnswerTest():
+                lines = ()
         for line in lines:
             if not left:
                 return

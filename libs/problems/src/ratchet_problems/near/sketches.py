@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet_kit.errors import DataLoss
-from ratchet_problems.near.features import VIEWS, Features, features
+from ratchet_problems.near.features import VIEWS, Features, features, structure
 from ratchet_problems.problem import Problem
 
 HASHES = 128
@@ -38,7 +38,7 @@ class Sketches:
     sizes: NDArray[np.uint8]
     """(problems, views): features, 255 at most."""
     structures: NDArray[np.uint32]
-    """Hash of the structure; 0: the problem names none."""
+    """Hash of the structure; 0: the problem has none."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,7 +88,7 @@ class Sketcher:
 
     def _add(self, batch: Sequence[Problem]) -> None:
         self._ids += [problem.id for problem in batch]
-        self._structures += np.array([_hash(problem.structure) for problem in batch], dtype=np.uint32).tobytes()
+        self._structures += np.array([_hash(structure(problem)) for problem in batch], dtype=np.uint32).tobytes()
         if self._helper is None:
             self._take(_draw(batch))
             return
@@ -130,5 +130,5 @@ def _signatures(found: Sequence[Features]) -> NDArray[np.uint16]:
     return signatures.reshape(len(found), -1, HASHES)
 
 
-def _hash(structure: str) -> int:
-    return zlib.crc32(structure.encode()) or 1 if structure else 0
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode()) or 1 if text else 0

@@ -55,9 +55,9 @@ class LibraryProblems:
             with _unusable():
                 await self._datasets.use(dataset, evaluation_id)
 
-    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
         if ref.name.endswith(FILES):
-            return notices((await self.load(ref)).problems)
+            return notices((await self.load(ref, untested)).problems)
         if dataset := ratchet_benchmarks.dataset_of(ref.name):  # it was examined when it was added
             rows = tables.count(cached(dataset))
             if min(rows, ref.limit or rows) > MOST_PROBLEMS:
@@ -69,20 +69,23 @@ class LibraryProblems:
             ratchet_benchmarks.require(ref.name)
         return ()
 
-    async def load(self, ref: ProblemSetRef) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
         await self.pin(ref)  # another replica may have made the evaluation
         with _unusable():
             await self._bring(ref.name)
             async with self._preparing:  # what one begins the next one finds
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
-            return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+            return LibrarySet(await self._loaded(ref, untested))
 
-    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         with _unusable():
             try:
-                return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+                return LibrarySet(await self._loaded(ref, untested))
             except FailedPrecondition:
                 return None
+
+    async def _loaded(self, ref: ProblemSetRef, untested: bool) -> LoadedBenchmark:
+        return await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit, untested=untested)
 
     async def _bring(self, name: str) -> None:
         """The rows of a benchmark from the platform, where they are not on this machine."""
@@ -133,6 +136,8 @@ class LibrarySet:
         return Put(prompt.messages, prompt.text, prompt.stop)
 
     def program(self, problem: Problem, completion: str) -> str:
+        if not problem.tests:  # any text may be the answer
+            return completion
         if self.loaded.name in ratchet_benchmarks.OWN or self.loaded.name.endswith(FILES):
             # no evaluator but ours, and a prompt may be words
             return program_of(problem, completion)

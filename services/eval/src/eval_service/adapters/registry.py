@@ -1,4 +1,4 @@
-"""ModelSource on registry-service."""
+"""ModelSource and RewardSource on registry-service."""
 
 import grpc
 
@@ -8,7 +8,8 @@ from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef
+from ratchet_rewards import Registered
 
 
 class GrpcModelSource:
@@ -34,3 +35,17 @@ class GrpcModelSource:
                 f"{version.ref.model}@{version.ref.number} is not ready: its weights are not there"
             )
         return ResolvedModel(version.artifact_uri, version.policy_id, version.settings_id)
+
+
+class GrpcRewardSource:
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
+
+    async def find(self, ref: RewardRef) -> Registered:
+        with rpc_errors():
+            reward = (await self._stub.GetReward(pb.GetRewardRequest(name=ref.name, number=ref.number))).reward
+        return Registered(RewardRef(reward.name, reward.number), reward.source)
+
+    async def use(self, ref: RewardRef, evaluation_id: str) -> None:
+        with rpc_errors():
+            await self._stub.UseReward(pb.UseRewardRequest(name=ref.name, number=ref.number or 0, run_id=evaluation_id))

@@ -11,7 +11,7 @@ from eval_service.adapters.tables import evaluations
 from eval_service.domain.evaluation import Added, Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
-from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -163,6 +163,7 @@ def _spec_from_json(spec: Mapping[str, Any]) -> EvaluationSpec:
             "suite": tuple(_entry(entry) for entry in spec["suite"]),
             "k": tuple(spec["k"]),
             "prompting": _prompting(spec.get("prompting") or {}),
+            "judge": RewardJudge(**spec["judge"]) if spec.get("judge") else None,
             "environment": EnvironmentSpec(**spec["environment"]) if spec.get("environment") else None,
         }
     )

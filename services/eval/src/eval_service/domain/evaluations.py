@@ -24,17 +24,19 @@ from eval_service.domain.ports import (
     Events,
     ModelSource,
     ProblemSource,
+    RewardSource,
     SampleFilter,
 )
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, samples_of
-from eval_service.domain.spec import EvaluationSpec
+from eval_service.domain.spec import EvaluationSpec, RewardJudge
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
+from ratchet_kit.names import RewardRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 
@@ -63,6 +65,7 @@ class Evaluations:
         queue: work.Queue,
         problems: ProblemSource,
         models: ModelSource,
+        rewards: RewardSource,
         events: Events,
         clock: Clock,
         watch_interval: timedelta = timedelta(milliseconds=500),
@@ -71,13 +74,15 @@ class Evaluations:
         self._queue = queue
         self._problems = problems
         self._models = models
+        self._rewards = rewards
         self._events = events
         self._clock = clock
         self._watch_interval = watch_interval
 
     async def create(self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False) -> Report:
         """Stores and queues it, unless `validate_only`. Raises InvalidArgument for a problem set that cannot be used,
-        NotFound for a model that is not there, AlreadyExists when the request's id was used for another evaluation."""
+        NotFound for a model or a reward that is not there, AlreadyExists when the request's id was used for another
+        evaluation."""
         spec = spec.as_requested()
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
@@ -86,7 +91,9 @@ class Evaluations:
         spec = replace(spec, suite=tuple(pinned))
         notices: list[str] = []
         for entry in spec.suite:
-            notices += [f"{entry.problems.name}: {one}" for one in await self._problems.check(entry.problems)]
+            said = await self._problems.check(entry.problems, spec.judge is not None)
+            notices += [f"{entry.problems.name}: {one}" for one in said]
+        spec = replace(spec, judge=await self._judge(spec.judge))
         model = await self._models.resolve(spec.model) if spec.model else None
         wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
         if validate_only:
@@ -94,12 +101,21 @@ class Evaluations:
         wanted = replace(wanted, id=new_id("eval"))
         for entry in spec.suite:
             await self._problems.use(entry.problems, wanted.id)
+        if spec.judge:
+            await self._rewards.use(RewardRef.parse(spec.judge.reward), wanted.id)
         evaluation = await self._store.create(wanted, request)
         if not evaluation.awaits_samples:
             await work.enqueue(self._queue, evaluation.id)
         source = model.source if model else "imported samples"
         log.info("evaluation.created", evaluation_id=evaluation.id, problems=",".join(spec.names), source=source)
         return await self._report(evaluation)
+
+    async def _judge(self, wanted: RewardJudge | None) -> RewardJudge | None:
+        """With the number and the source of its reward."""
+        if wanted is None:
+            return None
+        found = await self._rewards.find(RewardRef.parse(wanted.reward))
+        return replace(wanted, reward=str(found.ref), program=found.program)
 
     async def get(self, id: str) -> Report:
         """Raises NotFound."""
@@ -133,7 +149,8 @@ class Evaluations:
         return await self._report(changed)
 
     async def _check_problems(self, evaluation: Evaluation, keys: Sequence[SampleKey]) -> None:
-        sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
+        untested = evaluation.spec.judge is not None
+        sets = [await self._problems.load_if_ready(entry.problems, untested) for entry in evaluation.spec.suite]
         ready = [one for one in sets if one]
         if len(ready) == len(sets):  # else the worker does so, once it has prepared them
             Sets(evaluation.spec, ready).check(keys)

@@ -14,9 +14,10 @@ from eval_service.domain.score import Count, Facts
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Limits
 from ratchet_kit.idempotency import Request
-from ratchet_kit.names import AnyModel
+from ratchet_kit.names import AnyModel, RewardRef
 from ratchet_policies import Prompt, Sampling
 from ratchet_problems import Message, Problem
+from ratchet_rewards import Registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +210,30 @@ class ProblemSource(Protocol):
         it is gone, Unavailable."""
         ...
 
-    async def check(self, ref: ProblemSetRef) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
         """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
         is left to `load`."""
         ...
 
-    async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, Unavailable
-        where it cannot be prepared now."""
+    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
+        """Prepares it first where that was not done yet, which may take minutes. `untested`: takes problems without
+        tests. Raises InvalidArgument, Unavailable where it cannot be prepared now."""
         ...
 
-    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         """None where it must be prepared first. Raises InvalidArgument."""
+        ...
+
+
+class RewardSource(Protocol):
+    """registry-service."""
+
+    async def find(self, ref: RewardRef) -> Registered:
+        """The version that the name stands for. Raises NotFound, Unavailable."""
+        ...
+
+    async def use(self, ref: RewardRef, evaluation_id: str) -> None:
+        """Notes that an evaluation is made with it. Raises NotFound, Unavailable."""
         ...
 
 

@@ -129,7 +129,8 @@ def _failure(grade: Grade, task: Task, answer: str) -> FailureClass | None:
     if grade.passed:
         return None
     found = _BY_VERDICT.get(grade.verdict, FailureClass.CRASH)
-    if found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(task, answer):
+    expects_code = task.problem.tests and not task.problem.answers
+    if expects_code and found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(task, answer):
         return FailureClass.NO_CODE
     return found
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import AliasRef, AnyModel, BareModel, VersionRef
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, RewardRef, VersionRef
 from ratchet_problems.messages import MOST_SYSTEM
 
 MAX_SAMPLES_PER_PROBLEM = 1024
@@ -14,6 +14,7 @@ MAX_TOKENS = 131_072
 MAX_TEMPERATURE = 5.0
 MAX_SETS = 50
 MAX_SHOTS = 32
+MAX_SCORE = 1e9
 MAX_IMPORTED_SAMPLES = 5_000_000
 
 
@@ -55,6 +56,18 @@ class Prompting:
 
 
 @dataclass(frozen=True, slots=True)
+class RewardJudge:
+    """A reward of the registry that judges problems without tests."""
+
+    reward: str
+    """"facts@2"."""
+    passing_score: float = 1.0
+    """The lowest score of an answer that passes."""
+    program: str = ""
+    """The source of the reward; empty until the evaluation is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationSpec:
     """Raises InvalidArgument that names every fault there is, by its path below `spec`."""
 
@@ -78,6 +91,8 @@ class EvaluationSpec:
     """None: one answer. Else a sample is an episode, and `max_tokens` are of each of its answers."""
     system: str = ""
     """In front of every chat that has no message of the system itself."""
+    judge: RewardJudge | None = None
+    """None: problems without tests are refused."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -103,6 +118,8 @@ class EvaluationSpec:
         self._check_environment(spec)
         if self.system:
             self._check_system(spec)
+        if self.judge:
+            self._check_judge(spec, self.judge)
         faults.raise_if_any("the evaluation cannot be made")
 
     def _check_environment(self, spec: Faults) -> None:
@@ -119,6 +136,11 @@ class EvaluationSpec:
         spec.unless(not self.imported_samples, "system", "must be left out where samples are imported")
         texts = "must be left out: it is a message of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "system", texts)
+
+    def _check_judge(self, spec: Faults, judge: RewardJudge) -> None:
+        spec.read("judge.reward", RewardRef.parse, judge.reward)
+        spec.bounds("judge.passing_score", judge.passing_score, at_least=-MAX_SCORE, at_most=MAX_SCORE)
+        spec.unless(self.environment is None, "judge", "must be left out: it judges one answer, not an episode")
 
     def _check_sets(self, spec: Faults) -> None:
         if not spec.unless(len(self.suite) <= MAX_SETS, "suite", f"must have at most {MAX_SETS} sets"):
@@ -160,4 +182,5 @@ class EvaluationSpec:
 
     def as_requested(self) -> "EvaluationSpec":
         """Without what is not the caller's to say."""
-        return self.with_loaded([("", "")] * len(self.suite))
+        judge = replace(self.judge, program="") if self.judge else None
+        return replace(self.with_loaded([("", "")] * len(self.suite)), judge=judge)

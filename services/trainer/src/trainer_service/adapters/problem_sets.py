@@ -2,18 +2,19 @@
 plug-ins give."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
-from ratchet_problems import NAMES, data_digest, examine, notices, taught
+from ratchet_problems import NAMES, Problem, data_digest, examine, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import has_system
 from ratchet_problems.sets import dataset_of, load_pairs
 from trainer_service.adapters.trials import SandboxTrials
-from trainer_service.domain.inputs.found import FoundSet, Trial
+from trainer_service.domain.inputs.found import FoundSet, Gap, Trial
 from trainer_service.domain.inputs.ports import Plugins
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec import plugins as spec_plugins
@@ -88,6 +89,15 @@ def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
     )
 
 
+def _gaps(problems: Iterable[Problem]) -> tuple[Gap, ...]:
+    found: dict[tuple[object, ...], Gap] = {}
+    for one in problems:
+        gap = Gap(one.id, one.tags, not one.references, not one.tests, bool(one.answers))
+        if gap.reference or gap.tests or gap.program:
+            found.setdefault((gap.tags, gap.reference, gap.tests, gap.program), gap)
+    return tuple(found.values())
+
+
 def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
     """By its absolute path: the job runs in another folder."""
     path = places.file(ref.name)
@@ -111,8 +121,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         prints,
         faults,
         notices(examined),
-        without_reference=next((problem.id for problem in problems if not problem.references), ""),
-        without_tests=next((problem.id for problem in problems if not problem.tests), ""),
+        gaps=_gaps(problems),
         conversation=next((problem.id for problem in problems if problem.conversation), ""),
         system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),

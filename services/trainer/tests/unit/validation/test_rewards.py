@@ -9,7 +9,8 @@ from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AliasRef, AnyModel, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
-from trainer_service.domain.inputs.found import FoundModel, FoundSet
+from trainer_service.domain.inputs.found import FoundModel, FoundSet, Gap
+from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
 from trainer_service.domain.spec.spec import ProblemSetRef
@@ -33,7 +34,9 @@ def test_components_of_a_reward_at_fault_are_named(make_spec: Any) -> None:
 
 def test_what_compares_with_references_needs_them(make_spec: Any) -> None:
     reward = Reward(components=(Component("tests_passed"), Component("similarity"), Component("length")))
-    bare = FoundSet(ProblemSetRef("mine.jsonl"), 1000, without_reference="mine/7")
+    bare = FoundSet(
+        ProblemSetRef("mine.jsonl"), 1000, gaps=(Gap("mine/7", (), reference=True, tests=False, program=False),)
+    )
     found = replace(FOUND, problems=bare)
     [(field, said)] = named(make_spec(reward=reward), found=found).items()
     assert field == "spec.reward.components[1].name"
@@ -41,7 +44,12 @@ def test_what_compares_with_references_needs_them(make_spec: Any) -> None:
 
 
 def test_what_has_no_tests_your_own_rewards_judge_alone(make_spec: Any) -> None:
-    found = replace(FOUND, problems=FoundSet(ProblemSetRef("sums.jsonl"), 1000, without_tests="sums/7"))
+    found = replace(
+        FOUND,
+        problems=FoundSet(
+            ProblemSetRef("sums.jsonl"), 1000, gaps=(Gap("sums/7", (), reference=False, tests=True, program=False),)
+        ),
+    )
     own = Component("sums", program="print([1])")
     assert named(make_spec(reward=Reward(components=(own,))), found=found) == {}
     reward = Reward(components=(Component("tests_passed"), replace(own, passing_only=True), Component("efficiency")))
@@ -54,6 +62,24 @@ def test_what_has_no_tests_your_own_rewards_judge_alone(make_spec: Any) -> None:
     assert said["spec.reward.components[0].name"].startswith(
         "must not be tests_passed, which needs tests: sums/7 of problems has none; a reward of your own can judge it"
     )
+
+
+def test_a_component_counts_for_the_problems_with_its_tags(make_spec: Any) -> None:
+    code, maths = Kind(1, ("code",)), Kind(1, ("maths", "easy"))
+    gaps = (Gap("sums/7", maths.tags, reference=True, tests=False, program=True),)
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("mixed.jsonl"), 1000, gaps=gaps, kinds=(code, maths)))
+    tests, quick = Component("tests_passed"), Component("efficiency", 0.1)
+    assert set(named(make_spec(reward=Reward(components=(tests, quick))), found=found)) == {
+        "spec.reward.components[1].name"
+    }
+    of_code = replace(quick, tags=("code",))
+    assert named(make_spec(reward=Reward(components=(tests, of_code))), found=found) == {}
+    misspelt = replace(quick, tags=("code", "coed"))
+    [(field, said)] = named(make_spec(reward=Reward(components=(tests, misspelt))), found=found).items()
+    assert (field, said) == ("spec.reward.components[1].tags", "must be tags of the problems: none has coed")
+    [(field, said)] = named(make_spec(reward=Reward(components=(of_code,))), found=found).items()
+    assert field == "spec.reward.components"
+    assert said.endswith("of problems none does for those with the tags maths, easy")
 
 
 def test_gdpo_compares_completions_of_a_group(make_spec: Any) -> None:

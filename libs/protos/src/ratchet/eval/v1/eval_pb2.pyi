@@ -158,6 +158,7 @@ class EvaluationSpec(_message.Message):
     EXCLUDE_UNSOUND_FIELD_NUMBER: _builtins.int
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
     SYSTEM_FIELD_NUMBER: _builtins.int
+    JUDGE_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -195,6 +196,10 @@ class EvaluationSpec(_message.Message):
     def environment(self) -> _environment_pb2.EnvironmentSpec:
         """Absent: one answer. Else a sample is an episode, judged by its last answer. Not for imported samples."""
 
+    @_builtins.property
+    def judge(self) -> Global___RewardJudge:
+        """Judges problems without tests; absent: such problems are refused. Not together with an environment."""
+
     def __init__(
         self,
         *,
@@ -211,10 +216,11 @@ class EvaluationSpec(_message.Message):
         exclude_unsound: _builtins.bool = ...,
         environment: _environment_pb2.EnvironmentSpec | None = ...,
         system: _builtins.str = ...,
+        judge: Global___RewardJudge | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "judge", b"judge", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
@@ -230,6 +236,34 @@ class EvaluationSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
 Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
+
+@_typing.final
+class RewardJudge(_message.Message):
+    """A reward of the registry that judges answers: one that scores `passing_score` or more has passed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REWARD_FIELD_NUMBER: _builtins.int
+    PASSING_SCORE_FIELD_NUMBER: _builtins.int
+    reward: _builtins.str
+    """"facts@2", or "facts" for the newest version at Create. GetEvaluation has the number."""
+    passing_score: _builtins.float
+    """Absent: 1."""
+    def __init__(
+        self,
+        *,
+        reward: _builtins.str = ...,
+        passing_score: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score", "passing_score", b"passing_score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score", "passing_score", b"passing_score", "reward", b"reward"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__passing_score: _TypeAlias = _typing.Literal["passing_score"]  # noqa: Y015
+    _WhichOneofArgType__passing_score: _TypeAlias = _typing.Literal["_passing_score", b"_passing_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__passing_score) -> _WhichOneofReturnType__passing_score | None: ...
+
+Global___RewardJudge: _TypeAlias = RewardJudge  # noqa: Y015
 
 @_typing.final
 class BenchmarkScore(_message.Message):

@@ -706,6 +706,7 @@ class RewardComponent(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Component of Ratchet: tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity,
     preference. Or one of your own, with `program`; or a reward of the registry, "brevity@2" ("brevity" takes the
@@ -739,6 +740,12 @@ class RewardComponent(_message.Message):
         shows the version or folder that was taken.
         """
 
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The component counts for problems with at least one of these tags; the reward of any other problem leaves it out.
+        Empty: all problems.
+        """
+
     def __init__(
         self,
         *,
@@ -752,10 +759,11 @@ class RewardComponent(_message.Message):
         digest: _builtins.str = ...,
         version: _builtins.int = ...,
         model: _model_pb2.ModelRef | None = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "model", b"model", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "model", b"model", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "version", b"version", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "model", b"model", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "tags", b"tags", "version", b"version", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__veto_below: _TypeAlias = _typing.Literal["veto_below"]  # noqa: Y015
     _WhichOneofArgType__veto_below: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below"]  # noqa: Y015

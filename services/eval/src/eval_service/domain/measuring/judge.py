@@ -9,6 +9,7 @@ from eval_service.domain.measuring.samples import Origin, Samples
 from eval_service.domain.parallel import Batches
 from eval_service.domain.ports import Meter
 from eval_service.domain.sample import Sample, judgement_of
+from eval_service.domain.spec import RewardJudge
 from ratchet_environments import Environment, EnvironmentSpec
 
 
@@ -19,18 +20,21 @@ class Judge:
         meter: Meter,
         at_once: int = 256,
         moment: float = 0.05,
+        rewarded: Callable[[Environment, RewardJudge], Environment] = lambda inner, judge: inner,
     ) -> None:
         """`environments`: what judges, by a spec. `at_once`: samples that are judged together. `moment`: seconds in
-        which judgements go to the store together."""
+        which judgements go to the store together. `rewarded`: an environment that takes problems without tests, too."""
         self._environments = environments
         self._meter = meter
         self._at_once = at_once
         self._moment = moment
+        self._rewarded = rewarded
 
     async def judge(self, attempt: Attempt, samples: Samples) -> Attempt:
         """With the faults that were found on the way. Raises Unavailable after all patience, InvalidArgument for a
         problem that cannot be run."""
-        environment = PatientEnvironment(self._environments(attempt.spec.environment), attempt.patience)
+        inner, own = self._environments(attempt.spec.environment), attempt.spec.judge
+        environment = PatientEnvironment(self._rewarded(inner, own) if own else inner, attempt.patience)
 
         async def store(judged: list[Sample]) -> None:
             await attempt.patience.insist(lambda: attempt.store.judge_samples(attempt.id, judged))

@@ -22,7 +22,8 @@ class Loader:
         problems changed since an attempt before."""
         patience = self._patience()
         suite = evaluation.spec.suite
-        loaded = [await patience.insist(partial(self._problems.load, entry.problems)) for entry in suite]
+        untested = evaluation.spec.judge is not None
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems, untested)) for entry in suite]
         patience.made()
         attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded), self._store, patience)
         attempt = await attempt.change(lambda present: present.load_problems(owner, attempt.sets.loaded))

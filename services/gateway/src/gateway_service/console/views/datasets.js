@@ -2,7 +2,7 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, section, table, words } from "../dom.js";
-import { ago, bytes, clock, count } from "../format.js";
+import { ago, bytes, clock, count, word } from "../format.js";
 import { field, form } from "../forms.js";
 import { live } from "../live.js";
 import { actions, bar, hash, link, modelLink, runLink, state, to } from "./parts.js";
@@ -35,6 +35,7 @@ export async function datasets({ host, signal }) {
 
 export async function dataset({ host, parts: [of, number_], signal }) {
   const about = el("div"),
+    found = el("div"),
     others = el("div");
   const can = actions(
     `${of}${number_ ? `@${number_}` : ""}`,
@@ -45,8 +46,16 @@ export async function dataset({ host, parts: [of, number_], signal }) {
     },
     Object.keys(DEEDS),
   );
-  host.append(about, number_ ? can.node : "", section("Versions", others));
+  host.append(about, number_ ? can.node : "", number_ ? section("Findings", found) : "", section("Versions", others));
   await Promise.all([
+    number_ &&
+      live(
+        found,
+        signal,
+        () => list(to("datasets", of, "versions", number_, "findings"), "findings", { signal }),
+        (all) => findings(all, `${of}@${number_}`),
+        15,
+      ),
     live(
       about,
       signal,
@@ -94,7 +103,13 @@ function drawn(one) {
         "p",
         { class: "note" },
         "Train on it: ",
-        el("code", {}, `ratchet train --model starter --problems ${name(one)}${train}`),
+        el(
+          "code",
+          {},
+          card.pairs
+            ? `ratchet train --model starter --algorithm dpo --pairs ${name(one)}${train}`
+            : `ratchet train --model starter --problems ${name(one)}${train}`,
+        ),
       ),
   ];
 }
@@ -112,6 +127,28 @@ const splits = (one) =>
       number(split.notices.length || ""),
     ]),
     { caption: "Splits" },
+  );
+
+const findings = (found, version_) =>
+  table(
+    ["finding", "problem", "of", "detail", "state", "decided"],
+    found.map((one) => [
+      word(one.kind, "KIND_"),
+      words(`${one.split}: ${one.problem}`),
+      words([one.other_set, one.other].filter(Boolean).join(": ")),
+      words(one.detail),
+      state(one.state),
+      words(one.decision ? `${one.decision.reason} (${one.decision.actor})` : ""),
+    ]),
+    {
+      caption: "Findings",
+      cut: found.cut,
+      all: `ratchet data findings ${version_}`,
+      empty: empty(
+        "Nothing was found. What people found fine or not fine is decided by:",
+        `ratchet data findings ${version_} --help`,
+      ),
+    },
   );
 
 // "mine@1/train": the version, as a link.

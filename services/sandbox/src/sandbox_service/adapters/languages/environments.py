@@ -11,7 +11,7 @@ _PREFIX = "sandbox-"
 _UNFINISHED = ".unfinished"
 """A file in an environment that is being built: scripts/setup.sh and `ratchet sandbox runtime add`."""
 # Loaded once in the keeper, where a runtime has them: each takes 0.1 to 2 s to import.
-HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib.pyplot")
+HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib.pyplot", "math_verify")
 
 
 @dataclass(frozen=True, slots=True)

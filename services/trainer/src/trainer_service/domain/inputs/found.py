@@ -91,6 +91,18 @@ class FetchedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """The parts that a problem lacks. Of problems with the same tags and gaps the first stands for all."""
+
+    id: str
+    tags: tuple[str, ...]
+    reference: bool
+    tests: bool
+    program: bool
+    """It has a right answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoundSet:
     """A set of problems that a run can use."""
 
@@ -106,10 +118,7 @@ class FoundSet:
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
     notices: tuple[str, ...] = ()
     """What is no fault, and may fail right programs."""
-    without_reference: str = ""
-    """The id of one that has none, where there is one."""
-    without_tests: str = ""
-    """The id of one that has none, where there is one."""
+    gaps: tuple[Gap, ...] = ()
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
     conversation: str = ""

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import ratchet_rewards
 from ratchet_environments import Task
+from ratchet_environments.own import Sample
 from ratchet_problems import Problem
 from ratchet_problems.extraction import program_of
-from ratchet_quality.own import Sample
 from ratchet_rewards import Grade, Measured, Reward
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
@@ -37,7 +37,7 @@ class Earned:
     score: float
     """What it is worth by itself, whatever others there are."""
     values: Mapping[str, float]
-    """As measured: component -> value."""
+    """As measured: component -> value, of those that count for the problem."""
     cut: bool
     """The reward, or a score of one's own, was beyond its limit."""
     vetoed: bool
@@ -93,9 +93,10 @@ class Rewarding:
         samples = [Sample(one.answer, program_of(problem, one.answer), one.grade) for one in graded]
         measured = await self._measurer.measure(Task.of(problem), samples)
         known = [one for one in measured if one is not None]
-        rewards = iter(ratchet_rewards.rewards(self.reward, known, step))
+        reward = self.reward.of(problem.tags)
+        rewards = iter(ratchet_rewards.rewards(reward, known, step))
         return [
-            None if one is None else self._earned(one, next(rewards), step, what.tokens)
+            None if one is None else self._earned(reward, one, next(rewards), step, what.tokens)
             for one, what in zip(measured, graded, strict=True)
         ]
 
@@ -109,13 +110,14 @@ class Rewarding:
         scheduled = (component for component in self.reward.components if component.schedule)
         return {f"weight_{metric(component.name)}": component.weight_at(step) for component in scheduled}
 
-    def _earned(self, measured: Measured, reward: float, step: int, tokens: int) -> Earned:
-        within = max(-self._limit, min(self._limit, reward)) if self._limit else reward
+    def _earned(self, reward: Reward, measured: Measured, earned: float, step: int, tokens: int) -> Earned:
+        """`reward`: of the problem."""
+        within = max(-self._limit, min(self._limit, earned)) if self._limit else earned
         return Earned(
             within - (self._overlong.punishment(tokens) if self._overlong else 0.0),
             within,
-            ratchet_rewards.score(self.reward, measured, step),
+            ratchet_rewards.score(reward, measured, step),
             measured.values,
-            measured.cut or within != reward,
-            ratchet_rewards.is_vetoed(self.reward, measured),
+            measured.cut or within != earned,
+            ratchet_rewards.is_vetoed(reward, measured),
         )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
+from ratchet_environments.own import problem_to_json
 from ratchet_environments.turns import Seen
 from ratchet_kit.errors import InvalidArgument
-from ratchet_quality.own import problem_to_json
 
 
 class Replies:

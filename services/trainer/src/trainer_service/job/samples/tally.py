@@ -59,8 +59,11 @@ def repetition(tokens: Sequence[int]) -> float:
 
 
 def components(earned: Sequence[Earned]) -> dict[str, float]:
-    """The mean value of each component of the reward, of one completion or more."""
-    return {f"component_{metric(name)}": fmean(one.values[name] for one in earned) for name in earned[0].values}
+    """The mean value of each component of the reward, over the completions that it counts for."""
+    names = dict.fromkeys(name for one in earned for name in one.values)
+    return {
+        f"component_{metric(name)}": fmean(one.values[name] for one in earned if name in one.values) for name in names
+    }
 
 
 def of_turns(episodes: Sequence[Turns]) -> dict[str, float]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import ratchet_rewards
 from ratchet_kit.faults import Faults
-from ratchet_rewards import Combination, Reward
-from trainer_service.domain.inputs.found import Found
+from ratchet_rewards import Combination, Component, Reward
+from ratchet_rewards.catalogue import Kind
+from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.spec import PromptForm, RunSpec
 
@@ -24,9 +25,15 @@ def notices(spec: RunSpec, found: Found) -> Sequence[str]:
     languages = found.problems.languages if found.problems else ()
     kinds = {one.name: ratchet_rewards.kind(one) for one in spec.reward.components if not one.is_own}
     readers = [name for name, kind in kinds.items() if kind.reads]
-    if not (languages and readers):
-        return ()
-    return [f"{' and '.join(readers)}: only Python is read; answers in {', '.join(languages)} get 0 there"]
+    said = []
+    if languages and readers:
+        said.append(f"{' and '.join(readers)}: only Python is read; answers in {', '.join(languages)} get 0 there")
+    gaps = found.problems.gaps if found.problems else ()
+    for component in spec.reward.components:
+        answered = [gap.id for gap in gaps if gap.program and component.counts_for(gap.tags)]
+        if component.name in readers and answered:
+            said.append(f"{component.name}: only programs are read; answers to {answered[0]} and its like get 0 there")
+    return said
 
 
 def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:
@@ -42,14 +49,48 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
         known = None if component.is_own else ratchet_rewards.COMPONENTS.get(component.name)
         own = faults.under(f"components[{place}]")
         for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
-            if known and known.needs_reference and there and there.without_reference:
-                bare = f"{there.without_reference} of {field} has none"
-                own.add("name", f"must not be {component.name}, which needs references: {bare}")
-            if known and known.needs_tests and there and there.without_tests:
-                bare = f"{there.without_tests} of {field} has none; a reward of your own can judge it (docs/rewards.md)"
-                own.add("name", f"must not be {component.name}, which needs tests: {bare}")
-            if component.passing_only and there and there.without_tests:
-                own.add("passing_only", f"must be false: {there.without_tests} of {field} has no tests to pass")
+            if there:
+                _check_measurable(component, known, field, there, own)
+    _check_tags(reward, found, faults)
+
+
+def _check_measurable(component: Component, known: Kind | None, field: str, there: FoundSet, own: Faults) -> None:
+    """`known`: None for a reward of one's own."""
+    gaps = [gap for gap in there.gaps if component.counts_for(gap.tags)]
+    bare = next((gap.id for gap in gaps if gap.reference), "")
+    if known and known.needs_reference and bare:
+        own.add("name", f"must not be {component.name}, which needs references: {bare} of {field} has none")
+    untested = next((gap.id for gap in gaps if gap.tests), "")
+    if known and known.needs_tests and untested:
+        has_none = f"{untested} of {field} has none; a reward of your own can judge it (docs/rewards.md)"
+        own.add("name", f"must not be {component.name}, which needs tests: {has_none}")
+    if component.passing_only and untested:
+        own.add("passing_only", f"must be false: {untested} of {field} has no tests to pass")
+    answered = next((gap.id for gap in gaps if gap.program), "")
+    if known and known.runs and answered:
+        has_none = f"{answered} of {field} has a right answer, and no program"
+        own.add("name", f"must not be {component.name}, which runs programs: {has_none}")
+
+
+def _check_tags(reward: Reward, found: Found, faults: Faults) -> None:
+    """Is each tag one of a problem's, and does something count for each problem?"""
+    if not any(component.tags for component in reward.components):
+        return
+    sets = {"problems": found.problems, "validation_problems": found.validation_problems}
+    there = {field: {kind.tags for kind in one.kinds} for field, one in sets.items() if one}
+    known = {tag for every in there.values() for tags in every for tag in tags}
+    for place, component in enumerate(reward.components):
+        if there and (unknown := [tag for tag in component.tags if tag not in known]):
+            faults.add(
+                f"components[{place}].tags", f"must be tags of the problems: none has {', '.join(unknown[:5])[:200]}"
+            )
+    for field, every in there.items():
+        without = next((tags for tags in sorted(every) if not reward.of(tags).components), None)
+        if without is not None:
+            what = f"with the tags {', '.join(without)[:200]}" if without else "without tags"
+            faults.add(
+                "components", f"must have one that counts for each problem: of {field} none does for those {what}"
+            )
 
 
 def _check_reward_model(spec: RunSpec, found: Found, faults: Faults) -> None:

@@ -10,9 +10,9 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
+from ratchet_environments.own import Sample, read, scores
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CallTest, Problem
-from ratchet_quality.own import Sample, read, scores
 from ratchet_rewards import Component, Grade
 
 PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f", references=("def f(x): return 2\n",))
@@ -44,6 +44,7 @@ async def test_it_is_given_the_samples_and_no_tests() -> None:
             "conversation": [],
             "entry_point": "f",
             "references": ["def f(x): return 2\n"],
+            "answers": [],
             "language": "python",
             "difficulty": 1,
             "tags": [],

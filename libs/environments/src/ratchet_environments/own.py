@@ -87,6 +87,7 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
         "conversation": records(problem.conversation),
         "entry_point": problem.entry_point,
         "references": list(problem.references),
+        "answers": list(problem.answers),
         "language": problem.language,
         "difficulty": problem.difficulty,
         "tags": list(problem.tags),

@@ -1,0 +1,105 @@
+"""The program that compares an answer with the right ones, in the sandbox's runtime `math`. Its text is sent there, so
+that it imports nothing of Ratchet's. Nothing of an answer is run: math-verify reads it, within the sandbox's limits.
+
+    {"accepted": ["42"], "answer": "... so 6 x 7 = 42"}     on its stdin
+    begun                                                   on its stdout, once math-verify is there
+    {"right": true, "read": "42"}                           then, what was taken for the answer
+"""
+
+import json
+import logging
+import re
+import sys
+
+LONGEST = 10_000
+"""Characters of an answer that are read, from its end."""
+SHOWN = 200
+BEGUN = "begun"
+WORDS = re.compile(r"(?=.*[^\W\d_]{2}|[^\W\d_]$)(?:[\w\s'’.,&]|(?<=[^\W\d_])-(?=[^\W\d_]))+")
+"""A right answer that is words, "New York" or "B", and no mathematics."""
+FINAL = re.compile(r"(?i:\banswer\b[^:\n]{0,40}?(?:\bis\b|:)|####)\s*:?\s*\**\s*(.+)")
+"""Finds the stated answer, up to the end of its line."""
+BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+
+
+def answered(text: str) -> str:
+    """The text after its thoughts. A thought without an end has no answer."""
+    _, thought, after = text.rpartition("</think>")
+    text = after if thought else text
+    return "" if "<think>" in text else text[-LONGEST:]
+
+
+def final(text: str) -> str:
+    """The last box, else what is said to be the answer, else the last line."""
+    boxes = [match.end() for match in BOX.finditer(text)]
+    if boxes:
+        return inside(text, boxes[-1])
+    said = FINAL.findall(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return (said or lines or [""])[-1].strip()
+
+
+def inside(text: str, start: int) -> str:
+    """Up to the brace that closes; empty where none does."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return plain(text[start:place])
+    return ""
+
+
+def plain(text: str) -> str:
+    """Words without the command of LaTeX that sets them."""
+    return re.sub(r"^\\(?:text|mathrm|textbf)\s*\{(.*)\}$", r"\1", text.strip())
+
+
+def words(text: str) -> list[str]:
+    """Numbers and words, whatever their case, punctuation and articles."""
+    found = re.findall(r"[-+]?\d+(?:[.,]\d+)*|\w+", text.casefold())
+    return [word for word in found if word not in ("a", "an", "the")] or found
+
+
+def is_right(accepted: list[str], text: str) -> bool:
+    said = final(text)
+    if not said:
+        return False
+    expected = [plain(one) for one in accepted]
+    if said in expected:
+        return True
+    if any(WORDS.fullmatch(one) and words(one) == words(said) for one in expected):
+        return True
+    mathematics = [one for one in expected if re.search(r"\d", one) or not WORDS.fullmatch(one)]
+    return bool(mathematics) and any(same(one, text, said) for one in mathematics)
+
+
+def same(expected: str, text: str, said: str) -> bool:
+    """By math-verify, which finds the answer in the text. The last of several boxes or marks counts alone."""
+    from math_verify import parse, verify
+
+    # its own time limits go by the clock; the sandbox's go by CPU time
+    right = parse(f"${expected.strip('$')}$", parsing_timeout=None)
+    if BOX.search(text):
+        text = f"\\boxed{{{said}}}"
+    elif "####" in text:
+        text = said
+    found = parse(text, parsing_timeout=None)
+    if not found and re.search(r"[\d\\]", said):  # of words alone nothing can be read
+        found = parse(f"${said.strip('$')}$", parsing_timeout=None)
+    return bool(verify(right, found, timeout_seconds=None))
+
+
+def main() -> None:
+    import math_verify  # noqa: F401 (it is here, whatever comes of the answer)
+
+    logging.disable()
+    sys.setrecursionlimit(10_000)
+    print(BEGUN, flush=True)
+    given = json.load(sys.stdin)
+    text = answered(given["answer"])
+    right = is_right(given["accepted"], text)
+    print(json.dumps({"right": right, "read": final(text)[:SHOWN]}))
+
+
+if __name__ == "__main__":
+    main()

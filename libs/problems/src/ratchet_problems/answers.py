@@ -1,0 +1,46 @@
+"""The right answers of public sets, as their columns hold them.
+
+"He has 3 x 14 = <<3*14=42>>42 apples.\\n#### 42"        GSM8K: the answer stands behind the last mark
+"... so that the sum is $\\boxed{\\frac{1}{2}}$."         MATH: in the last box
+{"style": "rule", "ground_truth": "42"}                 verl
+{"value": "Paris", "aliases": ["Paris", "City of Light"]}   TriviaQA; SQuAD has {"text": [...]}
+"""
+
+import re
+from typing import Any
+
+MARK = "####"
+"""Stands before the answer in GSM8K."""
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_KEYS = ("ground_truth", "aliases", "value", "text", "answer")
+
+
+def read(value: Any) -> tuple[Any, str]:
+    """The right answer, or a list of right ones, as JSONL has them, and the solution that it is the end of: empty for
+    an answer alone."""
+    if isinstance(value, dict):
+        key = next((key for key in _KEYS if value.get(key)), None)
+        return read(value[key]) if key else (value, "")
+    if isinstance(value, list):
+        read_ones = [read(one) for one in value]
+        found = [one for answer, _ in read_ones for one in (answer if isinstance(answer, list) else [answer])]
+        return list(dict.fromkeys(found)) if all(isinstance(one, str) for one in found) else found, ""
+    if not isinstance(value, str):
+        return value, ""
+    text = value.strip()
+    _, mark, after = text.rpartition(MARK)
+    final = after.strip() if mark else boxed(text)
+    return (final, text) if final and final != text else (text, "")
+
+
+def boxed(text: str) -> str:
+    """The content of the last box; empty without one."""
+    begins = [match.end() for match in _BOX.finditer(text)]
+    if not begins:
+        return ""
+    start, depth = begins[-1], 1
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return text[start:place].strip()
+    return ""
