@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway_service.domain.traffic.record import Unit, unit_id
+
 from ..world import World
 
 
@@ -62,10 +64,20 @@ async def test_an_exchange_with_what_was_said_of_it(world: World, app: httpx.Asy
 
 
 async def test_rows_of_data_sets(world: World, app: httpx.AsyncClient) -> None:
-    await say(app, await chat(app, "say hi"), accepted={"text": "hello"})
+    asked = await chat(app, "say hi", user="ann")
+    await say(app, asked, accepted={"text": "hello"})
     text = await app.post("/v1/completions", json={"model": "starter", "prompt": "def f("})
     await say(app, text.json()["id"], accepted={"text": "x): ..."})
-    assert await get(world, "/pairs") == {
+    found = await get(world, "/pairs")
+    origins = [one.pop("origin") for one in (*found["pairs"], *found["text_pairs"])]
+    ann = unit_id(Unit.USER, "ann")
+    assert [(one["exchanges"], one["senders"]) for one in origins] == [
+        ([asked], [ann]),
+        ([text.json()["id"]], [text.json()["id"]]),
+    ]
+    assert [len(one["units"]) for one in origins] == [2, 1], "the user's and the key's"
+    assert origins[0]["units"][0] == ann
+    assert found == {
         "pairs": [
             {
                 "prompt": [{"role": "user", "content": "say hi"}],
