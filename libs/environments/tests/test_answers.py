@@ -66,6 +66,35 @@ def test_words_are_compared_without_case_and_punctuation(accepted: str, text: st
     assert is_right([accepted], text) is right
 
 
+@pytest.mark.parametrize(
+    ("accepted", "text"),
+    [
+        ("10 km", "10 m"),
+        ("10 km", "The answer is 10 bananas."),
+        ("12 hours", "12 minutes"),
+        ("10 m", "10 s"),
+        ("10\\text{ km}", "\\boxed{10 \\text{ miles}}"),
+        ("42", "The answer isn't 42"),
+        ("42", "The answer is unlikely to be 42"),
+        ("42", "\\boxed{\\ne 42}"),
+        ("42", "42? No."),
+        ("41", "answer: 41 or 42"),
+        ("42", "\\boxed{41 \\lor 42}"),
+        ("42", "The answer is 42, or maybe 43"),
+    ],
+)
+def test_other_units_denials_and_hedges_are_not_compared(accepted: str, text: str) -> None:
+    assert not is_right([accepted], text)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "text"),
+    [("Zürich", "Zu\u0308rich"), ("3:00 PM", "3:00 pm"), ("12 hours", "The answer is 12 Hours."), ("４２", "42")],
+)
+def test_words_are_the_same_in_any_form_of_their_letters(accepted: str, text: str) -> None:
+    assert is_right([accepted], answered(text))
+
+
 class Lacking:
     """A sandbox whose runtime has no math-verify."""
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
+from sqlalchemy import Column, Integer, MetaData, String, Table, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from ratchet_kit import sql, sql_engine
@@ -196,3 +196,22 @@ async def test_the_folder_of_the_file_is_made(tmp_path):
 def test_plain_urls_get_the_async_driver(url, driver):
     assert sql_engine.async_url(url).drivername == driver
     assert sql_engine.async_url(url).password == ("p" if "@" in url else None)
+
+
+async def test_what_is_wiped_is_in_no_file(tmp_path: Path) -> None:
+    table = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("text", String))
+    database = sql.Database(f"sqlite+aiosqlite:///{tmp_path}/notes.db")
+    try:
+        async with database.writing() as connection:
+            await connection.run_sync(table.create)
+        async with database.writing() as connection:
+            await connection.execute(insert(table), [{"text": f"MARKER {number}"} for number in range(100)])
+        async with database.writing() as connection:
+            await connection.execute(delete(table))
+        kept = lambda: b"".join(file.read_bytes() for file in tmp_path.iterdir())  # noqa: E731
+        assert b"MARKER" in kept()
+        await database.wipe()
+        assert b"MARKER" not in kept()
+        assert await database.rows(select(table)) == []
+    finally:
+        await database.dispose()

@@ -110,6 +110,25 @@ def test_a_difficulty_is_a_number_or_a_word_of_public_sets(tmp_path: Path, said:
     assert read(written(tmp_path / "set.jsonl", [MBPP | {"difficulty": said}]))[0].difficulty == difficulty
 
 
+@pytest.mark.parametrize(
+    ("row", "wanted", "reason"),
+    [
+        ({"question": "x", "answer": "so 7\n####"}, {}, "nothing behind its ####"),
+        ({"question": "x", "answer": "so \\boxed{7"}, {}, "nothing behind its box"),
+        (MATH | {"solution": "So it is 5."}, {"answer": "solution"}, "must be marked in a solution"),
+        ({"question": "x", "answer": "4\x002"}, {}, "nor hold NUL"),
+    ],
+)
+def test_a_solution_without_its_answer_is_refused(
+    tmp_path: Path, row: Mapping[str, Any], wanted: Mapping[str, str], reason: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=reason):
+        read(written(tmp_path / "set.jsonl", [row]), **wanted)
+    with pytest.raises(InvalidArgument, match="must be a finite number"):
+        (tmp_path / "big.jsonl").write_text('{"question": "x", "answer": 1e400}')
+        read(tmp_path / "big.jsonl")
+
+
 def test_a_problem_has_tests_or_a_right_answer(tmp_path: Path) -> None:
     both = written(tmp_path / "set.jsonl", [HUMAN_EVAL | {"answer": "42"}])
     assert read(both)[0].answers == ()  # tests come first where nobody maps

@@ -25,6 +25,13 @@ def test_a_table_gives_the_same_pairs(tmp_path: Path) -> None:
     assert list(pair_tables.checked(tmp_path / "texts.parquet", "t")) == texts
 
 
+def test_a_table_that_was_downloaded_is_added_as_it_is(tmp_path: Path) -> None:
+    pair_tables.write(PAIRS, tmp_path / "train.parquet")
+    columns = pair_tables.columns(["id", "text", "problem", "chosen", "rejected", "messages", "origin"], {})
+    assert not columns.unused
+    assert list(pair_tables.mapped([tmp_path / "train.parquet"], columns)) == PAIRS
+
+
 def test_faults_are_told_together(tmp_path: Path) -> None:
     lines = [{"prompt": "p", "chosen": "a", "rejected": "a"}, {"chosen": "a"}, {"prompt": "p", "origin": {}}]
     (tmp_path / "bad.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import sys
+import unicodedata
 
 LONGEST = 10_000
 """Characters of an answer that are read, from its end."""
@@ -20,13 +21,29 @@ WORDS = re.compile(r"(?=.*[^\W\d_]{2}|[^\W\d_]$)(?:[\w\s'’.,&]|(?<=[^\W\d_])-(
 FINAL = re.compile(r"(?i:\banswer\b[^:\n]{0,40}?(?:\bis\b|:)|####)\s*:?\s*\**\s*(.+)")
 """Finds the stated answer, up to the end of its line."""
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+DENIED = re.compile(
+    r"(?i)(?:\b(?:not|never|cannot|unlikely|no)\b|n['’]t\b|\banything but\b|\\n(?:e|eq|eg|ot)\b|[≠¬])[^,.;\d]*[-\d]"
+    r"|\b(?:no|not|wrong)\W*$"
+)
+"""Finds a number that is taken back: before it, or at the end."""
+HEDGED = re.compile(r"(?i)\b(?:or|either|maybe|perhaps)\b|\\(?:lor|vee|cup)\b|[∨∪]")
+CORRECTED = re.compile(r"(?i)\bnot\b[^.;]*?\b(?:but|rather)\b")
+"""Finds "not 41 but", which a right answer may follow."""
+COMMAND = re.compile(r"\\(?!text|mathrm|textbf|mbox)[a-zA-Z]+|\\[a-zA-Z]+")
+UNIT = re.compile(r"[^\W\d_]{2,}|(?<=\d)\s*[^\W\d_]\b")
 
 
 def answered(text: str) -> str:
-    """The text after its thoughts. A thought without an end has no answer."""
+    """The text after its thoughts, with digits of all scripts as ours. A thought without an end has no answer."""
+    text = normal(text)
     _, thought, after = text.rpartition("</think>")
     text = after if thought else text
     return "" if "<think>" in text else text[-LONGEST:]
+
+
+def normal(text: str) -> str:
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(str(unicodedata.digit(one)) if unicodedata.category(one) == "Nd" else one for one in composed)
 
 
 def final(text: str) -> str:
@@ -60,17 +77,37 @@ def words(text: str) -> list[str]:
     return [word for word in found if word not in ("a", "an", "the")] or found
 
 
+def units(text: str) -> set[str]:
+    """Words of two letters and more, outside of commands, and a letter right behind a number: "10 km", "5 m"."""
+    return {found.strip().casefold() for found in UNIT.findall(COMMAND.sub(" ", text))}
+
+
 def is_right(accepted: list[str], text: str) -> bool:
     said = final(text)
     if not said:
         return False
-    expected = [plain(one) for one in accepted]
+    expected = [plain(normal(one)) for one in accepted]
     if said in expected:
         return True
-    if any(WORDS.fullmatch(one) and words(one) == words(said) for one in expected):
+    if any(is_words(one) and words(one) == words(said) for one in expected):
         return True
     mathematics = [one for one in expected if re.search(r"\d", one) or not WORDS.fullmatch(one)]
-    return bool(mathematics) and any(same(one, text, said) for one in mathematics)
+    if corrected := CORRECTED.search(said):
+        text = said = said[corrected.end() :].strip()
+    return any(is_comparable(one, said) and same(one, text, said) for one in mathematics)
+
+
+def is_words(expected: str) -> bool:
+    """Words, or numbers with words, as in "3:00 PM"."""
+    return bool(WORDS.fullmatch(expected) or (units(expected) and not re.search(r"[\\*/^=<>+]", expected)))
+
+
+def is_comparable(expected: str, said: str) -> bool:
+    """Nothing is denied or hedged, and a unit is the one that is expected, or left out."""
+    if any(found.search(said) and not found.search(expected) for found in (DENIED, HEDGED)):
+        return False
+    wanted, given = units(expected), units(said)
+    return not wanted or not given or bool(wanted & given)
 
 
 def same(expected: str, text: str, said: str) -> bool:

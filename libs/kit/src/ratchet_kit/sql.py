@@ -95,6 +95,19 @@ class Database:
         """Closes the connections."""
         await self._engine.dispose()
 
+    async def wipe(self) -> None:
+        """Takes what was deleted out of SQLite's write-ahead log, which keeps old pages until it begins anew. Where
+        somebody reads for longer than a lock is waited for, some pages stay until the next time. Other databases look
+        after their logs themselves."""
+        if self._engine.dialect.name != "sqlite":
+            return
+        await self._prepared()
+        async with sql_errors(), self._engine.connect() as connection:
+            raw = (await connection.get_raw_connection()).driver_connection
+            assert raw is not None
+            async with raw.execute("PRAGMA wal_checkpoint(TRUNCATE)"):
+                pass
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection that only reads."""

@@ -106,7 +106,12 @@ def _configure_postgres(connection: Any, _record: Any) -> None:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver begins no transactions of its own: `_begin_sqlite` does
     cursor = connection.cursor()
-    for pragma in (f"busy_timeout = {_BUSY_TIMEOUT_MS}", "synchronous = NORMAL", "foreign_keys = ON"):
+    for pragma in (
+        f"busy_timeout = {_BUSY_TIMEOUT_MS}",
+        "synchronous = NORMAL",
+        "foreign_keys = ON",
+        "secure_delete = ON",
+    ):
         cursor.execute(f"PRAGMA {pragma}")
     try:
         cursor.execute("PRAGMA journal_mode = WAL")

@@ -9,6 +9,8 @@
 import re
 from typing import Any
 
+from ratchet_kit.errors import InvalidArgument
+
 MARK = "####"
 """Stands before the answer in GSM8K."""
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -17,7 +19,7 @@ _KEYS = ("ground_truth", "aliases", "value", "text", "answer")
 
 def read(value: Any) -> tuple[Any, str]:
     """The right answer, or a list of right ones, as JSONL has them, and the solution that it is the end of: empty for
-    an answer alone."""
+    an answer alone. Raises InvalidArgument for a mark without an answer."""
     if isinstance(value, dict):
         key = next((key for key in _KEYS if value.get(key)), None)
         return read(value[key]) if key else (value, "")
@@ -30,6 +32,8 @@ def read(value: Any) -> tuple[Any, str]:
     text = value.strip()
     _, mark, after = text.rpartition(MARK)
     final = after.strip() if mark else boxed(text)
+    if not final and (mark or _BOX.search(text)):
+        raise InvalidArgument(f"has nothing behind its {MARK if mark else 'box'}: the right answer stands there")
     return (final, text) if final and final != text else (text, "")
 
 

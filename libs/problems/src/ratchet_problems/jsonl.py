@@ -195,6 +195,8 @@ def _tests(record: Mapping[str, Any], where: str) -> tuple[TestCase, ...]:
 def _answer(value: object, path: str, where: str) -> AnswerTest:
     """A text, a number, or a list of them."""
     found = value if isinstance(value, list) else [value]
+    if any(isinstance(one, float) and not math.isfinite(one) for one in found):
+        raise InvalidProblem(where, path, "must be a finite number, or a text")
     numbers = (str(one) if isinstance(one, int | float) and not isinstance(one, bool) else one for one in found)
     return AnswerTest(tuple(_typed(one, str, path, where) for one in numbers))
 

@@ -193,9 +193,14 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
     if given.get("references"):
         record["references"] = _answers(given["references"], where)
     if given.get("answer") is not None:
-        record["answer"], solution = answers.read(given["answer"])
+        try:
+            record["answer"], solution = answers.read(given["answer"])
+        except InvalidArgument as error:
+            raise InvalidProblem(where, "answer", error.message) from error
         if solution:
             record.setdefault("references", [solution])
+        elif mapped.of["answer"].startswith("solution"):
+            raise InvalidProblem(where, "answer", "must be marked in a solution, by \\boxed{...} or ####")
     if given.get("tests"):
         setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
         record["tests"], entry_point = _tests(given["tests"], setup, where)

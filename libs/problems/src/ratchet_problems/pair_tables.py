@@ -16,6 +16,8 @@ from ratchet_problems.tables import MOST_FAULTS, ROWS_AT_ONCE, Kept
 ANSWERS = ("chosen", "rejected")
 """Columns by which rows are known as pairs."""
 _UNMAPPED = "origin"
+_OWN = {"text", "messages", "origin", *ANSWERS}
+"""Columns of a table that `write` made, as `ratchet data download` gives it."""
 """Is written by Ratchet alone."""
 Records = Iterable[tuple[str, int, object]]
 """Each with where it is and its number."""
@@ -29,6 +31,8 @@ def are_pairs(names: Iterable[str], wanted: Mapping[str, str]) -> bool:
 def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     """As `mapping.columns`, of the fields of a pair. Raises InvalidArgument."""
     names, known = list(dict.fromkeys(names)), [field for field in pairs.FIELDS if field != _UNMAPPED]
+    if not wanted and set(names) >= _OWN:
+        return Columns({name: name for name in names}, [])
     for field, column in wanted.items():
         if field not in known:
             raise InvalidArgument(f"a pair has no field {field!r}; it has {', '.join(known)}")
@@ -107,6 +111,8 @@ def _checked(records: Records, name: str) -> Iterator[Pair]:
 def _mapped(of: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
     """A missing id takes the row's number; messages have the columns of all rows in a table."""
     record = {field: row[column] for field, column in of.of.items() if row.get(column) is not None}
+    if set(of.of) >= _OWN:
+        return dict(_record({name: row.get(name) for name in of.of}))
     for field, value in record.items():
         if isinstance(value, list):
             record[field] = [tables.without_none(message) for message in value]
@@ -130,7 +136,7 @@ def _row(pair: Pair) -> dict[str, Any]:
 
 def _record(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A line of JSONL for a row; a table of another's making stays as it is."""
-    if not {"text", "messages", *ANSWERS} <= row.keys():
+    if not row.keys() >= _OWN:
         return {name: value for name, value in row.items() if value is not None}
     record = {name: row[name] for name in ("id", "problem", *ANSWERS, "origin") if row.get(name)}
     if row["messages"]:

@@ -247,8 +247,8 @@ class Problem:
         if not 1 <= len(test.accepted) <= _MOST_ACCEPTED:
             raise InvalidProblem(self.id, "answer", f"must be 1 to {_MOST_ACCEPTED} texts, not {len(test.accepted)}")
         for text in test.accepted:
-            if not text.strip():
-                raise InvalidProblem(self.id, "answer", "must not be empty")
+            if not text.strip() or "\x00" in text:
+                raise InvalidProblem(self.id, "answer", "must not be empty, nor hold NUL")
             if len(text) > MOST_ANSWER:
                 reason = f"has {len(text)} characters, {MOST_ANSWER} at most: give the final answer alone"
                 raise InvalidProblem(self.id, "answer", reason)

@@ -25,27 +25,35 @@ def findings(
     kind: Annotated[str, typer.Option(help=f"Only this kind: {', '.join(KINDS)}.")] = "",
     of: Annotated[str, typer.Option(help="Only near-duplicates of this set, such as mbpp.")] = "",
     problem: Annotated[str, typer.Option(help="Only this problem, by its id.")] = "",
-    accept: Annotated[str, typer.Option(metavar="REASON", help="Accept the selected findings.")] = "",
+    accept: Annotated[str | None, typer.Option(metavar="REASON", help="Accept the selected findings.")] = None,
     refuse: Annotated[
-        str, typer.Option(metavar="REASON", help="Refuse them, and make the next version without their problems.")
-    ] = "",
+        str | None,
+        typer.Option(metavar="REASON", help="Refuse them: the next version is without their problems."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List what examination found about the problems of a data set, and accept or refuse it. A gate does not count
     accepted near-duplicates."""
     if kind and kind not in KINDS:
         raise CommandError(f"--kind {kind}: write {', '.join(KINDS)}.", code=2)
-    if accept and refuse:
+    if accept is not None and refuse is not None:
         raise CommandError("--accept and --refuse exclude each other.", code=2)
-    if (accept or refuse) and not (kind or problem):
+    reason = refuse if accept is None else accept
+    if reason is not None and not reason.strip():
+        raise CommandError("Give a reason: it is kept with the decision.", code=2)
+    if reason is not None and not (kind or problem):
         raise CommandError("Say which findings: --kind, or --problem.", code=2)
     ref = named(DatasetRef.parse, dataset)
     with Client() as client, refusing():
         version = client.datasets.get(ref.name, ref.number)
         select = KINDS.get(kind, pb.Finding.KIND_UNSPECIFIED), ref.split, problem, of
-        if accept or refuse:
-            state = pb.Finding.STATE_ACCEPTED if accept else pb.Finding.STATE_REFUSED
-            decided = client.datasets.decide(version.name, version.number, state, accept or refuse, *select)
+        if version.state == pb.Dataset.STATE_FAILED:
+            view.check_usable(version)
+        if ref.split and ref.split not in (names := [split.name for split in version.splits]):
+            raise CommandError(f"{view.version(version)} has no split {ref.split}; it has {', '.join(names)}.", code=2)
+        if reason is not None:
+            state = pb.Finding.STATE_ACCEPTED if refuse is None else pb.Finding.STATE_REFUSED
+            decided = client.datasets.decide(version.name, version.number, state, reason, *select)
             made = workflows.without_refused(client, version) if refuse else None
             _show_decided(version, decided, made, as_json=as_json)
             return

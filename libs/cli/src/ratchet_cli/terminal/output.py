@@ -1,6 +1,7 @@
 """Output of commands: JSON for programs, tables and fields for people."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -55,6 +56,11 @@ def print_heading(text: str) -> None:
         say(f"== {text}")
 
 
+def _one_line(text: str) -> str:
+    """What somebody wrote must not look like rows of its own, nor turn the direction of what follows."""
+    return re.sub(r"[\r\n\u2028\u2029]+", " ", re.sub(r"[\u202a-\u202e\u2066-\u2069]", "", text))
+
+
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
@@ -67,7 +73,7 @@ def print_table(
     In a terminal, only cells of `breakable` columns take several lines; where even that does not fit, a row becomes a
     block of fields. Elsewhere every row is one line, however long.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Text) else Text(_one_line(str(cell))) for cell in row] for row in rows]
     widths = [max(len(name), *(row[i].cell_len for row in cells), 0) for i, name in enumerate(columns)]
     if not stdout.is_terminal:
         for line in ([Text(name) for name in columns], *cells):

@@ -75,7 +75,7 @@ class Decision:
         self.rule.check(faults)
         if self.rule.kind is None:
             faults.required("kind", self.rule.problem)
-        if faults.required("reason", self.reason):
+        if faults.required("reason", self.reason.strip()):
             faults.length("reason", self.reason, MAX_REASON)
         faults.raise_if_any()
 

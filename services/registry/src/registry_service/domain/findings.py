@@ -40,7 +40,8 @@ class Findings:
         faults = Faults()
         faults.length("reasons", reasons, MAX_REPORTED)
         for id, reason in list(reasons.items())[:MAX_REPORTED]:
-            faults.length(f"reasons.{id[:40]}", reason, MAX_SELECTED)
+            if faults.required(f"reasons.{id[:40]}", reason.strip()):
+                faults.length(f"reasons.{id[:40]}", reason, MAX_SELECTED)
         faults.raise_if_any()
         content = (await self._datasets.get(ref)).content(ref.split)
         findings = [Finding(Kind.UNSOUND, ref.split, id, detail=reason) for id, reason in reasons.items()]

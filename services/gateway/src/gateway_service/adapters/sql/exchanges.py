@@ -96,7 +96,9 @@ class SqlExchangeStore:
         removed = await self._delete(kept)
         of_unit = or_(_is_of(completions, unit, name), completions.c.unit == unit_id(unit, name))
         has_texts = cast(completions.c.texts, String) != "[]"
-        return removed + await self._drop_texts(and_(of_unit, completions.c.start_time <= before, has_texts))
+        removed += await self._drop_texts(and_(of_unit, completions.c.start_time <= before, has_texts))
+        await self._database.wipe()
+        return removed
 
     async def remove(self, before: datetime) -> int:
         removed = await self._delete(exchanges.c.start_time < before)
