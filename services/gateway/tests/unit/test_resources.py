@@ -33,6 +33,8 @@ class Trainer(NoStub):
         return trainer_pb2.CreateRunResponse(run=trainer_pb2.Run(id="run_1", spec=request.spec, platform_faults=3))
 
     async def GetRun(self, request):
+        if request.id == "away":
+            raise errors.Unavailable("connections to all backends failing; last error: UNKNOWN: Connection refused")
         raise errors.NotFound(f"run {request.id} does not exist")
 
     async def ListRuns(self, request):
@@ -97,6 +99,12 @@ async def test_a_body_is_the_request_message(http, trainer) -> None:
         0,
     )
     assert trainer.requests[0].spec.base.version.number == 1
+
+
+async def test_names_the_service_that_does_not_answer(http) -> None:
+    response = await http.get("/api/v1/runs/away")
+    assert response.status_code == 503
+    assert response.json()["error"]["message"] == "the trainer service does not answer: ratchet status says what runs"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """/api/v1: the RPCs of Ratchet's services, at the routes that their protos state, with their messages as JSON."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import grpc
@@ -13,11 +14,13 @@ from google.protobuf.message import Message
 from gateway_service.auth import behind_the_door, http_auth, scope_of
 from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.work import surviving
 from ratchet_protos.http import Rule, rules
 
+NO_CONNECTION = ("connections to all backends failing", "failed to connect to all addresses")
+"""Words of gRPC's clients."""
 REGISTRY = "ratchet.registry.v1.RegistryService"
 Backends: TypeAlias = Mapping[str, object]
 """What answers each service, by the service's full name: its stub, or the gateway's own servicer."""
@@ -89,7 +92,7 @@ def _call(
 ) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         message = _named(await messages.from_request(request, rule, kind), request)
-        with rpc_errors():
+        with _errors_of(kind):
             return messages.to_response(await call(message))
 
     return endpoint
@@ -98,7 +101,7 @@ def _call(
 def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         message = _named(await messages.from_request(request, rule, kind), request)
-        return sse.EventStream(_events(await sse.started(request.receive, _replies(call(message)))))
+        return sse.EventStream(_events(await sse.started(request.receive, _replies(kind, call(message)))))
 
     return endpoint
 
@@ -110,9 +113,22 @@ def _named(message: Message, request: Request) -> Message:
     return message
 
 
-async def _replies(replies: Any) -> AsyncGenerator[Message]:
+@contextmanager
+def _errors_of(kind: type[Message]) -> Iterator[None]:
+    """As `rpc_errors`. `kind`: of the request, whose package says which service does not answer."""
     try:
         with rpc_errors():
+            yield
+    except Unavailable as error:
+        service = kind.DESCRIPTOR.file.package.split(".")[1]
+        if service == "gateway" or not error.message.startswith(NO_CONNECTION):
+            raise  # what the gateway's own services ask may be any other
+        raise Unavailable(f"the {service} service does not answer: ratchet status says what runs") from error
+
+
+async def _replies(kind: type[Message], replies: Any) -> AsyncGenerator[Message]:
+    try:
+        with _errors_of(kind):
             async for reply in replies:
                 yield reply
     finally:
