@@ -89,7 +89,14 @@ def test_other_units_denials_and_hedges_are_not_compared(accepted: str, text: st
 
 @pytest.mark.parametrize(
     ("accepted", "text"),
-    [("Zürich", "Zu\u0308rich"), ("3:00 PM", "3:00 pm"), ("12 hours", "The answer is 12 Hours."), ("４２", "42")],
+    [
+        ("Zürich", "Zu\u0308rich"),
+        ("3:00 PM", "3:00 pm"),
+        ("12 hours", "The answer is 12 Hours."),
+        ("４２", "42"),
+        ("Paris", "\\textbf{Paris}"),
+        ("B", "Option B"),
+    ],
 )
 def test_words_are_the_same_in_any_form_of_their_letters(accepted: str, text: str) -> None:
     assert is_right([accepted], answered(text))

@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 import unicodedata
+from decimal import Decimal
 
 LONGEST = 10_000
 """Characters of an answer that are read, from its end."""
@@ -29,8 +30,10 @@ DENIED = re.compile(
 HEDGED = re.compile(r"(?i)\b(?:or|either|maybe|perhaps)\b|\\(?:lor|vee|cup)\b|[∨∪]")
 CORRECTED = re.compile(r"(?i)\bnot\b[^.;]*?\b(?:but|rather)\b")
 """Finds "not 41 but", which a right answer may follow."""
-COMMAND = re.compile(r"\\(?!text|mathrm|textbf|mbox)[a-zA-Z]+|\\[a-zA-Z]+")
-UNIT = re.compile(r"[^\W\d_]{2,}|(?<=\d)\s*[^\W\d_]\b")
+TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{([^{}]*)\}")
+COMMAND = re.compile(r"\\[a-zA-Z]+|\\.")
+MEASURED = re.compile(r"[-+]?[\d.,/ ]*\d\s+([^\W\d_][\w\s'’.²³/^-]*)")
+"""A right answer with its unit: "10 km", "5 apples". Not "4ab", which is mathematics."""
 
 
 def answered(text: str) -> str:
@@ -53,7 +56,7 @@ def final(text: str) -> str:
         return inside(text, boxes[-1])
     said = FINAL.findall(text)
     lines = [line for line in text.splitlines() if line.strip()]
-    return (said or lines or [""])[-1].strip()
+    return plain((said or lines or [""])[-1])
 
 
 def inside(text: str, start: int) -> str:
@@ -74,12 +77,13 @@ def plain(text: str) -> str:
 def words(text: str) -> list[str]:
     """Numbers and words, whatever their case, punctuation and articles."""
     found = re.findall(r"[-+]?\d+(?:[.,]\d+)*|\w+", text.casefold())
-    return [word for word in found if word not in ("a", "an", "the")] or found
+    return [word for word in found if word not in ("a", "an", "the", "option", "choice")] or found
 
 
-def units(text: str) -> set[str]:
-    """Words of two letters and more, outside of commands, and a letter right behind a number: "10 km", "5 m"."""
-    return {found.strip().casefold() for found in UNIT.findall(COMMAND.sub(" ", text))}
+def unit(expected: str) -> set[str]:
+    """The words of the unit of a right answer; empty where it has none."""
+    found = MEASURED.fullmatch(COMMAND.sub(" ", TEXT.sub(r" \1 ", expected)).strip())
+    return set(words(found[1])) if found else set()
 
 
 def is_right(accepted: list[str], text: str) -> bool:
@@ -99,15 +103,27 @@ def is_right(accepted: list[str], text: str) -> bool:
 
 def is_words(expected: str) -> bool:
     """Words, or numbers with words, as in "3:00 PM"."""
-    return bool(WORDS.fullmatch(expected) or (units(expected) and not re.search(r"[\\*/^=<>+]", expected)))
+    return bool(WORDS.fullmatch(expected) or re.fullmatch(r"(?=.*[^\W\d_]{2})[\w\s'’.,:&-]+", expected))
 
 
 def is_comparable(expected: str, said: str) -> bool:
     """Nothing is denied or hedged, and a unit is the one that is expected, or left out."""
     if any(found.search(said) and not found.search(expected) for found in (DENIED, HEDGED)):
         return False
-    wanted, given = units(expected), units(said)
+    wanted = unit(expected)
+    behind = re.split(r"\d", COMMAND.sub(" ", TEXT.sub(r" \1 ", said)).replace("^2", "²").replace("^3", "³"))[-1]
+    given = set(re.findall(r"[^\W\d_]+", behind.casefold()))
     return not wanted or not given or bool(wanted & given)
+
+
+def number(text: str) -> str:
+    """Powers of ten as in programs, and mixed fractions, which math-verify does not read: "1e6", "3 1/2"."""
+    if re.fullmatch(r"-?\d+(?:\.\d+)?[eE][-+]?\d{1,2}", text):
+        return format(Decimal(text), "f")
+    if found := re.fullmatch(r"(-?)(\d+)\s+(\d+)/(\d+)", text):
+        sign, whole, above, below = found.groups()
+        return f"{sign}({whole}+\\frac{{{above}}}{{{below}}})"
+    return text
 
 
 def same(expected: str, text: str, said: str) -> bool:
@@ -115,8 +131,10 @@ def same(expected: str, text: str, said: str) -> bool:
     from math_verify import parse, verify
 
     # its own time limits go by the clock; the sandbox's go by CPU time
-    right = parse(f"${expected.strip('$')}$", parsing_timeout=None)
-    if BOX.search(text):
+    right = parse(f"${number(expected.strip('$'))}$", parsing_timeout=None)
+    if number(said) != said:
+        text = f"\\boxed{{{number(said)}}}"
+    elif BOX.search(text):
         text = f"\\boxed{{{said}}}"
     elif "####" in text:
         text = said
