@@ -164,8 +164,8 @@ def check_apart(candidate: VersionRef, judged: MeasuredSet, trained: Sequence[Pa
             more = f", and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
             shown = "; ".join(map(str, pairs[:_NAMED]))
             raise FailedPrecondition(
-                f"{candidate} {known} {number}: {shown}{more}. Measure it on other problems, or leave "
-                "these out of what is learned from"
+                f"{candidate} {known} {number}: {shown}{more}. Measure it on other problems, leave these "
+                "out of what is learned from, or accept what is another task: ratchet data findings"
             )
 
 
