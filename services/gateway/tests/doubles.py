@@ -302,7 +302,6 @@ class ScriptedGrader:
         return [float(problem.problem_id in text) for text in texts]
 
 
-@dataclass
 class ScriptedDataSets:
     """Data sets, as far as they are told who is forgotten."""
 
@@ -316,6 +315,7 @@ class ScriptedDataSets:
         self.forgotten.append(units)
 
 
+@dataclass
 class ScriptedNodes:
     """Rollout nodes by their addresses."""
 
