@@ -1,4 +1,7 @@
-"""Conversations with a system prompt, from a user's file to a gate: what is trained is what is measured and served."""
+"""Conversations with a system prompt, from a user's file to a gate: what is trained is what is measured and served.
+
+`make e2e-full`.
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from ratchet_problems import Problem, load
 
 from .conftest import Platform
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 SYSTEM = "Answer with code."
 SAID = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "What is solve?"}]
 

@@ -57,7 +57,7 @@ def print_heading(text: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    """What somebody wrote must not look like rows of its own, nor turn the direction of what follows."""
+    """Keeps what somebody wrote from looking like rows of its own, and from turning the direction of what follows."""
     return re.sub(r"[\r\n\u2028\u2029]+", " ", re.sub(r"[\u202a-\u202e\u2066-\u2069]", "", text))
 
 
