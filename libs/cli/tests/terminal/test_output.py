@@ -63,3 +63,10 @@ def test_no_rows_and_headings(shown: Callable[..., list[str]]) -> None:
 
 def test_a_sparkline_spans_its_range() -> None:
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+
+
+def test_a_cell_forges_no_row_and_turns_no_text(shown: Callable[..., list[str]]) -> None:
+    forged = [("a", "fine\n\nb        accepted\u202e", "1")]
+    (_, line) = shown(None, lambda: print_table(COLUMNS, forged, breakable=("result",)))
+    assert "\u202e" not in line
+    assert line.split() == ["a", "fine", "b", "accepted", "1"]

@@ -260,7 +260,7 @@ async def test_findings_are_listed_and_decided(world: World) -> None:
     with pytest.raises(NotFound, match="mine@1 has no such finding"):
         await world.findings.decide(ref, Rule(Kind.FORGEABLE_TESTS), FindingState.REFUSED, "r", "")
     with pytest.raises(InvalidArgument) as error:
-        await world.findings.decide(ref, Rule(split="s" * 401), FindingState.REFUSED, "", "")
+        await world.findings.decide(ref, Rule(split="s" * 401), FindingState.REFUSED, "  ", "")
     assert {violation.field for violation in error.value.violations} == {"split", "kind", "reason"}
     await world.create({"train": JSONL})
     with pytest.raises(FailedPrecondition, match="mine@2 is uploading: its findings are decided once it is ready"):
