@@ -236,8 +236,9 @@ class TestDatasets:
         form.get_by_role("button", name="Upload").click()
         page.get_by_text("failed").first.wait_for()
         agree(screen, "Delete")
-        page.get_by_role("row", name=re.compile("console@1")).wait_for()
-        page.get_by_text("console@2").wait_for(state="detached")
+        page.get_by_role("heading", name="Data sets", exact=True).wait_for()
+        page.get_by_role("link", name="console@1").wait_for()
+        assert not page.get_by_role("link", name="console@2").count()
         assert inert(screen)
 
 
