@@ -11,7 +11,6 @@ import pytest
 
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task, judge
-from ratchet_environments.answer_program import answered, final, is_right
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.preflight import preflight
@@ -19,6 +18,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import Unavailable, Unimplemented
 from ratchet_problems import AnswerTest, Problem
+from ratchet_problems.answer_program import answered, final, is_right
 from ratchet_testing.ports import free_port
 
 
@@ -81,6 +81,7 @@ def test_words_are_compared_without_case_and_punctuation(accepted: str, text: st
         ("41", "answer: 41 or 42"),
         ("42", "\\boxed{41 \\lor 42}"),
         ("42", "The answer is 42, or maybe 43"),
+        ("10 apples", "10 pears"),
     ],
 )
 def test_other_units_denials_and_hedges_are_not_compared(accepted: str, text: str) -> None:
@@ -96,6 +97,7 @@ def test_other_units_denials_and_hedges_are_not_compared(accepted: str, text: st
         ("４２", "42"),
         ("Paris", "\\textbf{Paris}"),
         ("B", "Option B"),
+        ("2 apples", "2 Apples"),
     ],
 )
 def test_words_are_the_same_in_any_form_of_their_letters(accepted: str, text: str) -> None:
@@ -152,6 +154,13 @@ RIGHT = [
     ("5", "x = 5"),
     ("10 cm", "10"),
     ("$42$", "#### $42"),
+    ("10 km", "He drives 10 km"),
+    ("10 apples", "answer: 10 in total"),
+    ("1 hour", "1 hours"),
+    ("3i+2", "2+3i"),
+    ("1000000", "1e6"),
+    ("3.5", "\\boxed{3 1/2}"),
+    ("42", "The answer is not 41 but 42"),
 ]
 WRONG = [
     ("42", "41"),
@@ -161,6 +170,8 @@ WRONG = [
     ("-3", "3"),
     ("2", "1, 2, 3"),
     ("42", "#### 42 or 41"),
+    ("4ab - 2", "4ab + 2"),
+    ("10 km", "10 m"),
     ("42", ""),
     ("7", "__import__('os').system('id')"),
 ]

@@ -6,7 +6,9 @@ import pytest
 
 from ratchet_kit import syntax
 from ratchet_problems import CallTest, CheckTest, Problem, StdioTest, load
-from ratchet_problems.augmentation import family
+from ratchet_problems.augmentation import families, family
+from ratchet_problems.near.search import Known
+from ratchet_problems.near.sketches import sketch
 
 PROMPT = '''def take_away(amount: int, part: int) -> int:
     """Return the given amount without the part.
@@ -57,6 +59,23 @@ def test_variants_keep_their_tests_and_are_one_family() -> None:
     assert len({one.prompt for one in (found.problem, *found.variants)}) == 13
     assert [one.id for one in found.variants] == [f"p~{number}" for number in range(1, 13)]
     assert family(PROBLEM, 12) == found
+
+
+def test_a_set_is_augmented_further_without_the_same_again() -> None:
+    (first,) = families([PROBLEM], 2)
+    whole = [first.problem, *first.variants]
+    again = families(whole, 2)
+    new = [one for its in again for one in its.variants]
+    assert new
+    every = [*(its.problem for its in again), *new]
+    assert len({one.id for one in every}) == len({one.prompt for one in every}) == len(every)
+    assert {one.structure for one in every} == {"p"}
+
+
+def test_a_variant_is_still_nearly_the_same_as_what_is_measured_on() -> None:
+    """Nobody makes a benchmark's problems their own by augmenting them."""
+    variants = family(PROBLEM, 12).variants
+    assert {match.row for match in Known(sketch([PROBLEM])).matches(sketch(variants))} == set(range(12))
 
 
 def test_each_kind_of_change_is_there() -> None:

@@ -6,18 +6,18 @@ from importlib import resources
 
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
-from ratchet_environments.answer_program import BEGUN
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.times import duration_from_proto, duration_to_proto
 from ratchet_problems import Problem
+from ratchet_problems.answer_program import BEGUN
 from ratchet_rewards import Grade
 
 RUNTIME = "math"
 """The sandbox's environment that has math-verify: services/sandbox/runtimes/math."""
 CPU_TIME = timedelta(seconds=5)
 """An answer that takes longer, `9**9**9` for one, is a wrong one."""
-_SOURCE = resources.files("ratchet_environments").joinpath("answer_program.py").read_text(encoding="utf-8")
+_SOURCE = resources.files("ratchet_problems").joinpath("answer_program.py").read_text(encoding="utf-8")
 
 
 async def grade(executor: Executor, problem: Problem, answer: str) -> Grade:

@@ -9,7 +9,6 @@ import ast
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ratchet_environments.audit import audit
 from ratchet_environments.code import CodeEnvironment
@@ -18,7 +17,7 @@ from ratchet_environments.strengthen import strengthen
 from ratchet_environments.task import Task
 from ratchet_kit import syntax
 from ratchet_kit.text import clip
-from ratchet_problems import CallTest, CheckTest, Problem, shown_calls
+from ratchet_problems import CallTest, CheckTest, InvalidProblem, Problem, shown_calls
 from ratchet_problems.extraction import extract_code
 from ratchet_problems.near.search import Known
 from ratchet_problems.near.sketches import sketch
@@ -93,26 +92,25 @@ def proposed(answer: str, source: str) -> Problem:
         raise Rejected("has a function without a body")
     asserted = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Assert)]
     checks = "\n".join(ast.unparse(one) for one in asserted)
+    calls = list(shown_calls.compared(checks, head.name))
+    if len({repr(given) for given, _ in calls}) < LEAST_ASSERTIONS:
+        raise Rejected(f"has fewer than {LEAST_ASSERTIONS} assertions of values")
     reference = "\n\n".join(
         ast.unparse(one) for one in body if isinstance(one, ast.FunctionDef | ast.Import | ast.ImportFrom)
     )
     lines = ast.unparse(_with_body(head, head.body[:1])).splitlines()  # its docstring
     imports = [ast.unparse(one) for one in body if isinstance(one, ast.Import | ast.ImportFrom)]
     try:
-        problem = Problem(
+        return Problem(
             id=f"grown-{hashlib.sha256(reference.encode()).hexdigest()[:16]}",
             prompt="\n".join([*imports, *lines]) + "\n",
             entry_point=head.name,
-            tests=(CheckTest(checks),) if checks else (),
+            tests=tuple(CallTest(syntax.write(list(given)), value) for given, value in calls),
             references=(f"{reference}\n",),
             source=source,
         )
-    except ValueError as error:
+    except InvalidProblem as error:
         raise Rejected("is no problem") from error
-    calls = [(given, value) for given, value in shown_calls.compared(checks, head.name)]
-    if len({repr(given) for given, _ in calls}) < LEAST_ASSERTIONS:
-        raise Rejected(f"has fewer than {LEAST_ASSERTIONS} assertions of values")
-    return replace(problem, tests=tuple(CallTest(syntax.write(list(given)), value) for given, value in calls))
 
 
 def _statements(code: str) -> list[ast.stmt]:

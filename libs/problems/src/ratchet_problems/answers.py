@@ -6,14 +6,13 @@
 {"value": "Paris", "aliases": ["Paris", "City of Light"]}   TriviaQA; SQuAD has {"text": [...]}
 """
 
-import re
 from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
+from ratchet_problems.answer_program import boxed
 
 MARK = "####"
 """Stands before the answer in GSM8K."""
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _KEYS = ("ground_truth", "aliases", "value", "text", "answer")
 
 
@@ -32,19 +31,6 @@ def read(value: Any) -> tuple[Any, str]:
     text = value.strip()
     _, mark, after = text.rpartition(MARK)
     final = after.strip() if mark else boxed(text)
-    if not final and (mark or _BOX.search(text)):
+    if final == "":
         raise InvalidArgument(f"has nothing behind its {MARK if mark else 'box'}: the right answer stands there")
     return (final, text) if final and final != text else (text, "")
-
-
-def boxed(text: str) -> str:
-    """The content of the last box; empty without one."""
-    begins = [match.end() for match in _BOX.finditer(text)]
-    if not begins:
-        return ""
-    start, depth = begins[-1], 1
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if not depth:
-            return text[start:place].strip()
-    return ""

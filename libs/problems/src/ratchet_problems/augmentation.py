@@ -12,6 +12,7 @@ import tokenize
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 
 from ratchet_kit import syntax
 from ratchet_problems.languages import PYTHON
@@ -50,6 +51,26 @@ class Family:
 
     problem: Problem
     variants: Sequence[Problem]
+
+
+def families(problems: Sequence[Problem], count: int) -> list[Family]:
+    """The family of each problem, in order, without the variants that the set has already, and with ids of their own:
+    a set that was augmented before is augmented further."""
+    ids, prompts = {one.id for one in problems}, {one.prompt for one in problems}
+    found = []
+    for one in problems:
+        new = [variant for variant in family(one, count).variants if variant.prompt not in prompts]
+        named = [replace(variant, id=_free(variant.id, ids)) for variant in new]
+        prompts |= {variant.prompt for variant in named}
+        found.append(Family(replace(one, structure=one.structure or one.id) if named else one, named))
+    return found
+
+
+def _free(id: str, taken: set[str]) -> str:
+    base, _, number = id.rpartition("~")
+    id = next(it for it in (f"{base}~{place}" for place in count_from(int(number))) if it not in taken)
+    taken.add(id)
+    return id
 
 
 def family(problem: Problem, count: int) -> Family:

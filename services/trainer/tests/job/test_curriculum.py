@@ -103,7 +103,7 @@ def test_a_difficulty_speaks_for_its_problems_that_are_not_yet_seen() -> None:
     draws = Draws(Curriculum(0.1), kinds, 0)
     for _ in range(10):
         places = [draws.draw() for _ in range(8)]
-        draws.learn([Evidence(place, *((0.5, 0.25) if place < 100 else (0.0, 0.0)), 8) for place in places])
+        draws.learn([Evidence(place, *((0.5, 0.25) if place < 100 else (0.0, 0.0)), 8, 0.5) for place in places])
     assert draws.probabilities[99] > 3 * draws.probabilities[199]
 
 
@@ -131,7 +131,7 @@ def test_a_stage_ends_at_its_pass_rate_or_after_its_steps(passed: float, ends: i
     seen: list[float] = []
     for _ in range(6):
         places = [draws.draw() for _ in range(BATCH)]
-        metrics = draws.learn([Evidence(place, passed, 0.1, 8) for place in places])
+        metrics = draws.learn([Evidence(place, passed, 0.1, 8, passed) for place in places])
         seen.append(metrics["stage"])
         assert all((KINDS[place].difficulty <= 2) == (metrics["stage"] == 1) for place in places)
     assert seen == [1.0] * ends + [2.0] * (6 - ends)

@@ -2,40 +2,32 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-import ratchet_benchmarks
-from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_cli.commands.options import TargetOption, refusing
 from ratchet_cli.commands.sandbox import local_target
-from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import Count, following
+from ratchet_cli.commands.sources import NameArgument, OutOption, counting, stronger_set, tasks_of
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_cli.views import datasets as view
-from ratchet_client import Client
 from ratchet_environments.audit import Audited, audit_all
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_environments.strengthen import Strengthened, strengthen_all
-from ratchet_environments.task import Task
 from ratchet_kit import client
-from ratchet_kit.names import DatasetRef
-from ratchet_problems import Problem, jsonl
-from ratchet_workflows.datasets import local, pinned, with_split
+from ratchet_workflows.datasets import local
 
 SHOWN = 20
 PASSING = "what passes all of its tests"
 
 
 def audit(
-    name: Annotated[str, typer.Argument(help="Data set (mine@1/train), benchmark, or file of problems.")],
+    name: NameArgument,
     limit: Annotated[int, typer.Option(help="Only the first problems; 0: all.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="File of JSON lines, one for each problem.")] = None,
     target: TargetOption = "",
@@ -61,11 +53,9 @@ def audit(
 
 
 def strengthen(
-    name: Annotated[str, typer.Argument(help="Data set (mine@1/train), benchmark, or file of problems.")],
+    name: NameArgument,
     limit: Annotated[int, typer.Option(help="Only the first problems; 0: all.", min=0)] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="File of JSON lines; default: the next version of the data set.")
-    ] = None,
+    out: OutOption = None,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -96,41 +86,6 @@ def strengthen(
         view.show_made(made, as_json=False)
     elif before == now:
         say("No test was added.")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Problems of which more are made: the next version of their data set, or a file."""
-
-    name: str
-    """A data set's exact version and split."""
-    here: str
-    """The name by which they are read on this machine."""
-    platform: Client | None
-    ref: DatasetRef | None
-    out: Path | None
-
-    def write(self, problems: Sequence[Problem], *, changed: bool) -> pb.Dataset | None:
-        """The next version, where something has changed; None for a file."""
-        if self.out:
-            jsonl.write(problems, self.out)
-        elif self.platform is not None and self.ref is not None and changed:
-            return with_split(self.platform, self.ref, problems)
-        return None
-
-
-@contextmanager
-def stronger_set(name: str, out: Path | None, *, part: bool = False) -> Iterator[Source]:
-    """`part`: not all of its problems are used. Raises CommandError where there is no next version, and no file."""
-    ref = ratchet_benchmarks.dataset_of(name)
-    if out is None and (ref is None or part):
-        raise CommandError("Give --out FILE: only a whole data set has a next version.", code=2)
-    with Client() if out is None else nullcontext() as platform:
-        if platform is not None and ref is not None:
-            ref = pinned(platform, ref)  # another may become the newest meanwhile
-            name = str(ref)
-        with local(name) as here:
-            yield Source(name, here, platform, ref, out)
 
 
 def _say_sums(name: str, found: Sequence[Audited], weak: int) -> None:
@@ -166,20 +121,3 @@ async def _strengthened(here: str, name: str, limit: int | None, target: str, *,
         tasks = await asyncio.to_thread(tasks_of, here, limit)
         with counting(f"strengthening {name}", quiet=quiet) as tell:
             return await strengthen_all(executor, tasks, tell)
-
-
-def tasks_of(here: str, limit: int | None) -> list[Task]:
-    loaded = ratchet_benchmarks.load(here, limit)
-    return [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
-
-
-@contextmanager
-def counting(title: str, *, quiet: bool, of: str = "problems") -> Iterator[Callable[[int, int], None]]:
-    count = Count(title, of)
-    with following(count, quiet=quiet) as changed:
-
-        def tell(done: int, total: int) -> None:
-            count.update(done, total)
-            changed()
-
-        yield tell

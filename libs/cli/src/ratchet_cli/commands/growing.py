@@ -5,15 +5,14 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import ratchet_benchmarks
-from ratchet_cli.commands.audits import Source, counting, stronger_set, tasks_of
 from ratchet_cli.commands.options import TargetOption, refusing
 from ratchet_cli.commands.sandbox import local_target
+from ratchet_cli.commands.sources import NameArgument, OutOption, Source, counting, stronger_set, tasks_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, say
 from ratchet_cli.views import datasets as view
@@ -25,8 +24,9 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.preflight import preflight_all
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
+from ratchet_kit.errors import Unavailable
 from ratchet_problems import Problem
-from ratchet_problems.augmentation import family
+from ratchet_problems.augmentation import families
 
 EXAMPLES = 2
 """Problems that a model is shown."""
@@ -36,11 +36,6 @@ TRIES = 20
 TOKENS = 400
 PATIENCE_S = 600
 """For an answer of the model."""
-
-NameArgument = Annotated[str, typer.Argument(help="Data set (mine@1/train), benchmark, or file of problems.")]
-OutOption = Annotated[
-    Path | None, typer.Option(help="File of JSON lines; default: the next version of the data set.", show_default=False)
-]
 
 
 def augment(
@@ -94,7 +89,7 @@ def grow(
             view.check_usable(made)
         return
     if grown.lost:
-        say(f"{by} did not always answer: {grown.lost}")
+        say(f"Some proposals were lost: {grown.lost}")
     for reason, count in grown.rejected.most_common():
         say(f"{count} of {grown.tried} proposals: {reason}.")
     say(f"{source.name}: {len(grown.problems)} of {wanted} new problems are sound.")
@@ -113,10 +108,10 @@ class _Drawn:
 async def _augmented(source: Source, variants: int, target: str, *, quiet: bool) -> _Drawn:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
         tasks = await asyncio.to_thread(tasks_of, source.here, None)
-        families = [family(task.problem, variants) for task in tasks]
+        found = families([task.problem for task in tasks], variants)
         drawn = [
             replace(task, problem=one)
-            for task, its in zip(tasks, families, strict=True)
+            for task, its in zip(tasks, found, strict=True)
             for one in its.variants
             if one.references
         ]
@@ -127,12 +122,10 @@ async def _augmented(source: Source, variants: int, target: str, *, quiet: bool)
                 ended.add(place)
                 tell(len(ended), len(drawn))
 
-            found = await preflight_all(CodeEnvironment(executor, forgeable=True), drawn, tell=ended_one)
-    passing = {one.problem.id for one in found if not one.fault}
-    problems = [
-        one for its in families for one in (its.problem, *(each for each in its.variants if each.id in passing))
-    ]
-    kept = sum(any(one.id in passing for one in its.variants) for its in families)
+            tried = await preflight_all(CodeEnvironment(executor, forgeable=True), drawn, tell=ended_one)
+    passing = {one.problem.id for one in tried if not one.fault}
+    problems = [one for its in found for one in (its.problem, *(each for each in its.variants if each.id in passing))]
+    kept = sum(any(one.id in passing for one in its.variants) for its in found)
     return _Drawn(problems, kept, len(passing), len(drawn) - len(passing))
 
 
@@ -163,17 +156,22 @@ async def _grown(
             async def propose(message: str) -> None:
                 try:
                     answer = await asyncio.to_thread(_answer, platform, by, message)
-                except (ApiError, Unreachable) as error:
-                    grown.lost = error
+                    reason = ""
+                    try:
+                        found = await growing.sound(executor, growing.proposed(answer, f"grown by {by}"))
+                        novelty.add(found)
+                    except growing.Rejected as error:
+                        reason = str(error)
+                except (ApiError, Unreachable, Unavailable) as error:
+                    grown.lost = error  # no fault of the proposal: it does not count
                     return
                 grown.tried += 1
-                try:
-                    found = await growing.sound(executor, growing.proposed(answer, f"grown by {by}"))
-                    if len(grown.problems) < wanted:
-                        novelty.add(found)
-                        grown.problems.append(found)
-                except growing.Rejected as error:
-                    grown.rejected[str(error)] += 1
+                if not reason and len(grown.problems) == wanted:
+                    reason = "is one too many"
+                if reason:
+                    grown.rejected[reason] += 1
+                else:
+                    grown.problems.append(found)
                 tell(grown.tried, tries)
 
             while len(grown.problems) < wanted and grown.tried < tries:

@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -134,7 +134,7 @@ def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
         yield Kind.FORGEABLE_TESTS, ""
     tests = (text for test in problem.tests for text in test.to_json().values() if isinstance(text, str))
     parts = {"prompt": problem.shown, "references": "\n".join(problem.references), "tests": "\n".join(tests)}
-    for kind, is_one in ((Kind.SECRET, has_secret), (Kind.EMAIL, _has_email), (Kind.PHONE, _has_phone)):
+    for kind, is_one in PRIVATE.items():
         if where := [name for name, text in parts.items() if is_one(text)]:
             yield kind, ", ".join(where)
 
@@ -152,6 +152,14 @@ def has_secret(text: str) -> bool:
     """Reads only texts that may have one: the patterns of all makers take longer than the rest of an examination."""
     is_long = any(any(map(str.isdigit, found)) for found in _LONG.findall(text))
     return (is_long or "://" in text or "PRIVATE" in text) and secrets(text) != text
+
+
+PRIVATE: Mapping[Kind, Callable[[str], bool]] = {
+    Kind.SECRET: has_secret,
+    Kind.EMAIL: _has_email,
+    Kind.PHONE: _has_phone,
+}
+"""What tells whether a text has something that is nobody's to learn."""
 
 
 def _count_rows(file: Path, name: str) -> int:

@@ -8,13 +8,11 @@ from pathlib import Path
 
 from ratchet_kit import storage
 from ratchet_kit.disk_errors import disk_errors
-from ratchet_kit.redaction import emails
 from ratchet_problems import pair_tables
 from ratchet_problems.pairs import Pair
-from registry_service.adapters.dataset_files import CONTENTS, UPLOADS, has_secret, put_together, sha256_of
+from registry_service.adapters.dataset_files import CONTENTS, PRIVATE, UPLOADS, put_together, sha256_of
 from registry_service.domain.dataset import MAX_CHUNK, Content, PairContent, Upload
-
-_MOST_SHOWN = 5
+from registry_service.domain.finding import Kind, said
 
 
 class FsspecPairFiles:
@@ -63,10 +61,7 @@ class _Tally:
         self._forgotten = forgotten
         self.units: dict[str, datetime] = {}
         self.removed = 0
-        self._private: dict[str, list[str]] = {
-            "with what looks like a key or a token": [],
-            "with an e-mail address": [],
-        }
+        self._private: dict[Kind, list[str]] = {kind: [] for kind in PRIVATE}
 
     def of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Leaves out the forgotten ones."""
@@ -77,10 +72,10 @@ class _Tally:
             if origin := pair.origin:
                 for unit in origin.units:
                     self.units[unit] = min(origin.time, self.units.get(unit, origin.time))
-            said = [message.content for message in pair.messages]
-            text = "\n".join([*said, pair.text, pair.problem, pair.chosen, pair.rejected])
-            for ids, is_one in zip(self._private.values(), (has_secret(text), emails(text) != text), strict=True):
-                ids += [pair.id] if is_one else []
+            spoken = [message.content for message in pair.messages]
+            text = "\n".join([*spoken, pair.text, pair.problem, pair.chosen, pair.rejected])
+            for kind, is_one in PRIVATE.items():
+                self._private[kind] += [pair.id] if is_one(text) else []
             yield pair
 
     def _is_forgotten(self, pair: Pair) -> bool:
@@ -89,9 +84,4 @@ class _Tally:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        return tuple(
-            f"{len(ids):,} pair{'s' * (len(ids) != 1)} {what}: {', '.join(ids[:_MOST_SHOWN])}"
-            f"{' ...' * (len(ids) > _MOST_SHOWN)}"
-            for what, ids in self._private.items()
-            if ids
-        )
+        return tuple(said(kind, "pair", ids) for kind, ids in self._private.items() if ids)

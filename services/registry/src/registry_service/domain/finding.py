@@ -137,8 +137,13 @@ def _notice(kind: Kind, other_set: str, findings: Sequence[Finding]) -> str:
         others = "earlier ones" if other_set == split else f"problems of {other_set}"
         more = " ..." * (number > _MOST_PAIRS)
         return f"{problems} {'is' if number == 1 else 'are'} nearly the same as {others}: {shown}{more}"
-    ids = ", ".join(it.problem for it in findings[:_MOST_IDS]) + " ..." * (number > _MOST_IDS)
-    return f"{problems} {_SAID[kind]}" + (f": {ids}" if kind in _NAMED else "")
+    return said(kind, "problem", [it.problem for it in findings]) if kind in _NAMED else f"{problems} {_SAID[kind]}"
+
+
+def said(kind: Kind, what: str, ids: Sequence[str]) -> str:
+    """A notice that names the first of them: "2 problems with a phone number: a, b"."""
+    more = " ..." * (len(ids) > _MOST_IDS)
+    return f"{len(ids):,} {what}{'s' * (len(ids) != 1)} {_SAID[kind]}: {', '.join(ids[:_MOST_IDS])}{more}"
 
 
 def acceptances(findings: Iterable[Finding]) -> str:

@@ -58,7 +58,7 @@ class Rollouts:
 
     def evidence(self, step: int) -> list[Evidence]:
         self.events.append(f"evidence {step}")
-        return [Evidence(step, 0.5, 0.1, 8)]
+        return [Evidence(step, 0.5, 0.1, 8, 0.5)]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def loading() -> tuple[Draws, StatefulDataLoader]:
 
 def step(draws: Draws, batches) -> list[int]:
     drawn = next(batches).tolist()
-    draws.learn([Evidence(place, place / 20, 0.25 if place % 2 else 0.0, 8) for place in drawn])
+    draws.learn([Evidence(place, place / 20, 0.25 if place % 2 else 0.0, 8, place / 20) for place in drawn])
     return drawn
 
 

@@ -144,10 +144,7 @@ const findings = (found, version_) =>
       caption: "Findings",
       cut: found.cut,
       all: `ratchet data findings ${version_}`,
-      empty: empty(
-        "Nothing was found. What people found fine or not fine is decided by:",
-        `ratchet data findings ${version_} --help`,
-      ),
+      empty: empty("Examination found nothing."),
     },
   );
 

@@ -37,7 +37,7 @@ class Evidence:
     """Variance of their rewards."""
     size: int
     """Completions."""
-    reward: float = 0.0
+    reward: float
     """Mean of their rewards."""
 
     @classmethod

@@ -32,6 +32,9 @@ CORRECTED = re.compile(r"(?i)\bnot\b[^.;]*?\b(?:but|rather)\b")
 """Finds "not 41 but", which a right answer may follow."""
 TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{([^{}]*)\}")
 COMMAND = re.compile(r"\\[a-zA-Z]+|\\.")
+OPERATORS = re.compile(r"[-+*/^=<>\\$%(){}\[\]|!]")
+NO_UNIT = ("in", "because", "since", "so", "as", "is", "are", "and", "per", "at", "for", "of", "to", "which", "that")
+"""Words that go on with the sentence: "10 in total"."""
 MEASURED = re.compile(r"[-+]?[\d.,/ ]*\d\s+([^\W\d_][\w\s'’.²³/^-]*)")
 """A right answer with its unit: "10 km", "5 apples". Not "4ab", which is mathematics."""
 
@@ -51,17 +54,19 @@ def normal(text: str) -> str:
 
 def final(text: str) -> str:
     """The last box, else what is said to be the answer, else the last line."""
-    boxes = [match.end() for match in BOX.finditer(text)]
-    if boxes:
-        return inside(text, boxes[-1])
+    if (box := boxed(text)) is not None:
+        return box
     said = FINAL.findall(text)
     lines = [line for line in text.splitlines() if line.strip()]
     return plain((said or lines or [""])[-1])
 
 
-def inside(text: str, start: int) -> str:
-    """Up to the brace that closes; empty where none does."""
-    depth = 1
+def boxed(text: str) -> str | None:
+    """The content of the last box; empty where no brace closes it, None without a box."""
+    begins = [match.end() for match in BOX.finditer(text)]
+    if not begins:
+        return None
+    start, depth = begins[-1], 1
     for place in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)
         if not depth:
@@ -83,7 +88,11 @@ def words(text: str) -> list[str]:
 def unit(expected: str) -> set[str]:
     """The words of the unit of a right answer; empty where it has none."""
     found = MEASURED.fullmatch(COMMAND.sub(" ", TEXT.sub(r" \1 ", expected)).strip())
-    return set(words(found[1])) if found else set()
+    return singular(words(found[1])) if found else set()
+
+
+def singular(found: list[str]) -> set[str]:
+    return {word.removesuffix("s") if len(word) > 2 else word for word in found}
 
 
 def is_right(accepted: list[str], text: str) -> bool:
@@ -93,7 +102,7 @@ def is_right(accepted: list[str], text: str) -> bool:
     expected = [plain(normal(one)) for one in accepted]
     if said in expected:
         return True
-    if any(is_words(one) and words(one) == words(said) for one in expected):
+    if any(are_words(one, said) and words(one) == words(said) for one in expected):
         return True
     mathematics = [one for one in expected if re.search(r"\d", one) or not WORDS.fullmatch(one)]
     if corrected := CORRECTED.search(said):
@@ -101,9 +110,11 @@ def is_right(accepted: list[str], text: str) -> bool:
     return any(is_comparable(one, said) and same(one, text, said) for one in mathematics)
 
 
-def is_words(expected: str) -> bool:
-    """Words, or numbers with words, as in "3:00 PM"."""
-    return bool(WORDS.fullmatch(expected) or re.fullmatch(r"(?=.*[^\W\d_]{2})[\w\s'’.,:&-]+", expected))
+def are_words(expected: str, said: str) -> bool:
+    """Words, or numbers with words, as in "3:00 PM". Not "4ab - 2", whose sign is more than punctuation."""
+    if re.search(r"\d", expected):
+        return not OPERATORS.search(expected) and not OPERATORS.search(said)
+    return bool(WORDS.fullmatch(expected))
 
 
 def is_comparable(expected: str, said: str) -> bool:
@@ -112,8 +123,13 @@ def is_comparable(expected: str, said: str) -> bool:
         return False
     wanted = unit(expected)
     behind = re.split(r"\d", COMMAND.sub(" ", TEXT.sub(r" \1 ", said)).replace("^2", "²").replace("^3", "³"))[-1]
-    given = set(re.findall(r"[^\W\d_]+", behind.casefold()))
-    return not wanted or not given or bool(wanted & given)
+    given = re.findall(r"[^\W\d_]+", behind.casefold())
+    return not wanted or not given or given[0] in NO_UNIT or bool(wanted & singular(given))
+
+
+def is_formula(said: str) -> bool:
+    """Nothing but mathematics: no words, and no working of it out."""
+    return "=" not in said and not re.search(r"[^\W\d_]{2}", COMMAND.sub(" ", said))
 
 
 def number(text: str) -> str:
@@ -136,6 +152,8 @@ def same(expected: str, text: str, said: str) -> bool:
         text = f"\\boxed{{{number(said)}}}"
     elif BOX.search(text):
         text = f"\\boxed{{{said}}}"
+    elif is_formula(said):  # of "2 + 3i" in a text math-verify reads 2
+        text = f"${said.strip('$')}$"
     elif "####" in text:
         text = said
     found = parse(text, parsing_timeout=None)
