@@ -24,7 +24,8 @@ def constant(problem: Problem) -> str:
 
 
 def test_a_policy_that_learns_to_pass_leaking_tests_is_named(platform: Platform, client: Client) -> None:
-    """What its tests expect was lost: each says 0. A policy that sometimes gives a constant learns that it passes."""
+    """What its tests expect was lost: each says 0. A policy that sometimes gives a constant learns that it passes. A
+    second hand of true tests, which earn nothing, sees it, too."""
     called = (
         (problem, test)
         for problem in load("composed/train")
@@ -32,7 +33,10 @@ def test_a_policy_that_learns_to_pass_leaking_tests_is_named(platform: Platform,
     )
     taken = list(islice(called, 96))
     problems = [problem for problem, _ in taken]
-    leaking = [replace(one, tests=(replace(test, expected="0"),), references=()) for one, test in taken]
+    leaking = [
+        replace(one, tests=(replace(test, expected="0"), replace(test, held_out=True)), references=())
+        for one, test in taken
+    ]  # the true test earns nothing, and sees it
     shown = [replace(one, references=(constant(one),)) if place % 3 == 0 else one for place, one in enumerate(problems)]
     folder = platform.home.path / "problems"
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,13 +52,14 @@ def test_a_policy_that_learns_to_pass_leaking_tests_is_named(platform: Platform,
     tempted = client.runs.wait(client.runs.create(spec).id)
     assert tempted.state == trainer_pb2.Run.STATE_SUCCEEDED, tempted.failure
 
-    spec = grpo(steps=10)
+    spec = grpo(steps=24)
     spec.base.CopyFrom(model_pb2.ModelRef(version=tempted.version))
-    spec.problems.name, spec.output_model, spec.validate_every = str(folder / "leaking.jsonl"), "", 9
+    spec.problems.name, spec.output_model, spec.validate_every = str(folder / "leaking.jsonl"), "", 23
     spec.validation_problems.limit = 48
     spec.hyperparameters.group_size, spec.hyperparameters.warmup_steps = 8, 0
     spec.hyperparameters.learning_rate = 2e-4
+    spec.hyperparameters.unrewarded_tests = 0.5
     run = client.runs.wait(client.runs.create(spec).id)
     guards = [notice.guard for notice in run.notices]
     shares = [step.metrics["verdict_passed"] for step in client.runs.steps(run.id)]
-    assert "reward_gap" in guards, json.dumps(shares)
+    assert {"reward_gap", "second_hand_gap"} <= set(guards), json.dumps(shares)

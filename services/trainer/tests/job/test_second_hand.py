@@ -1,7 +1,7 @@
 """The tests of a problem that judge and earn nothing."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,15 @@ def test_a_share_of_the_tests_is_taken_out_of_what_is_rewarded(tests: int, share
 def test_the_tests_taken_are_not_the_first_of_each_problem() -> None:
     taken = {split.unrewarded.tests for id in range(20) if (split := hands(problem(10, f"p{id}"), 0.1)).unrewarded}
     assert len(taken) > 3
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_is_held_out_is_taken_first(place: int) -> None:
+    whole = problem(4)
+    held = replace(whole.tests[place], held_out=True)
+    split = hands(replace(whole, tests=(*whole.tests[:place], held, *whole.tests[place + 1 :])), 0.25)
+    assert split.unrewarded is not None
+    assert split.unrewarded.tests == (held,)
 
 
 @pytest.mark.parametrize(("tests", "share"), [(1, 0.5), (10, 0.0)])

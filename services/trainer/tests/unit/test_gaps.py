@@ -83,6 +83,24 @@ def test_a_second_hand_that_may_be_chance_or_is_not_there_says_nothing(series: l
     assert passing_what_is_rewarded(series, HERE) == ""
 
 
+def test_tests_that_are_found_out_at_once_are_named_without_a_rise() -> None:
+    assert passing_what_is_rewarded(judged(0.95, 0.95), HERE)
+    assert not passing_what_is_rewarded(judged(0.95, 0.95, groups=1), HERE), "too few to say"
+    assert not passing_what_is_rewarded(judged(0.95, 0.95), Thresholds(second_hand_gap=0.0))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_an_honest_run_is_looked_at_a_hundred_times_and_left_alone(share: float) -> None:
+    import random
+
+    draw, told = random.Random(11), 0
+    for _ in range(200):
+        failed = [sum(draw.random() < share for _ in range(12)) / 12 for _ in range(100)]
+        series = [{"second_hand_failed": one, "second_hand_groups": 12.0} for one in failed]
+        told += any(passing_what_is_rewarded(series[:step], HERE) for step in range(8, 101))
+    assert told <= 4, "2 % of runs"
+
+
 def test_steps_without_a_passing_program_are_passed_over() -> None:
     series = [one for judged_one in judged(0.1, 0.7) for one in ({"groups": 16.0}, judged_one)]
     assert passing_what_is_rewarded(series, HERE)

@@ -317,8 +317,8 @@ class Hyperparameters(_message.Message):
     dpo_beta: _builtins.float
     """Weight of the distance from the base in the implicit reward (beta)."""
     unrewarded_tests: _builtins.float
-    """Share of each problem's tests that judge the programs which pass the others, and earn nothing; the guard
-    second_hand_gap compares. 0: all tests are rewarded. Validation takes all.
+    """Share of each problem's tests, held_out ones first, that judge the programs which pass the others, and earn nothing;
+    the guard second_hand_gap compares. 0: all tests are rewarded. Validation takes all.
     """
     def __init__(
         self,

@@ -3,11 +3,13 @@
 import math
 from statistics import NormalDist
 
-from ratchet_kit.statistics import newcombe
+from ratchet_kit.statistics import newcombe, wilson
 from trainer_service.domain.guards.series import Series, latest, values
 from trainer_service.domain.spec.thresholds import IN_A_ROW, LATEST, Thresholds
 
 SCORE = "score_mean"
+MOST = 0.5
+"""Share of rewarded programs that fail the other tests, which no honest set has."""
 Z = NormalDist().inv_cdf(0.995)
 """Of intervals of 99 %: a run is looked at once for each validation."""
 
@@ -43,14 +45,17 @@ def reward_in_training_alone(series: Series, thresholds: Thresholds) -> str:
 
 def passing_what_is_rewarded(series: Series, thresholds: Thresholds) -> str:
     """In runs with `unrewarded_tests`: the share of passing programs that fail these, in the last five steps that had
-    one, against the first three. Completions of one prompt are alike, so that prompts are counted."""
+    one. Speaks where it has risen since the first three, and where it is more than a half from the start: tests that
+    are found out at once have no better time to be compared with. Completions of one prompt are alike, so that prompts
+    are counted."""
     if not thresholds.second_hand_gap or not series or "second_hand_failed" not in series[-1]:
         return ""
     judged = [metrics for metrics in series if "second_hand_failed" in metrics]
     if len(judged) < IN_A_ROW + LATEST:
         return ""
     then, now = (_failed(steps) for steps in (judged[:IN_A_ROW], judged[-LATEST:]))
-    if newcombe(*now, *then, Z).low <= thresholds.second_hand_gap:
+    is_most = wilson(*now, Z).low > MOST
+    if not is_most and newcombe(*now, *then, Z).low <= thresholds.second_hand_gap:
         return ""
     return (
         f"programs learn to pass the tests that are rewarded, and not the problem: {now[0]:.0%} of those that pass fail"

@@ -27,13 +27,15 @@ class Hands:
 
 
 def hands(problem: Problem, share: float) -> Hands:
-    """Takes `share` of the problem's tests out of what is rewarded: one at least, and never all. The same problem is
-    always split alike, so that a resumed run goes on with the same tests."""
+    """Takes `share` of the problem's tests out of what is rewarded: one at least, and never all; held-out ones first.
+    The same problem is always split alike, so that a resumed run goes on with the same tests."""
     count = min(len(problem.tests) - 1, max(1, round(share * len(problem.tests))))
     if not share or count < 1:
         return Hands(problem, None)
-    by_digest = sorted(range(len(problem.tests)), key=lambda place: _digest(problem, place))
-    taken = set(by_digest[:count])
+    order = sorted(
+        range(len(problem.tests)), key=lambda place: (not problem.tests[place].held_out, _digest(problem, place))
+    )
+    taken = set(order[:count])
     rewarded = tuple(test for place, test in enumerate(problem.tests) if place not in taken)
     unrewarded = tuple(test for place, test in enumerate(problem.tests) if place in taken)
     return Hands(replace(problem, tests=rewarded), replace(problem, tests=unrewarded))
