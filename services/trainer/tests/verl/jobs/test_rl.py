@@ -1,7 +1,9 @@
 """RL for real: verl on a local Ray, vLLM behind rollout-service, programs in sandbox-service. Minutes."""
 
 import asyncio
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +158,25 @@ async def test_a_sampler_and_a_loss_of_ones_own_train(
     await world.finish(world.job(spec), PYTHONPATH=site)
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert world.reports.measured("plugin_unclipped_ratio") == pytest.approx([1.0] * 3)  # learned from once
+
+
+async def test_a_sampler_sees_what_the_groups_earned(
+    world: World, run_spec: Any, install_plugin: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = install_plugin("sampler", "easy_first")
+    spec, seen = run_spec(steps=3, validate_every=None), world.folder / "seen.jsonl"
+    batch = spec.hyperparameters.batch_size
+    (site / "easy_first.py").write_text(
+        "import json\n\n\ndef easy_first(problems, seed, number, earned):\n"
+        f"    with open({str(seen)!r}, 'a') as file:\n"
+        "        print(json.dumps([number, [one['step'] for one in earned]]), file=file)\n"
+        f"    return range({batch})\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    await world.finish(world.job(replace(spec, plugins=tuple(entry_points.installed()))), PYTHONPATH=str(site))
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    passes = [json.loads(line) for line in seen.read_text().splitlines()]
+    assert passes[:3] == [[0, []], [1, [1] * batch], [2, [1] * batch + [2] * batch]]
 
 
 async def test_an_environment_of_ones_own_trains(
