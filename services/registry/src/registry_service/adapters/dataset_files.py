@@ -159,7 +159,7 @@ PRIVATE: Mapping[Kind, Callable[[str], bool]] = {
     Kind.EMAIL: _has_email,
     Kind.PHONE: _has_phone,
 }
-"""What tells whether a text has something that is nobody's to learn."""
+"""The checks of a text for something that is nobody's to learn, by kind."""
 
 
 def _count_rows(file: Path, name: str) -> int:

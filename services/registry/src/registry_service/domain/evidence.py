@@ -26,7 +26,7 @@ class MeasuredSet:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the gate needs to know of a finished evaluation: which weights it measured, and on what."""
+    """A finished evaluation as the gate sees it: which weights it measured, and on what."""
 
     id: str
     policy_id: str
@@ -44,7 +44,7 @@ class SetComparison:
     unsolved: tuple[str, ...] = ()
     """Problems that all of the champion's samples solve and none of the candidate's."""
     tampered_share: float = 0.0
-    """Of the candidate's samples."""
+    """The share of the candidate's samples."""
     trained_on: int = 0
     """Problems that the candidate was trained on."""
     selected_on: int = 0
@@ -69,7 +69,7 @@ class Evidence:
     tries: int
     """How many comparisons could have been made instead, this one included."""
     caveat: str = ""
-    """What is not known, as a sentence with a space in front."""
+    """The things not known, as a sentence with a space in front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Known:
     """Problems that cannot judge a version."""
 
     digests: frozenset[str] = frozenset()
-    """Of the sets of problems."""
+    """Digests of the sets of problems."""
     fingerprints: frozenset[str] = frozenset()
-    """Of the problems, where they are known: see ratchet_problems.fingerprint."""
+    """Fingerprints of the problems, where they are known: see ratchet_problems.fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,15 @@ class Origin:
     """Where a version, and the versions that it was made of, come from, as far as lineage says."""
 
     training: Known = Known()
-    """What they learned from."""
+    """The problems that they learned from."""
     selection: Known = Known()
     """By what they were chosen among the checkpoints of their runs."""
     unknown: tuple[VersionRef, ...] = ()
-    """Those of a run whose choice was not kept."""
+    """Versions of a run whose choice was not kept."""
 
     @property
     def caveat(self) -> str:
-        """What a decision has to say of it."""
+        """The sentence that a decision adds for it."""
         if not self.unknown:
             return ""
         return (

@@ -98,7 +98,7 @@ class VersionStore(Protocol):
         ...
 
     async def fingerprints(self, digests: Collection[str]) -> frozenset[str]:
-        """Of all problems of the sets, as far as they are known."""
+        """Fingerprints of all problems of the sets, as far as they are known."""
         ...
 
     async def begin_upload(self, upload: str, now: datetime) -> None:
@@ -162,7 +162,7 @@ class RewardStore(Protocol):
         ...
 
     async def page(self, name: str | None, limit: int, after: Sequence[Any] | None) -> Sequence[Reward]:
-        """Of one name, or of all (None), by name and the newest first, without sources. `after`: name and number.
+        """Rewards of one name, or of all (None), by name and the newest first, without sources. `after`: name and number.
         Raises NotFound when there is no such reward."""
         ...
 
@@ -384,7 +384,7 @@ class ArtifactStore(Protocol):
         ...
 
     async def is_policy(self, key: str) -> bool:
-        """Whether the artifact is a model that writes, not a reward model or another classifier. Raises NotFound,
+        """True when the artifact is a model that writes, not a reward model or another classifier. Raises NotFound,
         Unavailable when the store cannot be reached."""
         ...
 

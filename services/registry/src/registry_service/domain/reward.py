@@ -15,7 +15,7 @@ NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class RewardSpec:
-    """What a caller asks for."""
+    """A reward as a caller asks for it."""
 
     name: str
     source: str

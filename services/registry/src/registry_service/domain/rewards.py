@@ -41,8 +41,8 @@ class Rewards:
         return await self._store.get(ref)
 
     async def page(self, name: str, page_size: int, page_token: str) -> Page[Reward]:
-        """Of one name, or of all, by name and the newest first, without their sources. Raises NotFound when there is no
-        such reward."""
+        """Rewards of one name, or of all, by name and the newest first, without their sources. Raises NotFound when there
+        is no such reward."""
         fetch = partial(self._store.page, name or None)
         return await fetch_page(fetch, lambda reward: [reward.name, reward.number], (str, int), page_size, page_token)
 

@@ -30,7 +30,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What a version was made from. Empty fields are not known, for example of an imported model."""
+    """The origins of a version. Empty fields are not known, for example of an imported model."""
 
     base: AnyModel | None = None
     run_id: str = ""
