@@ -93,9 +93,12 @@ def test_what_another_language_cannot_have() -> None:
     with pytest.raises(InvalidArgument) as caught:
         settle(Program("p", "", tests=(stdio, call), language="cpp"), HERE)
     assert [violation.field for violation in caught.value.violations] == ["program.tests[1]"]
-    apart, beside = CheckTest("main()"), CheckTest("main()", shared=True)
+    main = "int main() { f(); }"
+    apart, beside = CheckTest(main), CheckTest(main, shared=True)
     with pytest.raises(InvalidArgument, match="takes stdio tests, and check tests that are shared"):
         settle(Program("p", "", tests=(beside, apart), language="cpp"), HERE)
+    with pytest.raises(InvalidArgument, match=r"tests\[0\]: must have a main function in cpp"):
+        settle(Program("p", "", tests=(CheckTest("f();", shared=True),), language="cpp"), HERE)
     with pytest.raises(InvalidArgument, match=r"program\.runtime: 'numpy' is not a runtime of cpp"):
         settle(Program("p", "", language="cpp", runtime="numpy"), HERE)
 

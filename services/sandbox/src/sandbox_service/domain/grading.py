@@ -15,6 +15,7 @@ from ratchet_kit.text import clip as clip_to
 from sandbox_service.cage.wire.codec import encode
 from sandbox_service.domain import shown
 from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
+from sandbox_service.domain.ended_tests import Marked
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import Answer, CheckVerdict, End, Oversized, Raised, Report, Stage
@@ -108,16 +109,23 @@ def judge_run(report: Report) -> Outcome:
     return Outcome(trouble.verdict, (), trouble.detail) if trouble else Outcome(Verdict.PASSED)
 
 
-def judge_after_program(report: Report) -> Outcome:
-    """Code in another language than Python, which stands after the program, passes where all ends with status 0.
-    Who asserted, program or test, nobody sees."""
+def judge_after_program(tests: Marked, report: Report) -> Outcome:
+    """Code in another language than Python, which stands after the program, passes where all of its tests wrote that
+    they ended and the status is 0. Who asserted, program or test, nobody sees."""
     trouble = _script_trouble(report)
-    if trouble is None:
+    missing = tests.missing(report.stderr)
+    if trouble is None and not missing:
         return Outcome(Verdict.PASSED, (TestResult(True),))
+    if trouble is None:
+        trouble = _Trouble(Verdict.RUNTIME_ERROR, "the program ended with status 0 before its tests did")
     failed = report.end is End.EXITED and trouble.verdict is Verdict.RUNTIME_ERROR
     verdict = Verdict.FAILED if failed else trouble.verdict
     said = next((line.strip() for line in report.stderr.splitlines() if failed and _OF_ERROR.search(line)), "")
-    detail = clip(f"{trouble.detail}: {said}" if said else trouble.detail)
+    detail = f"{trouble.detail}: {said}" if said else trouble.detail
+    if failed and len(tests.marks) > 1:
+        passed = len(tests.marks) - len(missing)
+        detail = f"{passed} of {len(tests.marks)} tests passed, and not {', '.join(missing)}; {detail}"
+    detail = clip(detail)
     return Outcome(verdict, (TestResult(False, error=detail),), detail, stop=_is_final(trouble))
 
 

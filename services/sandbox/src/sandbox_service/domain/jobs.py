@@ -81,7 +81,7 @@ class CompileJob:
 class CommandJob:
     """Compile the program, if its language is compiled, and run it with `stdin`. It may start processes.
 
-    The limits are those of the run: a compiler has its own.
+    The limits are those of the run: a compiler has its own. `runner`: it is compiled and run as tests are.
     """
 
     source: str
@@ -89,6 +89,7 @@ class CommandJob:
     stdin: str
     limits: Limits
     setting: Setting = Setting()
+    runner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

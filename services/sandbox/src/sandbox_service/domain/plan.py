@@ -7,6 +7,7 @@ from itertools import groupby
 
 from ratchet_problems.languages import PYTHON
 from sandbox_service.domain import asserted, signs
+from sandbox_service.domain.ended_tests import Marked, marked
 from sandbox_service.domain.execution import TestResult, Verdict
 from sandbox_service.domain.grading import (
     Outcome,
@@ -17,7 +18,16 @@ from sandbox_service.domain.grading import (
     judge_stdio,
 )
 from sandbox_service.domain.jobs import CallJob, CheckJob, CommandJob, Job, Report, ScriptJob, Setting, Stage
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test, output_for
+from sandbox_service.domain.program import (
+    MAX_OUTPUT_BYTES,
+    CallTest,
+    CheckTest,
+    Limits,
+    Program,
+    StdioTest,
+    Test,
+    output_for,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,11 @@ class Step:
     size: int = 0
     """How much is compared with what the program says, about, in characters."""
     instead: "Step | None" = None
+    marked: Marked | None = None
+    """The marks that its job writes, which nobody is shown."""
+
+    def shown(self, report: Report) -> Report:
+        return replace(report, stderr=self.marked.without_marks(report.stderr)) if self.marked else report
 
     def outcome(self, report: Report) -> Outcome | None:
         return self.concluded(self.judge(report), report)
@@ -118,10 +133,7 @@ def _asserted_step(program: Program, test: CheckTest) -> Step:
 
 def _check_step(program: Program, test: CheckTest) -> Step:
     if program.language != PYTHON:
-        source = f"{program.source}\n{test.code}"
-        return Step(
-            lambda limits: CommandJob(source, program.language, "", limits, _setting(program)), _judge_after_program
-        )
+        return _after_program_step(program, test)
     return Step(
         lambda limits: CheckJob(
             program.source,
@@ -137,6 +149,19 @@ def _check_step(program: Program, test: CheckTest) -> Step:
         ),
         partial(_judge_check, test.shared),
         test.held_out,
+    )
+
+
+def _after_program_step(program: Program, test: CheckTest) -> Step:
+    tests = marked(program.language, program.source, test.code)
+    assert tests, "settle refuses others"
+    return Step(
+        lambda limits: CommandJob(
+            tests.source, program.language, "", _with_room_for_marks(limits), _setting(program), tests.runner
+        ),
+        partial(_judge_after_program, tests),
+        test.held_out,
+        marked=tests,
     )
 
 
@@ -162,14 +187,19 @@ def _judge_check(shared: bool, report: Report) -> Outcome:
     return _labelled(replace(judge_check(report), signs=signs.of(report)), forgeable=shared)
 
 
-def _judge_after_program(report: Report) -> Outcome:
-    return _labelled(judge_after_program(report), forgeable=True)
+def _judge_after_program(tests: Marked, report: Report) -> Outcome:
+    return _labelled(judge_after_program(tests, report), forgeable=True)
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
     if program.language == PYTHON:
         return ScriptJob(program.source, stdin, limits, _setting(program))
     return CommandJob(program.source, program.language, stdin, limits, _setting(program))
+
+
+def _with_room_for_marks(limits: Limits) -> Limits:
+    """They come after all that the program says."""
+    return replace(limits, output_bytes=MAX_OUTPUT_BYTES)
 
 
 def _with_room(limits: Limits, expected: str) -> Limits:

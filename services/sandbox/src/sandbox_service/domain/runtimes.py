@@ -8,6 +8,7 @@ from dataclasses import replace
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
 from ratchet_problems import outline
 from ratchet_problems.languages import language_of
+from sandbox_service.domain import ended_tests
 from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CheckTest, Program, StdioTest
 
@@ -45,6 +46,10 @@ def settle(program: Program, capabilities: Capabilities) -> Program:
     for index, test in enumerate(program.tests):
         if not (isinstance(test, StdioTest) or (isinstance(test, CheckTest) and test.shared)):
             what = f"is for Python: a program in {language} takes stdio tests, and check tests that are shared"
+            field = f"program.tests[{index}]"
+            raise InvalidArgument(f"{field}: {what}", [FieldViolation(field, what)])
+        if isinstance(test, CheckTest) and ended_tests.marked(language, "", test.code) is None:
+            what = f"must have a main function in {language}, or functions that {language}'s runner of tests takes"
             field = f"program.tests[{index}]"
             raise InvalidArgument(f"{field}: {what}", [FieldViolation(field, what)])
     if program.runtime not in ("", language):

@@ -180,7 +180,7 @@ class Sandbox:
         if outcome is None:
             assert step.instead
             return await self._take(step.instead, limits)
-        return report, outcome, took
+        return step.shown(report), outcome, took
 
     async def _judged(self, step: Step, report: Report) -> tuple[Report, Outcome | None]:
         if report.unread is None and max(step.size, len(report.stdout)) <= _LARGE:

@@ -63,17 +63,20 @@ class Commands:
             raise Unimplemented(f"language {job.language!r} is not on this node")
         environment = {**_ENVIRONMENT, **tool.environment}
         words = await _apart(len(job.source), tool.words, job.source)
+        if job.runner and tool.language.file_of_tests:
+            words = {**words, "file": tool.language.file_of_tests}
         source = File(words["file"], job.source.encode("utf-8", "surrogatepass"))
         own = {source.name, *(name.rstrip("/") for name in tool.language.keep)}
         others = tuple(file for file in job.setting.files if file.name.partition("/")[0] not in own)
         files = (*others, *tool.language.files, source)
         build = None
         if tool.language.compile:
-            build = await self._build(tool, words, files, environment)
+            build = await self._build(tool, words, files, environment, runner=job.runner)
             if not build.files:
                 return _compile_error(build, tool)
             files = (*others, *build.files)
-        argv = tool.command(tool.language.run, words, job.limits.memory_bytes)
+        run = tool.language.run_tests if job.runner else ()
+        argv = tool.command(run or tool.language.run, words, job.limits.memory_bytes)
         setting = Setting("python", True, files, job.setting.fetch)
         report = _with_own_memory_error(
             await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool
@@ -84,14 +87,21 @@ class Commands:
         return replace(report, compile_output=build.output, compile_time=build.report.cpu_time)
 
     async def _build(
-        self, tool: Toolchain, words: Mapping[str, str], files: tuple[File, ...], environment: dict[str, str]
+        self,
+        tool: Toolchain,
+        words: Mapping[str, str],
+        files: tuple[File, ...],
+        environment: dict[str, str],
+        *,
+        runner: bool,
     ) -> _Build:
-        key = tool.language.name, await _apart(sum(len(file.content) for file in files), _digest, files)
+        compile_ = (runner and tool.language.compile_tests) or tool.language.compile
+        key = tool.language.name, runner, await _apart(sum(len(file.content) for file in files), _digest, files)
         async with self._alone(key):
             if key in self._builds:
                 self._builds.move_to_end(key)
                 return self._builds[key]
-            argv = tool.command(tool.language.compile, words, COMPILE_LIMITS.memory_bytes)
+            argv = tool.command(compile_, words, COMPILE_LIMITS.memory_bytes)
             setting = Setting("python", True, files, tool.language.keep, _BUILD_BYTES)
             report = await self._run(Command(argv, environment, "", COMPILE_LIMITS, setting))
             if report.error is not None and report.exit_status == CANNOT_START:

@@ -14,11 +14,11 @@ log = get_logger(__name__)
 
 _LIMIT = 300  # seconds
 _PACKAGES = (
-    "bufio bytes cmp container/heap container/list container/ring context encoding/hex encoding/json errors fmt io "
-    "maps math math/big math/bits math/cmplx math/rand os regexp slices sort strconv strings sync sync/atomic "
-    "text/tabwriter time unicode unicode/utf8"
+    "bufio bytes cmp container/heap container/list container/ring context crypto/md5 encoding/hex encoding/json errors "
+    "fmt io maps math math/big math/bits math/cmplx math/rand os reflect regexp slices sort strconv strings sync "
+    "sync/atomic text/tabwriter time unicode unicode/utf8"
 )
-_DONE = "ratchet-done"
+_DONE = "ratchet-done-with-testing"
 
 
 def folder(version: str) -> Path | None:
@@ -43,11 +43,11 @@ async def fill(path: Path, go: str, root: str) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(path), "GOCACHE": str(path), "GOROOT": root, "CGO_ENABLED": "0"}
     environment |= {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod"}
     with tempfile.TemporaryDirectory(prefix="ratchet-go-") as work:
-        source = Path(work) / "main.go"
+        source = Path(work) / "main_test.go"
         imports = "".join(f'import _ "{name}"\n' for name in _PACKAGES.split())
-        source.write_text(f"package main\n{imports}func main() {{}}\n")
+        source.write_text(f'package main\nimport "testing"\n{imports}func TestNothing(*testing.T) {{}}\n')
         process = await asyncio.create_subprocess_exec(
-            *(go, "build", "-o", f"{work}/program", str(source)),
+            *(go, "test", "-c", "-vet=off", "-o", f"{work}/program", str(source)),
             cwd=work,
             env=environment,
             umask=0o022,

@@ -27,6 +27,8 @@ class Language:
     "{file}" the source, "{main}" its main class, "{mib}" the memory limit. `files`: what the compiler wants to find.
     `keep`: what it makes. `root`: how the first program prints its own folder, since some only start one that lies
     elsewhere. `own_libraries`: they are in lib/ beside its bin/, which it can't find without a /proc.
+    `compile_tests`, `run_tests`, `file_of_tests`: with its own runner of tests, or with assertions on, where these
+    are not as for any program.
     `out_of_memory`: the status and the words with which a run-time system gives up by itself.
     """
 
@@ -43,8 +45,25 @@ class Language:
     files: tuple[File, ...] = ()
     root: tuple[str, ...] = ()
     out_of_memory: tuple[int, str] | None = None
+    compile_tests: tuple[str, ...] = ()
+    run_tests: tuple[str, ...] = ()
+    file_of_tests: str = ""
 
 
+_JAVA = (
+    "-Xmx{mib}m",
+    "-Xss64m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-cp",
+    "classes",
+    "{main}",
+)
+_RUSTC = (
+    "-O", "--edition=2021", "-Cstrip=symbols", "-Clinker={cc}", "-Clink-arg=-fuse-ld=bfd", "-o", "program", "{file}",
+)  # fmt: skip
 LANGUAGES = (
     Language(
         "c",
@@ -70,13 +89,13 @@ LANGUAGES = (
         ("javac", "java"),
         "install a JDK (default-jdk-headless)",
         # few threads and no reserve, for a short life; the heap may grow to the limit, which counts all the rest, too
-        ("{java}", "-Xmx{mib}m", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-         "-XX:+ExitOnOutOfMemoryError", "-cp", "classes", "{main}"),
+        ("{java}", *_JAVA),
         ("{javac}", "-J-Xmx1024m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J-XX:-UsePerfData",
          "-encoding", "UTF-8", "-d", "classes", "{file}"),
         ("classes/",),
         own_libraries=True,
         out_of_memory=(3, "Terminating due to java.lang.OutOfMemoryError"),
+        run_tests=("{java}", "-ea", *_JAVA),
     ),
     Language(
         "javascript",
@@ -97,6 +116,8 @@ LANGUAGES = (
         {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOMAXPROCS": "2"},
         files=(File(".config/go/telemetry/mode", b"off"),),
         root=("env", "GOROOT"),
+        compile_tests=("{go}", "test", "-c", "-vet=off", "-o", "program", "{file}"),
+        file_of_tests="main_test.go",
     ),
     Language(
         "rust",
@@ -104,11 +125,12 @@ LANGUAGES = (
         ("rustc", "cc"),
         "install rustc and a C compiler, its linker",
         ("./program",),
-        ("{rustc}", "-O", "--edition=2021", "-Cstrip=symbols", "-Clinker={cc}", "-Clink-arg=-fuse-ld=bfd",
-         "-o", "program", "{file}"),
+        ("{rustc}", *_RUSTC),
         ("program",),
         own_libraries=True,
         root=("--print", "sysroot"),
+        compile_tests=("{rustc}", "--test", *_RUSTC),
+        run_tests=("./program", "--nocapture", "--test-threads=1"),
     ),
     Language("bash", "main.sh", ("bash",), "install bash", ("{bash}", "{file}")),
 )  # fmt: skip
