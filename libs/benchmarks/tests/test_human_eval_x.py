@@ -21,7 +21,7 @@ RUST = {
     "prompt": "\n/*\n Twice a number.\n*/\n",
     "declaration": "\nuse rand::Rng;\nuse regex::Regex;\nuse std::any::Any;\n\nfn twice(x: i32) -> i32 {\n",
     "canonical_solution": "\n    2 * x\n}\n",
-    "test": "\n#[cfg(test)]\nmod tests {\n  use super::*;\n  #[test]\n  fn twice_two() { assert_eq!(twice(2), 4); }\n}\n",
+    "test": "\n#[cfg(test)]\nmod tests {\n use super::*;\n #[test]\n fn twice_two() { assert_eq!(twice(2), 4); }\n}\n",
 }
 
 

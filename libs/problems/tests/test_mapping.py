@@ -312,6 +312,38 @@ def test_tests_in_another_language_stand_after_the_program(tmp_path: Path) -> No
     assert (problem.entry_point, examine(problem)) == ("", "")
 
 
+GO = {
+    "name": "HumanEval_900_twice",
+    "language": "go_test.go",
+    "prompt": 'package twice_test\n\nimport (\n    "testing"\n    "fmt"\n)\n\n// Twice.\nfunc twice(x int) int {\n',
+    "tests": 'func TestTwice(t *testing.T) {\n  if fmt.Sprint(twice(2)) != "4" {\n    t.Errorf("no")\n  }\n}\n',
+    "stop_tokens": ["\nfunc"],
+}
+JAVA = {
+    "name": "HumanEval_900_twice",
+    "language": "java",
+    "prompt": "import java.util.*;\nimport org.javatuples.*;\nclass Problem {\n    static long twice(long x) {\n",
+    "tests": "    }\n    public static void main(String[] args) {\n    assert(twice((2l)) == (4l));\n    }\n\n}\n",
+    "stop_tokens": ["\n    }\n"],
+}
+
+
+def test_multipl_e_in_go_imports_what_its_tests_use(tmp_path: Path) -> None:
+    (problem,) = read(written(tmp_path / "set.jsonl", [GO]))
+    imports = 'import "testing"\nimport "fmt"\n'
+    assert (problem.language, problem.tests) == ("go", (CheckTest(imports + GO["tests"], shared=True),))
+
+
+def test_multipl_e_in_java_tests_the_class_from_another(tmp_path: Path) -> None:
+    (problem,) = read(written(tmp_path / "set.jsonl", [JAVA]))
+    (test,) = problem.tests
+    assert isinstance(test, CheckTest)
+    assert test.code.startswith("class TestsOfProblem extends Problem {\n\n    public static void main")
+    assert "javatuples" not in problem.prompt
+    pairs = JAVA | {"prompt": JAVA["prompt"].replace("static long", "static Pair<Long, Long>")}
+    assert "javatuples" in read(written(tmp_path / "pairs.jsonl", [pairs]))[0].prompt
+
+
 def test_all_rows_may_be_in_one_language(tmp_path: Path) -> None:
     file = written(tmp_path / "set.jsonl", [VERL])
     assert [problem.language for problem in read(file, language="golang")] == ["go"]

@@ -6,7 +6,8 @@ LANGUAGES = (PYTHON, "c", "cpp", "java", "javascript", "go", "rust", "bash")
 _NAMES = {
     "python3": PYTHON, "py": PYTHON, "py3": PYTHON, "ipython": PYTHON,
     "c++": "cpp", "cc": "cpp",
-    "js": "javascript", "node": "javascript", "nodejs": "javascript", "ts": "typescript", "golang": "go",
+    "js": "javascript", "node": "javascript", "nodejs": "javascript", "ts": "typescript",
+    "golang": "go", "go_test.go": "go",
     "sh": "bash", "shell": "bash", "rs": "rust",
 }  # fmt: skip
 

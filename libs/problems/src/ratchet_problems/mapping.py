@@ -60,6 +60,13 @@ SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
 PACKED = ".gz"
 _DIFFICULTY = {"easy": 1, "medium": 3, "hard": 5}
 _LEVEL = re.compile(r"Level (\d)")
+_CLOSING = re.compile(r"\s*\}")
+_TUPLES = "import org.javatuples.*;\n"
+"""A line of all of MultiPL-E's prompts in Java, whose library few of them use."""
+_TUPLE = re.compile(r"\b(?:Unit|Pair|Triplet|Quartet|Quintet|Sextet|Septet|Octet|Ennead|Decade)\b")
+_JAVA_CLASS = re.compile(r"^(?:public[ \t]+)?class[ \t]+(\w+)", re.MULTILINE)
+_GO_IMPORT = re.compile(r"^import[ \t]*(?:\([^()]*\)|[^\n(]+)", re.MULTILINE)
+_GO_STRINGS = re.compile(r'"([^"\n]+)"')
 MOST_BYTES = 8 << 30
 """The size that a packed file may unpack to."""
 MOST_NUMBER = 10**18
@@ -205,7 +212,11 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
         setup = [one for column in SETUP for one in _texts(row.get(column) or [], where, column)]
         record["tests"], entry_point = _tests(given["tests"], setup, where)
         if language_of(str(record.get("language", PYTHON))) != PYTHON:
-            record["tests"] = [_after_program(one) for one in record["tests"]]
+            prompt = str(record.get("prompt", ""))
+            after = partial(_after_program, language_of(str(record["language"])), prompt)
+            record["tests"] = [after(one) for one in record["tests"]]
+            if _TUPLES in prompt and not _TUPLE.search(f"{prompt}{record['tests']}"):
+                record["prompt"] = prompt.replace(_TUPLES, "", 1)
             return record
         code = "\n".join(one["check"] for one in record["tests"] if isinstance(one, dict) and "check" in one)
         if code and not entry_point:  # nobody says which function they are about
@@ -224,11 +235,24 @@ def _difficulty(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _after_program(test: Any) -> Any:
-    """Code in another language; MultiPL-E's begins with the brace that ends the program's function."""
+def _after_program(language: str, prompt: str, test: Any) -> Any:
+    """Code in another language; MultiPL-E's begins with the braces that end what its prompt begins, Java's goes on in
+    the prompt's class, Go's uses what its prompt imports."""
     if not isinstance(test, dict) or "check" not in test:
         return test
-    return {"check": str(test["check"]).removeprefix("}"), "shared": True}
+    code = str(test["check"])
+    if _CLOSING.match(code):
+        code = _CLOSING.sub("", code, count=1)
+        if language == "java" and (name := _JAVA_CLASS.search(prompt)):
+            code = f"class TestsOf{name[1]} extends {name[1]} {{\n{code}"
+    if language == "go" and not _GO_IMPORT.search(code):
+        used = [one for one in _GO_STRINGS.findall(_imports_of(prompt)) if f"{one.rpartition('/')[2]}." in code]
+        code = "".join(f'import "{one}"\n' for one in used) + code
+    return {"check": code, "shared": True}
+
+
+def _imports_of(prompt: str) -> str:
+    return "\n".join(one[0] for one in _GO_IMPORT.finditer(prompt))
 
 
 def _prompt(value: object, *, answered: bool) -> object:

@@ -1,9 +1,14 @@
 """Tests in other languages than Python: a pass takes that they came to their end, whatever the program does before."""
 
+import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from ratchet_problems import mapping
+from ratchet_problems import problem as problem_tests
+from ratchet_problems.extraction import program_of
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CheckTest, Limits, Program
@@ -160,3 +165,54 @@ async def test_each_test_function_is_told(sandbox: Sandbox, executor: LanePool) 
     test = TESTS["go"] + "\nfunc TestZero(t *testing.T) {\n\tif add(0, 0) != 0 {\n\t\tt.Fatal()\n\t}\n}\n"
     execution = await _graded(sandbox, executor, "go", WRONG["go"], test)
     assert execution.results[0].error.startswith("1 of 2 tests passed, and not TestAdd;"), execution
+
+
+MULTIPL_E = {
+    "go": (
+        'package twice_test\n\nimport (\n    "testing"\n    "fmt"\n)\n\nfunc twice(x int) int {\n',
+        'func TestTwice(t *testing.T) {\n  if fmt.Sprint(twice(2)) != "4" {\n    t.Errorf("no")\n  }\n}\n',
+        "    return x + x\n}\n",
+    ),
+    "java": (
+        "import java.util.*;\nimport org.javatuples.*;\nclass Problem {\n    public static long twice(long x) {\n",
+        "    }\n    public static void main(String[] args) {\n    assert(twice((2l)) == (4l));\n    }\n\n}\n",
+        "        return x + x;\n    }\n}\n",
+    ),
+    "rs": (
+        "fn twice(x: isize) -> isize {\n",
+        "}\n\nfn main() {\n    let candidate = twice;\n    assert_eq!(candidate(2), 4);\n}\n",
+        "    x + x\n}\n",
+    ),
+    "cpp": (
+        "#include<assert.h>\n#include<bits/stdc++.h>\nlong twice(long x) {\n",
+        "}\nint main() {\n    auto candidate = twice;\n    assert(candidate((2)) == (4));\n}\n",
+        "    return x + x;\n}\n",
+    ),
+    "js": (
+        "function twice(x){\n",
+        "const assert = require('node:assert');\n\nfunction test() {\n  assert.deepEqual(twice(2),4);\n}\n\ntest();",
+        "    return x + x\n}\n",
+    ),
+    "sh": (
+        "#!/bin/bash\n# $1 is an integer\ntwice() {\n",
+        '}\n\nset -e\nrun_test() {\n    [[ $(twice "2") = "4" ]]\n}\n\nrun_test\n',
+        "    echo $(($1 + $1))\n}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MULTIPL_E)
+async def test_rows_of_multipl_e(sandbox: Sandbox, executor: LanePool, name: str, tmp_path: Path) -> None:
+    """Rows of our own in its form, read as `ratchet data add` reads them, and answered in two ways."""
+    prompt, tests, body = MULTIPL_E[name]
+    row = {"name": "twice", "language": "go_test.go" if name == "go" else name, "prompt": prompt, "tests": tests}
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    (problem,) = mapping.problems(file, mapping.columns(row, {}))
+    (test,) = problem.tests
+    assert isinstance(test, problem_tests.CheckTest)
+    whole = f"```{problem.language}\n{problem.prompt}{body}```\n"
+    for answer, verdict in ((body, Verdict.PASSED), (whole, Verdict.PASSED), (body.replace("+", "-"), Verdict.FAILED)):
+        program = program_of(problem, answer)
+        execution = await _graded(sandbox, executor, problem.language, program, test.code)
+        assert execution.verdict is verdict, (program, execution)
