@@ -1,6 +1,7 @@
 """A data set from a user's files to a run and an evaluation."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -180,3 +181,63 @@ def test_a_math_set_is_trained_on_measured_and_gated(platform: Platform, client:
         eval_pb2.FAILURE_CLASS_UNSPECIFIED,
         eval_pb2.FAILURE_CLASS_WRONG,
     }
+
+
+def doubled(language: str, place: int) -> dict[str, str]:
+    """In MultiPL-E's form, with a reference."""
+    if language == "go":
+        prompt = (
+            f'package f{place}_test\n\nimport (\n    "testing"\n)\n\n// {place} times x.\nfunc f{place}(x int) int {{\n'
+        )
+        tests = f'func TestF(t *testing.T) {{\n  if f{place}(2) != {2 * place} {{\n    t.Errorf("no")\n  }}\n}}\n'
+        body = f"    return {place} * x\n}}\n"
+    else:
+        prompt = f"// {place} times x.\nfunction f{place}(x){{\n"
+        tests = f"const assert = require('node:assert');\nassert.deepEqual(f{place}(2), {2 * place});\n"
+        body = f"    return {place} * x\n}}\n"
+    name = "go_test.go" if language == "go" else "js"
+    return {"name": f"f{place}", "language": name, "prompt": prompt, "tests": tests, "solution": prompt + body}
+
+
+@pytest.mark.full
+def test_a_set_in_another_language_is_trained_on_measured_and_gated(
+    platform: Platform, client: Client, tmp_path: Path
+) -> None:
+    language = "go" if shutil.which("go") else "javascript"
+    for split, places in (("train", range(1, 9)), ("test", range(20, 26))):
+        rows = "".join(json.dumps(doubled(language, place)) + "\n" for place in places)
+        (tmp_path / f"{split}.jsonl").write_text(rows)
+    files = [str(tmp_path / f"{split}.jsonl") for split in ("train", "test")]
+    added = platform.ratchet("data", "add", *files, "--name", "functions")
+    assert added.returncode == 0, added.stderr
+    verified = platform.ratchet("benchmarks", "verify", "functions/test")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+    small = trainer_pb2.Hyperparameters(batch_size=4, group_size=4, max_prompt_tokens=96, max_response_tokens=32)
+    spec = trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
+        problems=problem_pb2.ProblemSetRef(name="functions/train"),
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        hyperparameters=small,
+        steps=2,
+        output_model="starter",
+    )
+    with pytest.raises(ApiError, match="forgeable_rewards"):
+        client.runs.create(spec)
+    spec.forgeable_rewards = True
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
+    steps = list(client.runs.steps(run.id))
+    assert len(steps) == 2
+    assert all("verdict_untested" not in step.metrics for step in steps)
+
+    version, *_ = client.models.versions("starter")
+    measured = ("--benchmark", "functions/test", "--samples", "1", "--max-tokens", "32", "--temperature", "0")
+    gated = platform.ratchet("gate", "--model", f"starter@{version.ref.number}", *measured)
+    gate = next((one for one in client.models.gates("starter") if one.candidate.number == version.ref.number), None)
+    assert gate is not None, gated.stdout + gated.stderr
+    assert gate.HasField("comparison"), gate
+    under = client.evaluations.get(gate.candidate_evaluation_id)
+    assert (under.spec.problems.name, under.problems_done) == ("functions@1/test", 6)
+    samples = list(client.evaluations.samples(under.id))
+    assert {sample.tests_total for sample in samples} == {1}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ratchet_problems import outline, scripts
 from ratchet_problems.extraction import extract_code, first_block, source_for
+from ratchet_problems.languages import LANGUAGES
 
 FUNCTION = "def add(a, b):\n    return a + b\n"
 STUB = 'from typing import List\n\ndef add(a: int, b: int) -> int:\n    """Adds."""\n'
@@ -235,6 +236,15 @@ def test_other_languages_are_found_by_their_fences() -> None:
     assert extract_code(answer, language="cpp") == "int main() {}\n"
     assert extract_code("#include <x>\nclass A {};\n", language="cpp") == "#include <x>\nclass A {};\n"
     assert source_for("", "f", "```js\n1\n```\n```python\n2\n```", "javascript") == "1\n"
+
+
+@pytest.mark.parametrize("language", [one for one in LANGUAGES if one != "python"])
+def test_the_last_fence_in_the_problems_language_is_the_answer(language: str) -> None:
+    names = {"cpp": "c++", "javascript": "js", "go": "golang", "rust": "rs", "bash": "sh"}
+    better = f"Better:\n```{names.get(language, language)}\nlast\n```\n"
+    answer = f"First:\n```{language}\nfirst\n```\n{better}Run it:\n```python\nrun()\n```\n"
+    assert source_for("Write it.", "f", answer, language) == "last\n"
+    assert source_for("Write it.", "f", "```\nplain\n```\n", language) == "plain\n"
 
 
 def test_the_first_block_is_what_the_other_door_takes() -> None:

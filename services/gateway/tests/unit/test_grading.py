@@ -1,6 +1,7 @@
 """The grader of feedback and replays: which problems it finds."""
 
 import asyncio
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ from gateway_service.adapters import grading
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_environments import Task
+from ratchet_environments.programs import program_for
 from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import load, tables
@@ -84,6 +86,18 @@ async def test_a_data_set_is_fetched_and_pinned(tmp_path: Path, monkeypatch: pyt
         await grader.grade(ProblemRef("mine", problems[1].id), ["x"])
     with pytest.raises(NotFound, match=r"is not known: use one of .* or a data set \(there is no data set 'mine'"):
         await grade(tmp_path, "mine")
+
+
+async def test_a_problem_in_another_language_is_judged_in_it(tmp_path: Path) -> None:
+    test = {"stdin": "1 2\n", "expected_stdout": "3"}
+    line = {"id": "one", "prompt": "Print the sum of two numbers, in Go.", "language": "golang", "tests": [test]}
+    (tmp_path / "sums.jsonl").write_text(json.dumps(line) + "\n")
+    environment = ScriptedEnvironment()
+    grader = SandboxGrader(environment, tmp_path, NO_DATASETS)  # type: ignore[arg-type]
+    assert await grader.grade(ProblemRef("sums.jsonl", "one"), ["```go\npackage main\n```"]) == [1.0]
+    (task,) = environment.judged
+    program = program_for(task, "```go\npackage main\n```")
+    assert (program.language, program.source) == ("go", "package main\n")
 
 
 async def test_a_set_that_takes_long_is_made_once_and_leaves_threads_to_others(monkeypatch) -> None:
