@@ -182,11 +182,12 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer, autoincrement=False, primary_key=True),
         sa.Column("document", sa.JSON, nullable=False),
     )
-    op.create_table(
+    revisions = op.create_table(
         "gateway_revisions",
         sa.Column("name", sa.String(40), primary_key=True),
         sa.Column("revision", sa.Integer, nullable=False),
     )
+    op.bulk_insert(revisions, [{"name": name, "revision": 1} for name in ("keys", "forgotten")])
     op.create_table(
         "gateway_webhooks",
         sa.Column("id", sa.String(40), primary_key=True),
