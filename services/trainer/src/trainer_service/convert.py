@@ -77,6 +77,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
         system=message.system,
         all_answers=message.all_answers,
+        chat_template=message.chat_template,
     )
 
 
@@ -131,6 +132,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
         system=spec.system,
         all_answers=spec.all_answers,
+        chat_template=spec.chat_template,
     )
 
 

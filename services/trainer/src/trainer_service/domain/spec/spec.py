@@ -125,6 +125,8 @@ class RunSpec:
     """In front of every prompt that has no message of the system itself."""
     all_answers: bool = False
     """SFT learns all answers in a conversation; else the reference alone."""
+    chat_template: str = ""
+    """Source of a template in place of the base's, which versions get, too; empty: the base's."""
 
     @property
     def learned(self) -> ProblemSetRef:
