@@ -143,7 +143,7 @@ class Fields(ABC):
         else:
             self.fill(made, value, path)
             if isinstance(made, trainer_pb2.RewardComponent) and made.program.endswith(".py"):
-                made.program = self._text(self.folder / made.program, f"{path}.program")
+                made.program = self._content(self.folder / made.program, f"{path}.program")
 
     def _duration(self, value: object, path: str) -> timedelta:
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", str(value))
@@ -165,7 +165,7 @@ class Fields(ABC):
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(path, f"must be {said}, not {value!r}")
         if field.name == TEMPLATE and value.endswith(".jinja"):
-            return self._text(self.folder / value, path)
+            return self._content(self.folder / value, path)
         return value
 
     def _put(self, message: Message, field: FieldDescriptor, value: Any, path: str) -> None:
@@ -174,7 +174,7 @@ class Fields(ABC):
         except ValueError as error:
             raise self.wrong(path, f"cannot hold {value!r}: {error}") from error
 
-    def _text(self, file: Path, path: str) -> str:
+    def _content(self, file: Path, path: str) -> str:
         try:
             return file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
