@@ -113,7 +113,7 @@ def test_the_end_of_a_turn_is_a_stop_of_the_engine(tokenizer: Any, family: str) 
 @pytest.mark.parametrize("family", ["starter", "smollm2"], indirect=True)
 def test_a_template_of_a_runs_own_is_that_of_its_job(tokenizer: Any, family: str, tmp_path: Path) -> None:
     end, base = ENDS[family], SMOLLM2 if family == "smollm2" else STARTER
-    turn = "{{ m['role'] }}: {{ m['content'] }}{% if m['role'] == 'assistant' %}\n" + end + "{% endif %}"
+    turn = "{{ m['role'] }}: {{ m['content'] }}{% if m['role'] == 'assistant' %} ." + end + "{% endif %}"
     template = "{% for m in messages %}" + turn + "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
     dress(base, tmp_path / "base", template)
     own = AutoTokenizer.from_pretrained(str(tmp_path / "base"))
@@ -123,5 +123,5 @@ def test_a_template_of_a_runs_own_is_that_of_its_job(tokenizer: Any, family: str
     asked = reference(tokenizer, put.messages, add_generation_prompt=True, chat_template=template)
     assert prompt_ids(own, put) == asked != prompt_ids(tokenizer, put)
     row = answered(own, put, REFERENCE, ending(own, stops_of(tmp_path / "base"), "chat"))
-    answer = tokenizer.encode(f"{REFERENCE}\n{end}", add_special_tokens=False)
+    answer = tokenizer.encode(f"{REFERENCE} .{end}", add_special_tokens=False)
     assert tokenizer.decode(row["input_ids"][row["loss_mask"] == 1]) == tokenizer.decode(answer)
