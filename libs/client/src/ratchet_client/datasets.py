@@ -158,9 +158,18 @@ def upload(
     return datasets.get(dataset.name, dataset.number)
 
 
-def settled(datasets: Datasets[SyncTransport], dataset: pb.Dataset) -> pb.Dataset:
-    """The version once it is READY or FAILED. Raises ApiError, Unreachable."""
-    return _patiently(lambda: [*datasets.watch(dataset.name, dataset.number)][-1])
+def settled(
+    datasets: Datasets[SyncTransport], dataset: pb.Dataset, tell: Callable[[pb.Dataset], None] = lambda dataset: None
+) -> pb.Dataset:
+    """The version once it is READY or FAILED. `tell` is given each change before. Raises ApiError, Unreachable."""
+
+    def watched() -> pb.Dataset:
+        last = dataset
+        for last in datasets.watch(dataset.name, dataset.number):
+            tell(last)
+        return last
+
+    return _patiently(watched)
 
 
 def _patiently(ask: Callable[[], T]) -> T:

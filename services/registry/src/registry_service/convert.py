@@ -294,6 +294,13 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         rows=content.rows if content else 0,
         digest=content.digest if content else "",
         notices=content.notices if content else (),
+        progress=dataset_pb2.ExaminationProgress(
+            check=dataset_pb2.ExaminationProgress.Check.Value(f"CHECK_{split.progress.check.name}"),
+            done=split.progress.done,
+            total=split.progress.total,
+        )
+        if split.progress
+        else None,
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
-from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
+from registry_service.domain.dataset import Card, Check, Dataset, DatasetSpec, Progress, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
 from registry_service.domain.finding import FindingState, Kind, Rule
@@ -265,6 +265,32 @@ async def test_findings_are_listed_and_decided(world: World) -> None:
     await world.create({"train": JSONL})
     with pytest.raises(FailedPrecondition, match="mine@2 is uploading: its findings are decided once it is ready"):
         await world.findings.decide(DatasetRef("mine", 2), near, FindingState.REFUSED, "r", "")
+
+
+async def test_who_watches_sees_how_far_an_examination_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = asyncio.get_running_loop().create_future()
+
+    class Slow(FsspecSketchStore):
+        async def alike(self, splits, others, tell):
+            tell("train", 1, 4)
+            await told
+            return {}
+
+    monkeypatch.setattr(FsspecSketchStore, "alike", Slow.alike)
+    dataset = await world.create({"train": JSONL})
+    await world.datasets.write(replace(dataset.ref, split="train"), JSONL, 0)
+    stop = asyncio.Event()
+    working = asyncio.create_task(world.worker.run(stop))
+    seen = []
+    async with asyncio.timeout(20):
+        async for one in world.datasets.watch(dataset.ref):
+            seen.append((one.state, *one.progress.values()))
+            if one.progress and not told.done():
+                told.set_result(None)
+    stop.set()
+    await working
+    assert (State.EXAMINING, Progress(Check.NEAR_DUPLICATES, 1, 4)) in seen
+    assert seen[-1] == (State.READY,)
 
 
 async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(world: World) -> None:

@@ -2,7 +2,13 @@
 
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import Count
 from ratchet_cli.terminal.output import print_json, say
+
+COUNTED = {
+    pb.ExaminationProgress.CHECK_ROWS: "rows read",
+    pb.ExaminationProgress.CHECK_NEAR_DUPLICATES: "sets compared",
+}
 
 
 def show_made(made: pb.Dataset, *, as_json: bool) -> None:
@@ -27,6 +33,34 @@ def check_usable(made: pb.Dataset) -> None:
 
 def version(dataset: pb.Dataset) -> str:
     return f"{dataset.name}@{dataset.number}"
+
+
+def progress(dataset: pb.Dataset) -> str:
+    """How far its examination is: "train: 3,000 of 10,000 rows read". Empty where nothing is known."""
+    return "; ".join(f"{split.name}: {_done(split.progress)}" for split in dataset.splits if split.HasField("progress"))
+
+
+def _done(progress: pb.ExaminationProgress) -> str:
+    return f"{progress.done:,} of {f'{progress.total:,}' if progress.total else '?'} {COUNTED[progress.check]}"
+
+
+class Examining(Count):
+    """A View of a version while it is examined: of the split that is at work."""
+
+    def __init__(self, dataset: pb.Dataset) -> None:
+        self._of = f"examining {version(dataset)}"
+        super().__init__(self._of, "rows read")
+
+    def show(self, dataset: pb.Dataset) -> None:
+        found = [split for split in dataset.splits if split.HasField("progress")]
+        if not found:
+            return
+        split = max(reversed(found), key=lambda one: one.progress.check)  # one after another, check by check
+        title, progress = f"{self._of}/{split.name}", split.progress
+        if title != self.title:
+            self.title = title
+            self._begin()
+        self.update(progress.done, progress.total, COUNTED[progress.check])
 
 
 def rows(dataset: pb.Dataset) -> str:

@@ -8,7 +8,7 @@ models learned from it.
 import asyncio
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,8 +43,10 @@ class FsspecSketchStore:
     ) -> Sequence[Pair]:
         return await asyncio.to_thread(self._pairs, learned, measured, but_learned, but_measured)
 
-    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
-        return await asyncio.to_thread(self._alike, splits, others)
+    async def alike(
+        self, splits: Mapping[str, str], others: Mapping[str, str], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Sequence[Finding]]:
+        return await asyncio.to_thread(self._alike, splits, others, tell)
 
     def keep(self, digest: str, sketches: Sketches) -> None:
         """Raises ResourceExhausted, Unavailable."""
@@ -83,18 +85,24 @@ class FsspecSketchStore:
         }
         return [Pair(theirs.ids[row], ours.ids[match.other], str(match)) for row, match in sorted(first.items())]
 
-    def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
+    def _alike(
+        self, splits: Mapping[str, str], others: Mapping[str, str], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Sequence[Finding]]:
         sketched = {split: sketches for split, digest in splits.items() if (sketches := self._find(digest)) is not None}
         found: dict[str, Sequence[Finding]] = {}
         for place, (split, sketches) in enumerate(sketched.items()):
             near = _Near(split, sketches)
-            near.add(split, splits[split], sketches, duplicates(sketches))
-            for name in list(sketched)[:place]:
-                near.add(name, splits[name], sketched[name], Known(sketched[name]).matches(sketches))
-            for name, key in others.items():
-                if (other := self._find(key)) is not None:
+            earlier = {name: splits[name] for name in list(sketched)[:place]}
+            sets = [(split, splits[split]), *earlier.items(), *others.items()]
+            total = len(sets) + len(_own())
+            for done, (name, key) in enumerate(sets):
+                tell(split, done, total)
+                if name == split:
+                    near.add(name, key, sketches, duplicates(sketches))
+                elif (other := sketched[name] if name in earlier else self._find(key)) is not None:
                     near.add(name, key, other, Known(other).matches(sketches))
-            for name, known in _own():
+            for done, (name, known) in enumerate(_own(), len(sets)):
+                tell(split, done, total)
                 near.add(name, "", known.sketches, known.matches(sketches))
             found[split] = near.findings
         return found

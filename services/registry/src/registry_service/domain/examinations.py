@@ -1,6 +1,8 @@
 """The work on data sets: their files are read, checked, and kept by their digest."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -9,9 +11,9 @@ from ratchet_kit.errors import Aborted, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.times import Clock
-from ratchet_kit.work import Waiting, surviving
+from ratchet_kit.work import Waiting, every, surviving
 from ratchet_kit.worker import HeldWork
-from registry_service.domain.dataset import Content, Dataset, State
+from registry_service.domain.dataset import Content, Dataset, Progress, Seen, State
 from registry_service.domain.finding import notices
 from registry_service.domain.pair_work import PairWork
 from registry_service.domain.ports import DatasetFiles, DatasetStore, FindingStore, SketchStore
@@ -21,6 +23,8 @@ log = get_logger(__name__)
 MOST_OTHERS = 1_000
 """Versions of data sets that one is compared with."""
 TRAINING = "train"
+TELL_INTERVAL = timedelta(seconds=1)
+"""Time between two notes of how far an examination is."""
 
 
 class Examinations(HeldWork[Dataset]):
@@ -52,10 +56,11 @@ class Examinations(HeldWork[Dataset]):
             return
         units: Mapping[str, datetime] = {}
         try:
-            if claim.card.pairs:
-                contents, units = await self._pairs.examine(claim)
-            else:
-                contents = await self._examined(claim)
+            async with self._noting(claim) as seen:
+                if claim.card.pairs:
+                    contents, units = await self._pairs.examine(claim, seen)
+                else:
+                    contents = await self._examined(claim, seen)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
@@ -69,18 +74,36 @@ class Examinations(HeldWork[Dataset]):
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
 
-    async def _examined(self, claim: Dataset) -> Mapping[str, Content]:
+    @asynccontextmanager
+    async def _noting(self, claim: Dataset) -> AsyncIterator[Seen]:
+        """Inside the block, what is told to the Seen is stored now and then."""
+        seen, stop, stored = Seen(), asyncio.Event(), dict[str, Progress]()
+
+        async def note() -> None:
+            progress = dict(seen.progress)
+            if progress != stored:
+                await self._store.change(claim.ref, lambda it: it.examined_to(self.owner, progress))
+                stored.update(progress)
+
+        noting = asyncio.create_task(every(TELL_INTERVAL, stop, note, name="note progress"))
+        try:
+            yield seen
+        finally:
+            stop.set()
+            await noting
+
+    async def _examined(self, claim: Dataset, seen: Seen) -> Mapping[str, Content]:
         """Examines each split, and keeps its findings."""
         is_benchmark = bool(claim.card.edition)
         examined = {
-            name: await self._files.examine(claim.id, name, split.upload, as_rows=is_benchmark)
+            name: await self._files.examine(claim.id, name, split.upload, seen.rows(name), as_rows=is_benchmark)
             for name, split in claim.splits.items()
         }
         contents = {name: one.content for name, one in examined.items()}
         if is_benchmark:
             return contents
         digests = {name: content.digest for name, content in contents.items()}
-        alike = await self._sketches.alike(digests, await self._others(claim.name))
+        alike = await self._sketches.alike(digests, await self._others(claim.name), seen.compared)
         findings = {name: (*one.findings, *alike.get(name, ())) for name, one in examined.items()}
         made_of = DatasetRef.parse(claim.card.made_of) if claim.card.made_of else None
         await self._findings.replace(claim.ref, digests, chain(*findings.values()), made_of)

@@ -164,6 +164,7 @@ class DatasetSplit(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_"; 40 at most."""
     size_bytes: _builtins.int
@@ -180,6 +181,10 @@ class DatasetSplit(_message.Message):
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Findings to know before problems are trained on, such as problems without a reference."""
 
+    @_builtins.property
+    def progress(self) -> Global___ExaminationProgress:
+        """How far its examination is. Set while EXAMINING."""
+
     def __init__(
         self,
         *,
@@ -192,14 +197,61 @@ class DatasetSplit(_message.Message):
         rows: _builtins.int = ...,
         digest: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        progress: Global___ExaminationProgress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["progress", b"progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DatasetSplit: _TypeAlias = DatasetSplit  # noqa: Y015
+
+@_typing.final
+class ExaminationProgress(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Check:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ExaminationProgress._Check.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        CHECK_UNSPECIFIED: ExaminationProgress._Check.ValueType  # 0
+        CHECK_ROWS: ExaminationProgress._Check.ValueType  # 1
+        """Each row is read and checked, for its code and for secrets."""
+        CHECK_NEAR_DUPLICATES: ExaminationProgress._Check.ValueType  # 2
+        """The problems are compared with one another and with other sets."""
+
+    class Check(_Check, metaclass=_CheckEnumTypeWrapper): ...
+    CHECK_UNSPECIFIED: ExaminationProgress.Check.ValueType  # 0
+    CHECK_ROWS: ExaminationProgress.Check.ValueType  # 1
+    """Each row is read and checked, for its code and for secrets."""
+    CHECK_NEAR_DUPLICATES: ExaminationProgress.Check.ValueType  # 2
+    """The problems are compared with one another and with other sets."""
+
+    CHECK_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    check: Global___ExaminationProgress.Check.ValueType
+    done: _builtins.int
+    """Rows that are checked, or sets that the split is compared with."""
+    total: _builtins.int
+    """All of them. 0: not known yet."""
+    def __init__(
+        self,
+        *,
+        check: Global___ExaminationProgress.Check.ValueType = ...,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "done", b"done", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExaminationProgress: _TypeAlias = ExaminationProgress  # noqa: Y015
 
 @_typing.final
 class CreateDatasetRequest(_message.Message):

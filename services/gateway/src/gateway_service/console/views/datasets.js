@@ -122,7 +122,9 @@ const splits = (one) =>
       number(one.state === "STATE_READY" ? count(split.rows) : ""),
       one.state === "STATE_UPLOADING"
         ? bar(Number(split.received_bytes), Number(split.size_bytes))
-        : number(size(split.content_bytes || split.size_bytes)),
+        : one.state === "STATE_EXAMINING" && split.progress
+          ? el("td", {}, word(split.progress.check, "CHECK_"), " ", examined(split.progress))
+          : number(size(split.content_bytes || split.size_bytes)),
       hash(split.digest || split.content_sha256),
       number(split.notices.length || ""),
     ]),
@@ -147,6 +149,9 @@ const findings = (found, version_) =>
       empty: empty("Examination found nothing."),
     },
   );
+
+// Rows that are checked, or sets that the split is compared with; of how many is not always known at once.
+const examined = ({ done, total }) => (Number(total) ? bar(Number(done ?? 0), Number(total)) : "…");
 
 // "mine@1/train": the version, as a link.
 function madeOf(text) {

@@ -21,7 +21,18 @@ from registry_service.adapters.sql.tables import (
     datasets,
     forgotten,
 )
-from registry_service.domain.dataset import Card, Content, Dataset, DatasetSpec, Split, State, Upload, not_there
+from registry_service.domain.dataset import (
+    Card,
+    Check,
+    Content,
+    Dataset,
+    DatasetSpec,
+    Progress,
+    Split,
+    State,
+    Upload,
+    not_there,
+)
 
 
 class SqlDatasetStore:
@@ -267,4 +278,6 @@ def _to_dataset(row: Row[Any]) -> Dataset:
 def _to_split(split: Mapping[str, Any]) -> Split:
     content = split["content"]
     kept = Content(**content | {"notices": tuple(content["notices"])}) if content else None
-    return Split(Upload(**split["upload"]), split["received"], kept)
+    progress = split.get("progress")
+    seen = Progress(**progress | {"check": Check(progress["check"])}) if progress else None
+    return Split(Upload(**split["upload"]), split["received"], kept, seen)
