@@ -1,6 +1,6 @@
 """Protobuf to the domain and back. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from ratchet_kit.names import (
 )
 from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
+from ratchet_problems.balance import Balance, Quantiles
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
 from registry_service.domain.finding import Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec
@@ -294,6 +295,7 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         rows=content.rows if content else 0,
         digest=content.digest if content else "",
         notices=content.notices if content else (),
+        balance=_balance_to_proto(content.balance) if content and content.balance else None,
         progress=dataset_pb2.ExaminationProgress(
             check=dataset_pb2.ExaminationProgress.Check.Value(f"CHECK_{split.progress.check.name}"),
             done=split.progress.done,
@@ -302,6 +304,25 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         if split.progress
         else None,
     )
+
+
+def _balance_to_proto(balance: Balance) -> dataset_pb2.Balance:
+    return dataset_pb2.Balance(
+        tags=_counts_to_proto(balance.tags),
+        difficulties=_counts_to_proto(balance.difficulties),
+        languages=_counts_to_proto(balance.languages),
+        prompt=_quantiles_to_proto(balance.prompt),
+        reference=_quantiles_to_proto(balance.reference),
+        tests=_quantiles_to_proto(balance.tests),
+    )
+
+
+def _counts_to_proto(counts: Mapping[str, int]) -> Sequence[dataset_pb2.Count]:
+    return [dataset_pb2.Count(name=name, problems=problems) for name, problems in counts.items()]
+
+
+def _quantiles_to_proto(quantiles: Quantiles | None) -> dataset_pb2.Quantiles | None:
+    return dataset_pb2.Quantiles(**asdict(quantiles)) if quantiles else None
 
 
 def _rules_to_proto(rules: GateRules) -> pb.GateRules:

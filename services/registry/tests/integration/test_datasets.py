@@ -138,6 +138,9 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         (seen,) = [it.dataset async for it in stub.WatchDataset(pb.WatchDatasetRequest(name="mine", number=1))]
         assert listed == found == seen
         assert (found.state, found.splits[0].rows, found.card.licence) == (pb.Dataset.STATE_READY, 5, "MIT")
+        balance = found.splits[0].balance
+        assert [(one.name, one.problems) for one in balance.languages] == [("python", 5)]
+        assert balance.prompt.least == min(len(problem.prompt) for problem in PROBLEMS)
         read = pb.ReadDatasetRequest(name="mine", number=1, split="train", offset=3)
         assert (await stub.ReadDataset(read)).data == (await world.content(ready))[3:]
         await stub.UseDataset(pb.UseDatasetRequest(name="mine", number=1, user="run_1"))

@@ -96,6 +96,7 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
     dataset = await world.add({"train": JSONL, "test": JSONL.splitlines(keepends=True)[0]})
     assert (dataset.state, dataset.splits["train"].content.rows) == (State.READY, 3)
+    assert dataset.splits["train"].content.balance.languages == {"python": 3}
     table = tmp_path / "table"
     table.write_bytes(await world.content(dataset))
     assert tables.read(table, "mine") == PROBLEMS

@@ -1,10 +1,13 @@
 """Versions of data sets, for people."""
 
+from collections.abc import Sequence
+
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count
 from ratchet_cli.terminal.output import print_json, say
 
+MOST_COUNTS = 5
 COUNTED = {
     pb.ExaminationProgress.CHECK_ROWS: "rows read",
     pb.ExaminationProgress.CHECK_NEAR_DUPLICATES: "sets compared",
@@ -61,6 +64,27 @@ class Examining(Count):
             self.title = title
             self._begin()
         self.update(progress.done, progress.total, COUNTED[progress.check])
+
+
+BALANCE = ("split", "prompt", "reference", "tests", "languages", "difficulty", "tags")
+
+
+def balance(name: str, found: pb.Balance) -> tuple[str, ...]:
+    """A row of BALANCE: characters of prompts and references, tests a problem, problems by language and the like."""
+    spread = (_spread(found, one) for one in ("prompt", "reference", "tests"))
+    return (name, *spread, *map(_counts, (found.languages, found.difficulties, found.tags)))
+
+
+def _spread(found: pb.Balance, name: str) -> str:
+    quantiles: pb.Quantiles = getattr(found, name)
+    if not found.HasField(name):
+        return "-"
+    return f"{quantiles.median:,.0f} ({quantiles.p5:,.0f} to {quantiles.p95:,.0f})"
+
+
+def _counts(counts: Sequence[pb.Count]) -> str:
+    more = " ..." * (len(counts) > MOST_COUNTS)
+    return ", ".join(f"{one.name} {one.problems:,}" for one in counts[:MOST_COUNTS]) + more or "-"
 
 
 def rows(dataset: pb.Dataset) -> str:

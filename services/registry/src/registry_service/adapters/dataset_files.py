@@ -25,6 +25,7 @@ from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.redaction import emails, secrets
 from ratchet_problems import InvalidProblem, Problem, examine, tables
+from ratchet_problems.balance import Balancer
 from ratchet_problems.jsonl import numbered_lines
 from ratchet_problems.near.sketches import Sketcher
 from ratchet_problems.tables import MOST_FAULTS
@@ -76,6 +77,7 @@ class FsspecDatasetFiles:
             storage.require_space(whole.parent, 2 * upload.size_bytes)
             put_together(parts, split, upload, whole)
             findings: list[Finding] = []
+            balance = None
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
                 self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
@@ -83,10 +85,11 @@ class FsspecDatasetFiles:
                 with _helper(upload.size_bytes) as helper:
                     sketcher = Sketcher(helper)
                     problems = counted(tables.checked(whole, split), whole, tell)
-                    table = tables.write(sketcher.of(_read(problems, split, findings)), kept)
+                    balancer = Balancer()
+                    table = tables.write(sketcher.of(balancer.of(_read(problems, split, findings))), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
-                rows, digest = table.rows, table.digest
-            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest)
+                rows, digest, balance = table.rows, table.digest, balancer.balance()
+            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest, balance=balance)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return Examined(content, findings)
 

@@ -21,6 +21,7 @@ from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, Not
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
 from ratchet_kit.work import FREE, Held
+from ratchet_problems.balance import Balance
 from ratchet_problems.sets import FAMILIES
 from registry_service.domain.finding import Finding
 
@@ -84,6 +85,8 @@ class Content:
     """`data_digest` of the problems, or `pairs_digest`; empty for a benchmark's rows."""
     notices: tuple[str, ...] = ()
     """The findings as sentences."""
+    balance: Balance | None = None
+    """None for pairs and for a benchmark's rows."""
 
 
 @dataclass(frozen=True, slots=True)

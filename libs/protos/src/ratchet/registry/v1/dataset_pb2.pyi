@@ -165,6 +165,7 @@ class DatasetSplit(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    BALANCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_"; 40 at most."""
     size_bytes: _builtins.int
@@ -185,6 +186,10 @@ class DatasetSplit(_message.Message):
     def progress(self) -> Global___ExaminationProgress:
         """How far its examination is. Set while EXAMINING."""
 
+    @_builtins.property
+    def balance(self) -> Global___Balance:
+        """How its problems are spread. Absent for pairs and for a benchmark's rows."""
+
     def __init__(
         self,
         *,
@@ -198,14 +203,126 @@ class DatasetSplit(_message.Message):
         digest: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
         progress: Global___ExaminationProgress | None = ...,
+        balance: Global___Balance | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["progress", b"progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "progress", b"progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DatasetSplit: _TypeAlias = DatasetSplit  # noqa: Y015
+
+@_typing.final
+class Balance(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TAGS_FIELD_NUMBER: _builtins.int
+    DIFFICULTIES_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    REFERENCE_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by tag, the most frequent first; 50 at most. A problem counts for each of its tags."""
+
+    @_builtins.property
+    def difficulties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by difficulty, in order; 1 where a problem says none."""
+
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by language of their programs."""
+
+    @_builtins.property
+    def prompt(self) -> Global___Quantiles:
+        """Characters of prompts, and of first references. Absent where there are none."""
+
+    @_builtins.property
+    def reference(self) -> Global___Quantiles: ...
+    @_builtins.property
+    def tests(self) -> Global___Quantiles:
+        """Tests of a problem."""
+
+    def __init__(
+        self,
+        *,
+        tags: _abc.Iterable[Global___Count] | None = ...,
+        difficulties: _abc.Iterable[Global___Count] | None = ...,
+        languages: _abc.Iterable[Global___Count] | None = ...,
+        prompt: Global___Quantiles | None = ...,
+        reference: Global___Quantiles | None = ...,
+        tests: Global___Quantiles | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "reference", b"reference", "tests", b"tests"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["difficulties", b"difficulties", "languages", b"languages", "prompt", b"prompt", "reference", b"reference", "tags", b"tags", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Balance: _TypeAlias = Balance  # noqa: Y015
+
+@_typing.final
+class Count(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    problems: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        problems: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Count: _TypeAlias = Count  # noqa: Y015
+
+@_typing.final
+class Quantiles(_message.Message):
+    """Values that occur, by rank."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEAST_FIELD_NUMBER: _builtins.int
+    P5_FIELD_NUMBER: _builtins.int
+    P25_FIELD_NUMBER: _builtins.int
+    MEDIAN_FIELD_NUMBER: _builtins.int
+    P75_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    least: _builtins.float
+    p5: _builtins.float
+    p25: _builtins.float
+    median: _builtins.float
+    p75: _builtins.float
+    p95: _builtins.float
+    most: _builtins.float
+    def __init__(
+        self,
+        *,
+        least: _builtins.float = ...,
+        p5: _builtins.float = ...,
+        p25: _builtins.float = ...,
+        median: _builtins.float = ...,
+        p75: _builtins.float = ...,
+        p95: _builtins.float = ...,
+        most: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["least", b"least", "median", b"median", "most", b"most", "p25", b"p25", "p5", b"p5", "p75", b"p75", "p95", b"p95"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quantiles: _TypeAlias = Quantiles  # noqa: Y015
 
 @_typing.final
 class ExaminationProgress(_message.Message):

@@ -85,6 +85,7 @@ function drawn(one) {
       ["last of them", user(one.last_user)],
     ]),
     splits(one),
+    ...one.splits.filter((split) => split.balance).map((split) => section(`Balance of ${split.name}`, balance(split))),
     ...one.splits
       .filter((split) => split.notices.length)
       .map((split) =>
@@ -149,6 +150,19 @@ const findings = (found, version_) =>
       empty: empty("Examination found nothing."),
     },
   );
+
+const balance = ({ balance: of }) =>
+  facts([
+    ["characters of a prompt", spread(of.prompt)],
+    ["characters of a reference", spread(of.reference)],
+    ["tests a problem", spread(of.tests)],
+    ["languages", counts(of.languages)],
+    ["difficulty", counts(of.difficulties)],
+    ["tags", counts(of.tags)],
+  ]);
+
+const spread = (of) => of && `median ${count(of.median)}, nine in ten from ${count(of.p5)} to ${count(of.p95)}`;
+const counts = (of) => of.map((one) => `${one.name} ${count(one.problems)}`).join(", ");
 
 // Rows that are checked, or sets that the split is compared with; of how many is not always known at once.
 const examined = ({ done, total }) => (Number(total) ? bar(Number(done ?? 0), Number(total)) : "…");

@@ -13,6 +13,7 @@ from ratchet_kit.errors import Aborted, Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database, hold_of, hold_row, insert_all_if_absent, insert_if_absent, is_free, upsert
+from ratchet_problems.balance import Balance
 from registry_service.adapters.sql.tables import (
     dataset_findings,
     dataset_names,
@@ -276,8 +277,12 @@ def _to_dataset(row: Row[Any]) -> Dataset:
 
 
 def _to_split(split: Mapping[str, Any]) -> Split:
-    content = split["content"]
-    kept = Content(**content | {"notices": tuple(content["notices"])}) if content else None
+    kept = _to_content(split["content"]) if split["content"] else None
     progress = split.get("progress")
     seen = Progress(**progress | {"check": Check(progress["check"])}) if progress else None
     return Split(Upload(**split["upload"]), split["received"], kept, seen)
+
+
+def _to_content(content: Mapping[str, Any]) -> Content:
+    balance = Balance.from_json(content.get("balance"))
+    return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance})
