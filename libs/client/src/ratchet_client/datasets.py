@@ -93,9 +93,12 @@ class Datasets(Resource[S]):
         return listing(request, pb.ListFindingsResponse, lambda reply: reply.findings)
 
     @unary
-    def report_unsound(self, name: str, number: int, split: str, reasons: Mapping[str, str]) -> Call[None]:
-        """Records the problems of a split whose reference does not pass, by id, in place of those reported before."""
-        request = pb.ReportUnsoundRequest(name=name, number=number, split=split, reasons=reasons)
+    def report_unsound(
+        self, name: str, number: int, split: str, reasons: Mapping[str, str], runs: pb.ReferenceRuns | None = None
+    ) -> Call[None]:
+        """Records the problems of a split whose reference does not pass, by id, in place of those reported before, and
+        how all of them ran."""
+        request = pb.ReportUnsoundRequest(name=name, number=number, split=split, reasons=reasons, runs=runs)
         return nothing(request, pb.ReportUnsoundResponse)
 
     @unary

@@ -22,13 +22,14 @@ from ratchet_kit.names import (
     check_version_number,
 )
 from ratchet_kit.statistics import comparison_to_proto
-from ratchet_kit.times import timestamp_to_proto
+from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 from ratchet_problems.balance import Balance, Quantiles
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
 from registry_service.domain.finding import Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.reference_runs import ReferenceRuns
 from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.version import Lineage, Version, VersionSpec
 
@@ -296,6 +297,7 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         digest=content.digest if content else "",
         notices=content.notices if content else (),
         balance=_balance_to_proto(content.balance) if content and content.balance else None,
+        references=_runs_to_proto(content.references) if content and content.references else None,
         progress=dataset_pb2.ExaminationProgress(
             check=dataset_pb2.ExaminationProgress.Check.Value(f"CHECK_{split.progress.check.name}"),
             done=split.progress.done,
@@ -314,6 +316,32 @@ def _balance_to_proto(balance: Balance) -> dataset_pb2.Balance:
         prompt=_quantiles_to_proto(balance.prompt),
         reference=_quantiles_to_proto(balance.reference),
         tests=_quantiles_to_proto(balance.tests),
+    )
+
+
+def runs_from_proto(request: dataset_pb2.ReportUnsoundRequest) -> ReferenceRuns | None:
+    """None where there are none."""
+    runs = request.runs
+    if not request.HasField("runs"):
+        return None
+    cpu_seconds = _quantiles_from_proto(runs.cpu_seconds) if runs.HasField("cpu_seconds") else None
+    memory_bytes = _quantiles_from_proto(runs.memory_bytes) if runs.HasField("memory_bytes") else None
+    return ReferenceRuns(runs.problems, runs.strict, runs.shared, cpu_seconds, memory_bytes)
+
+
+def _quantiles_from_proto(quantiles: dataset_pb2.Quantiles) -> Quantiles:
+    return Quantiles(*(getattr(quantiles, one.name) for one in fields(Quantiles)))
+
+
+def _runs_to_proto(runs: ReferenceRuns) -> dataset_pb2.ReferenceRuns:
+    return dataset_pb2.ReferenceRuns(
+        problems=runs.problems,
+        strict=runs.strict,
+        shared=runs.shared,
+        cpu_seconds=_quantiles_to_proto(runs.cpu_seconds),
+        memory_bytes=_quantiles_to_proto(runs.memory_bytes),
+        cpu_time_limit=None if runs.cpu_time_limit is None else duration_to_proto(runs.cpu_time_limit),
+        memory_limit_bytes=runs.memory_limit_bytes,
     )
 
 

@@ -90,7 +90,7 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         examinations = Examinations(store, files, sketches, findings, pairs, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
-        yield World(Datasets(*parts), Findings(store, findings, clock), worker, tmp_path / "files", parts)
+        yield World(Datasets(*parts), Findings(store, findings, files, clock), worker, tmp_path / "files", parts)
 
 
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
         )
     rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in shown]
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
+    for it in shown:
+        if it.HasField("references"):
+            say(f"{it.name}: {view.references(it.references)}")
     if balances := [view.balance(it.name, it.balance) for it in shown if it.HasField("balance")]:
         say("")
         say("Characters and tests of a problem, median (nine in ten), and problems by language, difficulty and tag:")

@@ -7,6 +7,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count
 from ratchet_cli.terminal.output import print_json, say
 
+MIB = 1 << 20
 MOST_COUNTS = 5
 COUNTED = {
     pb.ExaminationProgress.CHECK_ROWS: "rows read",
@@ -71,15 +72,28 @@ BALANCE = ("split", "prompt", "reference", "tests", "languages", "difficulty", "
 
 def balance(name: str, found: pb.Balance) -> tuple[str, ...]:
     """A row of BALANCE: characters of prompts and references, tests a problem, problems by language and the like."""
-    spread = (_spread(found, one) for one in ("prompt", "reference", "tests"))
-    return (name, *spread, *map(_counts, (found.languages, found.difficulties, found.tags)))
+    reference = _spread(found.reference) if found.HasField("reference") else "-"
+    counts = map(_counts, (found.languages, found.difficulties, found.tags))
+    return (name, _spread(found.prompt), reference, _spread(found.tests), *counts)
 
 
-def _spread(found: pb.Balance, name: str) -> str:
-    quantiles: pb.Quantiles = getattr(found, name)
-    if not found.HasField(name):
-        return "-"
+def _spread(quantiles: pb.Quantiles) -> str:
     return f"{quantiles.median:,.0f} ({quantiles.p5:,.0f} to {quantiles.p95:,.0f})"
+
+
+def references(found: pb.ReferenceRuns) -> str:
+    """How they ran, and the limits that are proposed."""
+    sentence = f"{found.strict + found.shared:,} of {found.problems:,} references pass"
+    if found.shared:
+        sentence += f", {found.shared:,} of them in the shared kind"
+    parts, proposed = [sentence], list[str]()
+    if found.HasField("cpu_seconds"):
+        parts.append(f"CPU time {found.cpu_seconds.median:.3g} s, {found.cpu_seconds.most:.3g} s at most")
+        proposed.append(f"{found.cpu_time_limit.seconds} s")
+    if found.HasField("memory_bytes"):
+        parts.append(f"memory {found.memory_bytes.median / MIB:,.0f} MiB, {found.memory_bytes.most / MIB:,.0f} at most")
+        proposed.append(f"{found.memory_limit_bytes // MIB} MiB")
+    return "; ".join(parts) + (f". Proposed limits: {', '.join(proposed)}." if proposed else ".")
 
 
 def _counts(counts: Sequence[pb.Count]) -> str:

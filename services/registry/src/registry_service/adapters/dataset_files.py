@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -61,6 +61,9 @@ class FsspecDatasetFiles:
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         return await asyncio.to_thread(self._root.read, f"{CONTENTS}/{sha256}", start, end)
 
+    async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        return await asyncio.to_thread(self._unknown, sha256, ids)
+
     async def uploads(self) -> Sequence[str]:
         return await asyncio.to_thread(self._root.child(UPLOADS).names)
 
@@ -69,6 +72,13 @@ class FsspecDatasetFiles:
 
     async def delete(self, sha256: str) -> None:
         await asyncio.to_thread(self._root.child(f"{CONTENTS}/{sha256}").delete)
+
+    def _unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        left = dict.fromkeys(ids)
+        with self._root.opened(f"{CONTENTS}/{sha256}") as file:
+            for id in tables.ids(file) if left else ():
+                left.pop(id, None)
+        return list(left)
 
     def _examine(self, dataset: str, split: str, upload: Upload, tell: Tell, as_rows: bool) -> Examined:
         parts = self._root.child(f"{UPLOADS}/{dataset}/{split}")

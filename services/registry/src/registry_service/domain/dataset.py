@@ -24,6 +24,7 @@ from ratchet_kit.work import FREE, Held
 from ratchet_problems.balance import Balance
 from ratchet_problems.sets import FAMILIES
 from registry_service.domain.finding import Finding
+from registry_service.domain.reference_runs import ReferenceRuns
 
 MAX_SPLITS = 20
 MAX_FILE_BYTES = 8 << 30
@@ -87,6 +88,8 @@ class Content:
     """The findings as sentences."""
     balance: Balance | None = None
     """None for pairs and for a benchmark's rows."""
+    references: ReferenceRuns | None = None
+    """As they ran in a sandbox; None where nobody told. It is added once the content is READY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +302,11 @@ class Dataset(Held):
         self.check_held(owner)
         splits = {name: replace(split, content=None) for name, split in self.splits.items()}
         return replace(self, splits=splits).fail(owner, failure, now)
+
+    def with_references(self, split: str, runs: ReferenceRuns) -> "Dataset":
+        """Raises as `content`."""
+        content = replace(self.content(split), references=runs)
+        return replace(self, splits={**self.splits, split: replace(self.splits[split], content=content)})
 
     def check_deletable(self, *, force: bool) -> None:
         """Raises FailedPrecondition when it was used, unless that was said to be known."""

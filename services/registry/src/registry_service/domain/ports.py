@@ -312,6 +312,10 @@ class DatasetFiles(Protocol):
         """Bytes of a content. Raises NotFound."""
         ...
 
+    async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        """Lists those of the ids that no problem of a content has, in their order. Raises NotFound."""
+        ...
+
     async def uploads(self) -> Sequence[str]:
         """The data sets that there are parts of."""
         ...

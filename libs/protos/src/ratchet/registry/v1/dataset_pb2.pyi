@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -166,6 +167,7 @@ class DatasetSplit(_message.Message):
     NOTICES_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
+    REFERENCES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_"; 40 at most."""
     size_bytes: _builtins.int
@@ -190,6 +192,10 @@ class DatasetSplit(_message.Message):
     def balance(self) -> Global___Balance:
         """How its problems are spread. Absent for pairs and for a benchmark's rows."""
 
+    @_builtins.property
+    def references(self) -> Global___ReferenceRuns:
+        """Last report of who ran its references in a sandbox: ReportUnsound. Absent: nobody did."""
+
     def __init__(
         self,
         *,
@@ -204,14 +210,66 @@ class DatasetSplit(_message.Message):
         notices: _abc.Iterable[_builtins.str] | None = ...,
         progress: Global___ExaminationProgress | None = ...,
         balance: Global___Balance | None = ...,
+        references: Global___ReferenceRuns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "progress", b"progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "progress", b"progress", "references", b"references"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "references", b"references", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DatasetSplit: _TypeAlias = DatasetSplit  # noqa: Y015
+
+@_typing.final
+class ReferenceRuns(_message.Message):
+    """References of a split as they ran in a sandbox. The rest of `problems` is unsound."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    CPU_SECONDS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CPU_TIME_LIMIT_FIELD_NUMBER: _builtins.int
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    problems: _builtins.int
+    """Number of problems whose reference was run."""
+    strict: _builtins.int
+    """Number of problems whose reference passes tests that are apart from its process."""
+    shared: _builtins.int
+    """Number of problems whose reference passes in the process of the tests alone: a program could forge its results."""
+    memory_limit_bytes: _builtins.int
+    @_builtins.property
+    def cpu_seconds(self) -> Global___Quantiles:
+        """CPU time of a reference that passes with all its tests, and peak of its resident memory. Absent: not measured."""
+
+    @_builtins.property
+    def memory_bytes(self) -> Global___Quantiles: ...
+    @_builtins.property
+    def cpu_time_limit(self) -> _duration_pb2.Duration:
+        """Proposed limits of a program, from the quantiles: output only. CPU time: twice the slowest or ten times the 95th
+        percentile, whichever is more, 1 s at least. Memory: twice the largest, in steps of 64 MiB, 256 MiB at least.
+        """
+
+    def __init__(
+        self,
+        *,
+        problems: _builtins.int = ...,
+        strict: _builtins.int = ...,
+        shared: _builtins.int = ...,
+        cpu_seconds: Global___Quantiles | None = ...,
+        memory_bytes: Global___Quantiles | None = ...,
+        cpu_time_limit: _duration_pb2.Duration | None = ...,
+        memory_limit_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes", "memory_limit_bytes", b"memory_limit_bytes", "problems", b"problems", "shared", b"shared", "strict", b"strict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReferenceRuns: _TypeAlias = ReferenceRuns  # noqa: Y015
 
 @_typing.final
 class Balance(_message.Message):
@@ -1082,12 +1140,17 @@ class ReportUnsoundRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     number: _builtins.int
     split: _builtins.str
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """By the id of the problem: the reason, 400 characters at most. 10,000 problems at most."""
+
+    @_builtins.property
+    def runs(self) -> Global___ReferenceRuns:
+        """Absent: nothing was measured, and `references` of the split stays."""
 
     def __init__(
         self,
@@ -1096,10 +1159,11 @@ class ReportUnsoundRequest(_message.Message):
         number: _builtins.int = ...,
         split: _builtins.str = ...,
         reasons: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        runs: Global___ReferenceRuns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number", "reasons", b"reasons", "split", b"split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number", "reasons", b"reasons", "runs", b"runs", "split", b"split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,7 +2,7 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, section, table, words } from "../dom.js";
-import { ago, bytes, clock, count, word } from "../format.js";
+import { ago, bytes, clock, count, seconds, span, word } from "../format.js";
 import { field, form } from "../forms.js";
 import { live } from "../live.js";
 import { actions, bar, hash, link, modelLink, runLink, state, to } from "./parts.js";
@@ -151,7 +151,7 @@ const findings = (found, version_) =>
     },
   );
 
-const balance = ({ balance: of }) =>
+const balance = ({ balance: of, references: runs }) =>
   facts([
     ["characters of a prompt", spread(of.prompt)],
     ["characters of a reference", spread(of.reference)],
@@ -159,9 +159,24 @@ const balance = ({ balance: of }) =>
     ["languages", counts(of.languages)],
     ["difficulty", counts(of.difficulties)],
     ["tags", counts(of.tags)],
+    ...(runs ? ran(runs) : []),
   ]);
 
-const spread = (of) => of && `median ${count(of.median)}, nine in ten from ${count(of.p5)} to ${count(of.p95)}`;
+const ran = (of) => [
+  ["references that pass", `${count((of.strict ?? 0) + (of.shared ?? 0))} of ${count(of.problems)}`],
+  ["of these in the shared kind", of.shared && count(of.shared)],
+  ["CPU time of a reference", of.cpu_seconds && spread(of.cpu_seconds, (s) => span(s))],
+  ["memory of a reference", of.memory_bytes && spread(of.memory_bytes, bytes)],
+  [
+    "proposed limits",
+    [of.cpu_time_limit && span(seconds(of.cpu_time_limit)), Number(of.memory_limit_bytes) && bytes(of.memory_limit_bytes)]
+      .filter(Boolean)
+      .join(", "),
+  ],
+];
+
+const spread = (of, write = count) =>
+  of && `median ${write(of.median)}, nine in ten from ${write(of.p5)} to ${write(of.p95)}`;
 const counts = (of) => of.map((one) => `${one.name} ${count(one.problems)}`).join(", ");
 
 // Rows that are checked, or sets that the split is compared with; of how many is not always known at once.

@@ -13,7 +13,7 @@ from ratchet_kit.errors import Aborted, Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database, hold_of, hold_row, insert_all_if_absent, insert_if_absent, is_free, upsert
-from ratchet_problems.balance import Balance
+from ratchet_problems.balance import Balance, Quantiles
 from registry_service.adapters.sql.tables import (
     dataset_findings,
     dataset_names,
@@ -34,6 +34,7 @@ from registry_service.domain.dataset import (
     Upload,
     not_there,
 )
+from registry_service.domain.reference_runs import ReferenceRuns
 
 
 class SqlDatasetStore:
@@ -285,4 +286,8 @@ def _to_split(split: Mapping[str, Any]) -> Split:
 
 def _to_content(content: Mapping[str, Any]) -> Content:
     balance = Balance.from_json(content.get("balance"))
-    return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance})
+    runs, references = content.get("references"), None
+    if runs:
+        spread = {name: Quantiles.from_json(runs[name]) for name in ("cpu_seconds", "memory_bytes")}
+        references = ReferenceRuns(**runs | spread)
+    return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance, "references": references})
