@@ -297,6 +297,8 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         digest=content.digest if content else "",
         notices=content.notices if content else (),
         balance=_balance_to_proto(content.balance) if content and content.balance else None,
+        compared_sets=content.compared_sets if content else 0,
+        compared_problems=content.compared_problems if content else 0,
         references=_runs_to_proto(content.references) if content and content.references else None,
         progress=dataset_pb2.ExaminationProgress(
             check=dataset_pb2.ExaminationProgress.Check.Value(f"CHECK_{split.progress.check.name}"),

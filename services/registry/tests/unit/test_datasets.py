@@ -241,6 +241,34 @@ async def test_near_duplicates_are_told(world: World) -> None:
     assert "mine@1" not in " ".join(newer.splits["train"].content.notices), "its own earlier version"
 
 
+async def test_every_set_that_may_be_measured_on_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry_service.domain.examinations.VERSIONS_AT_ONCE", 1)
+    for letter in "abc":
+        await world.add({"test": line(letter, TEMPERATURE), "train": line("t", PUBLIC)}, letter)
+    alone = (await world.add({"train": line("x", "Count words.")}, "alone")).splits["train"].content
+    copy = (await world.add({"train": line("a", TEMPERATURE)}, "copy")).splits["train"].content
+    assert copy.compared_sets - alone.compared_sets == 0, "those for training are not measured on"
+    assert [notice.split(":")[0][-8:] for notice in copy.notices[1:]] == ["a@1/test", "b@1/test", "c@1/test"]
+
+    gated = {DatasetRef("b", 1), DatasetRef("copy", 1), DatasetRef("mine", 1)}
+
+    async def measured(store: SqlDatasetStore) -> set[DatasetRef]:
+        return gated
+
+    monkeypatch.setattr(SqlDatasetStore, "gated", measured)
+    await world.add({"train": line("m", "Count words."), "test": line("n", PUBLIC)})
+    again = await world.add({"train": line("m", PUBLIC), "test": line("n", "Count words.")})
+    train, test = (again.splits[name].content for name in ("train", "test"))
+    assert (train.compared_sets, train.compared_problems) == (test.compared_sets, test.compared_problems), (
+        "mine@1/test, and the split before"
+    )
+    told = " ".join(train.notices)
+    assert "b@1/train" in told
+    assert "mine@1/test" in told
+    assert not {"a@1/train", "mine@1/train"} & set(told.replace(":", "").split()), "nothing measured them"
+    assert "mine@1" not in " ".join(test.notices), "versions share most of their problems"
+
+
 async def test_findings_are_listed_and_decided(world: World) -> None:
     key = "ghp_" + "a1B2" * 9
     train = line("t1", f"Runs of {key}") + line("t2", "Mail a@mail.example.org")

@@ -155,6 +155,8 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in shown]
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
     for it in shown:
+        if it.compared_sets:
+            say(f"{it.name}: compared with {it.compared_problems:,} problems of {it.compared_sets:,} other sets.")
         if it.HasField("references"):
             say(f"{it.name}: {view.references(it.references)}")
     if balances := [view.balance(it.name, it.balance) for it in shown if it.HasField("balance")]:

@@ -43,6 +43,12 @@ class Sketches:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def part(self, start: int, end: int) -> "Sketches":
+        """A view of the problems from `start` to before `end`."""
+        return Sketches(
+            self.ids[start:end], self.signatures[start:end], self.sizes[start:end], self.structures[start:end]
+        )
+
     def write(self, file: IO[bytes]) -> None:
         ids = np.frombuffer("\0".join(self.ids).encode(), dtype=np.uint8)
         np.savez_compressed(file, ids=ids, signatures=self.signatures, sizes=self.sizes, structures=self.structures)

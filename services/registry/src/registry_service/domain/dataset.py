@@ -32,6 +32,8 @@ MAX_CHUNK = 1 << 20
 """Bytes that are written or read at once."""
 ROWS = "rows"
 """The split of a public benchmark."""
+TRAINING = "train"
+"""The split that nothing is measured on, as a rule."""
 MAX_TEXT = 200
 NAMED = 20
 Tell = Callable[[int, int], None]
@@ -88,6 +90,9 @@ class Content:
     """The findings as sentences."""
     balance: Balance | None = None
     """None for pairs and for a benchmark's rows."""
+    compared_sets: int = 0
+    """Sets that its problems were compared with, and all problems in these."""
+    compared_problems: int = 0
     references: ReferenceRuns | None = None
     """As they ran in a sandbox; None where nobody told. It is added once the content is READY."""
 

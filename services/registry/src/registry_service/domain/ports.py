@@ -9,7 +9,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
 from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Examined, PairContent, Tell, Upload
 from registry_service.domain.evidence import Comparisons, Evaluation, Origin, Pair
-from registry_service.domain.finding import Decision, Finding, FindingState, Rule
+from registry_service.domain.finding import Alike, Decision, Finding, FindingState, Other, Rule
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
@@ -236,6 +236,10 @@ class DatasetStore(Protocol):
         """Lists the contents of these that no version has, or none but that one."""
         ...
 
+    async def gated(self) -> Collection[DatasetRef]:
+        """Versions that an evaluation of a gate measured."""
+        ...
+
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         """Versions that are EXAMINING and with no living worker, the oldest first."""
         ...
@@ -357,11 +361,11 @@ class SketchStore(Protocol):
         ...
 
     async def alike(
-        self, splits: Mapping[str, str], others: Mapping[str, str], tell: Callable[[str, int, int], None]
-    ) -> Mapping[str, Sequence[Finding]]:
+        self, splits: Mapping[str, str], others: Sequence[Other], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Alike]:
         """By split: problems that are nearly the same as earlier ones of it, of the splits before it, of the sets
-        `others`, and of Ratchet's own, one finding for each problem and set. Both by name: the digest of problems, or
-        the sha256 of a benchmark's rows. `tell` is given a split, the sets that it is compared with, and all."""
+        `others`, and of Ratchet's own, one finding for each problem and name of a set. `splits`: the digests of their
+        problems. `tell` is given a split, the sets that it is compared with, and all."""
         ...
 
 

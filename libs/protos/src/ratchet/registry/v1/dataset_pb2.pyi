@@ -168,6 +168,8 @@ class DatasetSplit(_message.Message):
     PROGRESS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
     REFERENCES_FIELD_NUMBER: _builtins.int
+    COMPARED_SETS_FIELD_NUMBER: _builtins.int
+    COMPARED_PROBLEMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_"; 40 at most."""
     size_bytes: _builtins.int
@@ -180,6 +182,11 @@ class DatasetSplit(_message.Message):
     rows: _builtins.int
     digest: _builtins.str
     """Digest of the problems or pairs, as runs and evaluations record it. Empty for a benchmark's rows."""
+    compared_sets: _builtins.int
+    """Number of other sets that its problems were compared with for near-duplicates: every benchmark of the platform, every
+    split that may be measured on or was for a gate, and Ratchet's own. And the problems in these.
+    """
+    compared_problems: _builtins.int
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Findings to know before problems are trained on, such as problems without a reference."""
@@ -211,10 +218,12 @@ class DatasetSplit(_message.Message):
         progress: Global___ExaminationProgress | None = ...,
         balance: Global___Balance | None = ...,
         references: Global___ReferenceRuns | None = ...,
+        compared_sets: _builtins.int = ...,
+        compared_problems: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "progress", b"progress", "references", b"references"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "references", b"references", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "compared_problems", b"compared_problems", "compared_sets", b"compared_sets", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "references", b"references", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

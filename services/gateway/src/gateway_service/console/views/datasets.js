@@ -151,8 +151,9 @@ const findings = (found, version_) =>
     },
   );
 
-const balance = ({ balance: of, references: runs }) =>
+const balance = ({ balance: of, references: runs, compared_sets: sets, compared_problems: problems }) =>
   facts([
+    ["compared with", sets && `${count(problems)} problems of ${count(sets)} other sets`],
     ["characters of a prompt", spread(of.prompt)],
     ["characters of a reference", spread(of.reference)],
     ["tests a problem", spread(of.tests)],

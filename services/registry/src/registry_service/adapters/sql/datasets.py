@@ -1,7 +1,7 @@
 """DatasetStore on SQLite and PostgreSQL."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from registry_service.adapters.sql.tables import (
     dataset_uses,
     datasets,
     forgotten,
+    gates,
 )
 from registry_service.domain.dataset import (
     Card,
@@ -132,6 +133,12 @@ class SqlDatasetStore:
     async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
         async with self._database.reading() as connection:
             return sorted(set(sha256s) - await _kept(connection, but))
+
+    async def gated(self) -> Collection[DatasetRef]:
+        used = dataset_uses.c
+        by_gate = or_(used.user == gates.c.candidate_evaluation_id, used.user == gates.c.champion_evaluation_id)
+        query = select(used.name, used.number).distinct().select_from(dataset_uses.join(gates, by_gate))
+        return {DatasetRef(row.name, row.number) for row in await self._database.rows(query)}
 
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         query = select(datasets).where(datasets.c.state == State.EXAMINING, is_free(datasets, now))
