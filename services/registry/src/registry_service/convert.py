@@ -322,13 +322,13 @@ def _balance_to_proto(balance: Balance) -> dataset_pb2.Balance:
 
 
 def runs_from_proto(request: dataset_pb2.ReportUnsoundRequest) -> ReferenceRuns | None:
-    """None where there are none."""
+    """Gives None where the report has none of it."""
     runs = request.runs
     if not request.HasField("runs"):
         return None
-    cpu_seconds = _quantiles_from_proto(runs.cpu_seconds) if runs.HasField("cpu_seconds") else None
+    cpu_time = _quantiles_from_proto(runs.cpu_time) if runs.HasField("cpu_time") else None
     memory_bytes = _quantiles_from_proto(runs.memory_bytes) if runs.HasField("memory_bytes") else None
-    return ReferenceRuns(runs.problems, runs.strict, runs.shared, cpu_seconds, memory_bytes)
+    return ReferenceRuns(runs.problems, runs.strict, runs.shared, cpu_time, memory_bytes)
 
 
 def _quantiles_from_proto(quantiles: dataset_pb2.Quantiles) -> Quantiles:
@@ -340,7 +340,7 @@ def _runs_to_proto(runs: ReferenceRuns) -> dataset_pb2.ReferenceRuns:
         problems=runs.problems,
         strict=runs.strict,
         shared=runs.shared,
-        cpu_seconds=_quantiles_to_proto(runs.cpu_seconds),
+        cpu_time=_quantiles_to_proto(runs.cpu_time),
         memory_bytes=_quantiles_to_proto(runs.memory_bytes),
         cpu_time_limit=None if runs.cpu_time_limit is None else duration_to_proto(runs.cpu_time_limit),
         memory_limit_bytes=runs.memory_limit_bytes,

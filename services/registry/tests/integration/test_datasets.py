@@ -158,15 +158,13 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         (*_, last) = (await stub.ListFindings(accepted)).findings
         assert (finding.state, last.state) == (pb.Finding.STATE_OPEN, pb.Finding.STATE_ACCEPTED)
         assert (last.decision.reason, last.decision.dataset) == ("for RL alone", "mine@1")
-        runs = pb.ReferenceRuns(
-            problems=5, strict=3, shared=1, cpu_seconds=quantiles(0.25), memory_bytes=quantiles(MIB)
-        )
+        runs = pb.ReferenceRuns(problems=5, strict=3, shared=1, cpu_time=quantiles(0.25), memory_bytes=quantiles(MIB))
         report = pb.ReportUnsoundRequest(
             name="mine", number=1, split="train", reasons={PROBLEMS[0].id: "FAILED 1 is not 2"}, runs=runs
         )
         await stub.ReportUnsound(report)
         ran = (await stub.GetDataset(pb.GetDatasetRequest(name="mine"))).dataset.splits[0].references
-        assert (ran.strict, ran.shared, ran.cpu_seconds) == (3, 1, quantiles(0.25))
+        assert (ran.strict, ran.shared, ran.cpu_time) == (3, 1, quantiles(0.25))
         assert (ran.cpu_time_limit.seconds, ran.memory_limit_bytes) == (3, 256 * MIB)
         report.ClearField("runs")
         await stub.ReportUnsound(report)
@@ -178,7 +176,7 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         "reasons.nobody": pb.ReportUnsoundRequest(reasons={PROBLEMS[1].id: "r", "nobody": "r"}),
         "runs.problems": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(problems=6)),
         "runs.shared": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(problems=4, strict=3, shared=2)),
-        "runs.cpu_seconds": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(cpu_seconds=pb.Quantiles(least=1))),
+        "runs.cpu_time": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(cpu_time=pb.Quantiles(least=1))),
     }.items():
         wrong.MergeFrom(pb.ReportUnsoundRequest(name="mine", number=1, split="train"))
         with pytest.raises(InvalidArgument) as error, rpc_errors():

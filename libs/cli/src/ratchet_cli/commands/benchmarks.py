@@ -149,7 +149,7 @@ def _report(ref: DatasetRef | None, found: Sequence[Preflight]) -> None:
         problems=len(ran),
         strict=len(right) - shared,
         shared=shared,
-        cpu_seconds=_quantiles(one.cpu_time.total_seconds() for one in right),
+        cpu_time=_quantiles(one.cpu_time.total_seconds() for one in right),
         memory_bytes=_quantiles(one.memory_bytes for one in right),
     )
     with Client() as platform:

@@ -46,6 +46,7 @@ app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_h
 app.command()(audits.audit)
 app.command()(audits.strengthen)
 app.command()(findings.findings)
+app.command()(findings.report)
 app.command()(growing.augment)
 app.command()(growing.grow)
 

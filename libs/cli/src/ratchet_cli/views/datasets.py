@@ -87,8 +87,8 @@ def references(found: pb.ReferenceRuns) -> str:
     if found.shared:
         sentence += f", {found.shared:,} of them in the shared kind"
     parts, proposed = [sentence], list[str]()
-    if found.HasField("cpu_seconds"):
-        parts.append(f"CPU time {found.cpu_seconds.median:.3g} s, {found.cpu_seconds.most:.3g} s at most")
+    if found.HasField("cpu_time"):
+        parts.append(f"CPU time {found.cpu_time.median:.3g} s, {found.cpu_time.most:.3g} s at most")
         proposed.append(f"{found.cpu_time_limit.seconds} s")
     if found.HasField("memory_bytes"):
         parts.append(f"memory {found.memory_bytes.median / MIB:,.0f} MiB, {found.memory_bytes.most / MIB:,.0f} at most")

@@ -136,7 +136,7 @@ class _Near:
         self._sketches = sketches
         self.findings: list[Finding] = []
         self.sets = self.problems = 0
-        """Those that it was compared with."""
+        """Other sets that it was compared with, and problems in these."""
         self._found: dict[str, set[int]] = {}
 
     def compare(self, name: str, digest: str, others: Sketches, found: Iterator[Match]) -> None:

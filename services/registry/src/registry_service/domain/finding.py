@@ -125,7 +125,7 @@ class Alike:
 
     findings: Sequence[Finding]
     sets: int
-    """Those that it was compared with."""
+    """Other sets that it was compared with."""
     problems: int
     """In these sets."""
 

@@ -17,13 +17,13 @@ class ReferenceRuns:
     """A report of who ran them."""
 
     problems: int
-    """Those whose reference was run."""
+    """Problems whose reference was run."""
     strict: int
-    """Those whose reference passes tests apart from its process."""
+    """Problems whose reference passes tests apart from its process."""
     shared: int
-    """Those whose reference passes in the process of the tests alone: a program could forge its results."""
-    cpu_seconds: Quantiles | None = None
-    """Of each reference that passes, with all tests; None where it was not measured."""
+    """Problems whose reference passes in the process of the tests alone: a program could forge its results."""
+    cpu_time: Quantiles | None = None
+    """Seconds of each reference that passes, with all tests; None where it was not measured."""
     memory_bytes: Quantiles | None = None
     """Peak of resident memory, likewise."""
 
@@ -32,7 +32,7 @@ class ReferenceRuns:
         faults.bounds("runs.problems", self.problems, at_least=0, at_most=rows)
         faults.bounds("runs.strict", self.strict, at_least=0, at_most=max(0, self.problems))
         faults.bounds("runs.shared", self.shared, at_least=0, at_most=max(0, self.problems - self.strict))
-        for field in ("cpu_seconds", "memory_bytes"):
+        for field in ("cpu_time", "memory_bytes"):
             if quantiles := getattr(self, field):
                 values = list(asdict(quantiles).values())
                 rise = all(map(math.isfinite, values)) and values == sorted(values) and values[0] >= 0
@@ -42,7 +42,7 @@ class ReferenceRuns:
     def cpu_time_limit(self) -> timedelta | None:
         """A limit for programs on these problems: twice the slowest reference or ten times what 95 % take, whichever is
         more. None where nothing was measured."""
-        if (found := self.cpu_seconds) is None:
+        if (found := self.cpu_time) is None:
             return None
         return max(_LEAST_TIME, timedelta(seconds=math.ceil(max(2 * found.most, 10 * found.p95))))
 

@@ -238,7 +238,7 @@ class ReferenceRuns(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     STRICT_FIELD_NUMBER: _builtins.int
     SHARED_FIELD_NUMBER: _builtins.int
-    CPU_SECONDS_FIELD_NUMBER: _builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     CPU_TIME_LIMIT_FIELD_NUMBER: _builtins.int
     MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
@@ -250,8 +250,8 @@ class ReferenceRuns(_message.Message):
     """Number of problems whose reference passes in the process of the tests alone: a program could forge its results."""
     memory_limit_bytes: _builtins.int
     @_builtins.property
-    def cpu_seconds(self) -> Global___Quantiles:
-        """CPU time of a reference that passes with all its tests, and peak of its resident memory. Absent: not measured."""
+    def cpu_time(self) -> Global___Quantiles:
+        """CPU time in seconds of a reference that passes with all its tests, and peak of its resident memory. Absent: not measured."""
 
     @_builtins.property
     def memory_bytes(self) -> Global___Quantiles: ...
@@ -267,14 +267,14 @@ class ReferenceRuns(_message.Message):
         problems: _builtins.int = ...,
         strict: _builtins.int = ...,
         shared: _builtins.int = ...,
-        cpu_seconds: Global___Quantiles | None = ...,
+        cpu_time: Global___Quantiles | None = ...,
         memory_bytes: Global___Quantiles | None = ...,
         cpu_time_limit: _duration_pb2.Duration | None = ...,
         memory_limit_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes", "memory_limit_bytes", b"memory_limit_bytes", "problems", b"problems", "shared", b"shared", "strict", b"strict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes", "memory_limit_bytes", b"memory_limit_bytes", "problems", b"problems", "shared", b"shared", "strict", b"strict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -304,7 +304,7 @@ class Balance(_message.Message):
 
     @_builtins.property
     def prompt(self) -> Global___Quantiles:
-        """Characters of prompts, and of first references. Absent where there are none."""
+        """Characters of prompts, and of first references. Absent without any."""
 
     @_builtins.property
     def reference(self) -> Global___Quantiles: ...

@@ -166,7 +166,7 @@ const balance = ({ balance: of, references: runs, compared_sets: sets, compared_
 const ran = (of) => [
   ["references that pass", `${count((of.strict ?? 0) + (of.shared ?? 0))} of ${count(of.problems)}`],
   ["of these in the shared kind", of.shared && count(of.shared)],
-  ["CPU time of a reference", of.cpu_seconds && spread(of.cpu_seconds, (s) => span(s))],
+  ["CPU time of a reference", of.cpu_time && spread(of.cpu_time, (s) => span(s))],
   ["memory of a reference", of.memory_bytes && spread(of.memory_bytes, bytes)],
   [
     "proposed limits",

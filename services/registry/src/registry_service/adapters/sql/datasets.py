@@ -295,6 +295,6 @@ def _to_content(content: Mapping[str, Any]) -> Content:
     balance = Balance.from_json(content.get("balance"))
     runs, references = content.get("references"), None
     if runs:
-        spread = {name: Quantiles.from_json(runs[name]) for name in ("cpu_seconds", "memory_bytes")}
+        spread = {name: Quantiles.from_json(runs[name]) for name in ("cpu_time", "memory_bytes")}
         references = ReferenceRuns(**runs | spread)
     return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance, "references": references})
