@@ -7,6 +7,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, delete, insert,
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from ratchet_kit import sql, sql_engine
+from ratchet_kit.errors import FailedPrecondition
 
 FIRST = """
 import sqlalchemy as sa
@@ -90,6 +91,14 @@ async def test_a_broken_migration_changes_nothing(database_url, package):
         await sql_engine.migrate(database_url, package.name)
     assert await run(database_url, f"SELECT * FROM alembic_version_{package.name}") == [("0002",)]
     await run(database_url, "CREATE TABLE half (id INTEGER)")  # it is not there
+
+
+async def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(database_url, package):
+    package.add(FIRST)
+    await sql_engine.migrate(database_url, package.name)
+    await run(database_url, f"UPDATE alembic_version_{package.name} SET version_num = '0099'")
+    with pytest.raises(FailedPrecondition, match=r"another version of .*'0099'.*begin with an empty database"):
+        await sql_engine.migrate(database_url, package.name)
 
 
 async def test_several_migrate_at_once(database_url, package):

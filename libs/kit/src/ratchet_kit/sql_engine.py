@@ -10,9 +10,12 @@ from typing import Any
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from ratchet_kit.errors import FailedPrecondition
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _BUSY_TIMEOUT_MS = 30_000
@@ -66,7 +69,8 @@ async def migrate(url: str, package: str, revision: str = "head") -> None:
     run from several at once.
 
     It needs no alembic.ini and no env.py. The revision is kept in a table of the package's own,
-    `alembic_version_<package>`, so that services may share a database.
+    `alembic_version_<package>`, so that services may share a database. Raises FailedPrecondition when the database is
+    of a revision that the package does not have.
     """
     engine = create_engine(url)
     try:
@@ -92,7 +96,13 @@ def _upgrade(connection: Connection, package: str, to: str) -> None:
             environment.configure(
                 connection=connection, version_table=f"alembic_version_{package}", render_as_batch=True
             )
-            environment.run_migrations()
+            try:
+                environment.run_migrations()
+            except CommandError as error:
+                raise FailedPrecondition(
+                    f"the database has tables of another version of {package} ({error}): run the version that made"
+                    " them, or, if they are from before the first release, begin with an empty database"
+                ) from error
 
 
 def _configure_postgres(connection: Any, _record: Any) -> None:

@@ -53,6 +53,13 @@ def test_one_system_is_trained_and_measured_with(tmp_path: Path) -> None:
         planned(tmp_path, f"system: 3\n{PLAN}")
 
 
+def test_a_reward_of_the_registry_may_judge(tmp_path: Path) -> None:
+    for said, score in (("facts@2=0.5", 0.5), ("facts@2", 1.0), ("{reward: facts@2, passing_score: 0.5}", 0.5)):
+        judge = planned(tmp_path, PLAN.replace("samples_per", f"judge: {said}, samples_per")).evaluate.judge
+        assert judge.reward == "facts@2"
+        assert (judge.passing_score if judge.HasField("passing_score") else 1.0) == score
+
+
 def test_what_it_trains_from_may_be_named(tmp_path: Path) -> None:
     plan = planned(tmp_path, PLAN.replace("steps: 4", "steps: 4, base: starter@1, seed: 7"))
     run = plan.run_of(VersionRef("starter", 3), 2)
@@ -92,6 +99,11 @@ def test_the_digest_is_of_all_that_is_said(tmp_path: Path) -> None:
         ("steps: 4", "stepz: 4", ":2: train.stepz is not a field; did you mean steps?"),
         ("steps: 4", "output_model: x", ":2: train.output_model is not a field"),
         ("samples_per_problem", "model: a, samples_per_problem", ":3: evaluate.model is not a field"),
+        (
+            "samples_per",
+            "judge: facts=much, samples_per",
+            ":3: evaluate.judge must be a reward, or a reward and a score",
+        ),
         ("max_loss", "max_lost", ":4: gate.rules.guards[0].max_lost is not a field; did you mean max_loss?"),
         ("percent: 100", "percent: all", ":5: release.stages[0].percent must be a whole number, not 'all'"),
         ("min_difference: 0.01", "candidate: {}", ":4: gate.candidate is not a field"),

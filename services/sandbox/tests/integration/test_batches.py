@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ class Node:
             "RATCHET_SANDBOX_LANES": "1",
             "RATCHET_SANDBOX_BATCH_LEASE": "1",
             "RATCHET_SANDBOX_LOG_LEVEL": "DEBUG",
+            "PYTHONFAULTHANDLER": "1",
         }
         self.log = folder / f"node-{self.port}.log"
         with self.log.open("wb") as log:
@@ -49,6 +51,10 @@ class Node:
         self.process.terminate()
         try:
             assert self.process.wait(20) in (0, -9), self.log.read_text()[-4000:]
+        except subprocess.TimeoutExpired as error:
+            self.process.send_signal(signal.SIGABRT)  # its log gets the stack of each thread
+            self.process.wait(10)
+            raise AssertionError(f"the node did not end: {self.log.read_text()[-8000:]}") from error
         finally:
             self.process.kill()
 

@@ -26,10 +26,6 @@ Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 MaxTokens = Annotated[int, typer.Option(help="Maximum number of new tokens per completion.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
 System = Annotated[str, typer.Option(help="System message before prompts that have none of their own.")]
-Judge = Annotated[
-    str,
-    typer.Option(help="Reward of the registry that judges problems without tests; facts@2=0.5: passes from 0.5 on."),
-]
 
 FORMS = {
     "": eval_pb2.Prompting.FORM_UNSPECIFIED,
@@ -38,17 +34,6 @@ FORMS = {
 }
 
 app = typer.Typer(help="Evaluations.", no_args_is_help=True)
-
-
-def judge_of(text: str) -> eval_pb2.RewardJudge | None:
-    """Reads "facts@2" or "facts@2=0.5"; None for an empty text. Raises CommandError for no number."""
-    reward, given, number = text.partition("=")
-    if not text:
-        return None
-    try:
-        return eval_pb2.RewardJudge(reward=reward, passing_score=float(number) if given else None)
-    except ValueError as error:
-        raise CommandError(f"--judge {text}: {number!r} is not a number.", code=2) from error
 
 
 def evaluate(
@@ -67,7 +52,7 @@ def evaluate(
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
     system: System = "",
-    judge: Judge = "",
+    judge: options.JudgeOption = "",
     exclude_unsound: Annotated[
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
@@ -99,7 +84,7 @@ def evaluate(
             exclude_unsound=exclude_unsound,
             environment=options.environment(environment),
             system=system,
-            judge=judge_of(judge),
+            judge=options.judge(judge),
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))

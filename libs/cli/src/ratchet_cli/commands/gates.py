@@ -8,8 +8,8 @@ from rich.text import Text
 
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
-from ratchet_cli.commands import runtimes
-from ratchet_cli.commands.evaluations import FORMS, Judge, Limit, MaxTokens, Seed, System, Temperature, judge_of
+from ratchet_cli.commands import options, runtimes
+from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, System, Temperature
 from ratchet_cli.commands.options import numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
@@ -39,7 +39,7 @@ def gate(
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
     system: System = "",
-    judge: Judge = "",
+    judge: options.JudgeOption = "",
     min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
     max_unsolved: Annotated[
         int,
@@ -71,7 +71,7 @@ def gate(
             seed=seed,
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             system=system,
-            judge=judge_of(judge),
+            judge=options.judge(judge),
             **sets,
         )
     runtimes.ensure_for(names_of(measured))

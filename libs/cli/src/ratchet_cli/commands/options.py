@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ratchet.common.v1 import environment_pb2, priority_pb2
+from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
@@ -36,6 +37,10 @@ EnvironmentOption = Annotated[
         help="edits: up to 3 answers, each after the last one's failures; edits=N: up to N. Training: or plugin:NAME."
     ),
 ]
+JudgeOption = Annotated[
+    str,
+    typer.Option(help="Reward of the registry that judges problems without tests; facts@2=0.5: passes from 0.5 on."),
+]
 
 
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
@@ -44,6 +49,14 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
         return fields.environment(text)
     except UsageError as error:
         raise CommandError(f"--environment {error}", code=2) from error
+
+
+def judge(text: str) -> eval_pb2.RewardJudge | None:
+    """`fields.judge`, of an option. Raises CommandError."""
+    try:
+        return fields.judge(text)
+    except UsageError as error:
+        raise CommandError(f"--judge {error}", code=2) from error
 
 
 def one_of(text: str, choices: Mapping[str, T], option: str) -> T:

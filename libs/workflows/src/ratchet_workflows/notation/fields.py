@@ -2,8 +2,8 @@
 and what is wrong is said by its place and name.
 
 A model is "starter", "starter@2", "starter:champion" or a folder; a problem set its name; an enum its name in lower
-case; an environment "edits" or "edits=3"; a plug-in "sampler:easy_first"; a duration "30s", "5m", "1h", "7d" or a
-number of seconds; the `program` of a reward of one's own may be a file.
+case; an environment "edits" or "edits=3"; a judge "facts@2" or "facts@2=0.5"; a plug-in "sampler:easy_first"; a
+duration "30s", "5m", "1h", "7d" or a number of seconds; the `program` of a reward of one's own may be a file.
 """
 
 import difflib
@@ -123,6 +123,11 @@ class Fields(ABC):
                 made.CopyFrom(environment(value) or made)
             except UsageError as error:
                 raise self.wrong(path, "must be a name, or a name and a number of answers, as edits=3") from error
+        elif isinstance(value, str) and isinstance(made, eval_pb2.RewardJudge):
+            try:
+                made.CopyFrom(judge(value) or made)
+            except UsageError as error:
+                raise self.wrong(path, "must be a reward, or a reward and a score, as facts@2=0.5") from error
         elif isinstance(value, str) and isinstance(made, trainer_pb2.Plugin):
             kind, _, name = value.partition(":")
             self.fill(made, {"kind": kind, "name": name}, path)
@@ -222,6 +227,17 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     if equals and not turns.isdigit():
         raise UsageError(f"{text}: '{turns}' is not a number of answers.")
     return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
+
+
+def judge(text: str) -> eval_pb2.RewardJudge | None:
+    """The judge that REWARD or REWARD=SCORE says; None for an empty text. Raises UsageError."""
+    reward, equals, score = text.partition("=")
+    if not text:
+        return None
+    try:
+        return eval_pb2.RewardJudge(reward=reward, passing_score=float(score) if equals else None)
+    except ValueError as error:
+        raise UsageError(f"{text}: '{score}' is not a number.") from error
 
 
 def _number(text: str) -> float | str:

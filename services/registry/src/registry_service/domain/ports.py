@@ -162,7 +162,7 @@ class RewardStore(Protocol):
         ...
 
     async def page(self, name: str | None, limit: int, after: Sequence[Any] | None) -> Sequence[Reward]:
-        """Rewards of one name, or of all (None), by name and the newest first, without sources. `after`: name and number.
+        """Pages of one name, or all (None), by name and the newest first, without sources. `after`: name and number.
         Raises NotFound when there is no such reward."""
         ...
 

@@ -41,7 +41,7 @@ class Rewards:
         return await self._store.get(ref)
 
     async def page(self, name: str, page_size: int, page_token: str) -> Page[Reward]:
-        """Rewards of one name, or of all, by name and the newest first, without their sources. Raises NotFound when there
+        """Pages of one name, or all, by name and the newest first, without their sources. Raises NotFound when there
         is no such reward."""
         fetch = partial(self._store.page, name or None)
         return await fetch_page(fetch, lambda reward: [reward.name, reward.number], (str, int), page_size, page_token)
