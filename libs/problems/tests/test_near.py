@@ -134,13 +134,13 @@ def test_a_helper_sketches_the_same() -> None:
 
 
 def test_sketches_are_kept_as_bytes() -> None:
-    kept = Sketches.of_bytes(written(KNOWN.sketches))
+    kept = Sketches.read(io.BytesIO(written(KNOWN.sketches)))
     assert kept.ids == ["original", "other"]
     assert [(match.row, match.other) for match in KNOWN.matches(kept)] == [(0, 0), (1, 1)]
-    assert len(Sketches.of_bytes(written(sketch([])))) == 0
+    assert len(Sketches.read(io.BytesIO(written(sketch([]))))) == 0
     for damaged in (b"", b"no sketches", written(KNOWN.sketches)[:900], written(KNOWN.sketches)[:-100]):
         with pytest.raises(DataLoss):
-            Sketches.of_bytes(damaged)
+            Sketches.read(io.BytesIO(damaged))
 
 
 def written(sketches: Sketches) -> bytes:

@@ -1,7 +1,6 @@
 """MinHash sketches (Broder, On the resemblance and containment of documents, 1997) of problems: numbers that say how
 alike two problems are, without either of them."""
 
-import io
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,10 +53,10 @@ class Sketches:
         np.savez_compressed(file, ids=ids, signatures=self.signatures, sizes=self.sizes, structures=self.structures)
 
     @classmethod
-    def of_bytes(cls, data: bytes) -> "Sketches":
-        """Raises DataLoss for bytes that `write` did not write."""
+    def read(cls, file: IO[bytes]) -> "Sketches":
+        """Raises DataLoss for a file that `write` did not write."""
         try:
-            found = np.load(io.BytesIO(data), allow_pickle=False)
+            found = np.load(file, allow_pickle=False)
             ids = found["ids"].tobytes().decode()
             return cls(ids.split("\0") if ids else (), found["signatures"], found["sizes"], found["structures"])
         except (ValueError, KeyError, OSError, EOFError, BadZipFile, zlib.error) as error:

@@ -112,7 +112,8 @@ class FsspecSketchStore:
 
     def _find(self, digest: str) -> Sketches | None:
         try:
-            return Sketches.of_bytes(self._root.read(_key(digest)))
+            with self._root.opened(_key(digest)) as file:  # a million problems are 800 MB: not twice
+                return Sketches.read(file)
         except (NotFound, InvalidArgument):
             return None
         except DataLoss as error:  # the platform's fault, and not that of the set that is compared
