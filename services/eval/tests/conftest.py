@@ -24,6 +24,8 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Ratche
 from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
+from ratchet_problems.examples import Examples
+from ratchet_problems.prompting import OWN_PROMPTING
 from ratchet_rewards import Grade, Registered
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
@@ -58,6 +60,8 @@ class MemorySet:
         examples = "Example. " * (shots or 0)
         if form is Form.COMPLETION:
             return Put(text=f"{examples}# {problem.prompt}", stop=("\ndef",))
+        if problem.examples:
+            return Put(OWN_PROMPTING.put(problem, "chat").messages)
         return Put((*problem.conversation, Message("user", examples + problem.prompt)))
 
     def program(self, problem: Problem, completion: str) -> str:
@@ -88,6 +92,10 @@ class MemoryProblems:
 
     async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
+
+    async def examples(self, ref: ProblemSetRef) -> tuple[Examples, str]:
+        one = await self.load(ref)
+        return Examples.of(ref.name, one.problems, ref.limit or 1), one.digest
 
     async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         return await self.load(ref) if self.ready else None

@@ -279,6 +279,9 @@ class MemoryProblems:
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return replace(await self.look_up(ref), form="chat")
 
+    async def examples(self, ref: ProblemSetRef) -> FoundSet:
+        return await self.look_up(ref)
+
     async def trial(self, ref: ProblemSetRef) -> Trial:
         return self.trials.get(ref.name, Trial())
 

@@ -42,6 +42,7 @@ def test_a_field_takes_what_a_file_takes(tmp_path: Path) -> None:
         "reward=tests=0.7,style=0.3",
         "reward.combination=gdpo",
         "curriculum={exploration: 0.1}",
+        "examples=mine@1/train=5",
     )
     assert (spec.display_name, spec.priority, spec.pairs.name) == (
         "7: three steps",
@@ -55,6 +56,7 @@ def test_a_field_takes_what_a_file_takes(tmp_path: Path) -> None:
     assert (spec.validation_problems.limit, spec.base.version.number) == (8, 2)
     assert (len(spec.reward.components), spec.reward.combination) == (2, pb.RewardSpec.COMBINATION_GDPO)
     assert spec.curriculum.exploration == 0.1
+    assert (spec.examples.name, spec.examples.limit) == ("mine@1/train", 5)
 
 
 def test_a_list_takes_the_place_of_the_files() -> None:
@@ -77,6 +79,7 @@ def test_a_list_takes_the_place_of_the_files() -> None:
         (["profile_steps=two"], "profile_steps[0] must be a whole number"),
         (["curriculum={"], "this is not a YAML value"),
         (["seed="], "seed has no value"),
+        (["examples=mine=many"], "examples must be a set, or a set and a number, as mine@1/train=3"),
         (["environment=edits=many"], "environment must be a name, or a name and a number of answers, as edits=3"),
     ],
 )

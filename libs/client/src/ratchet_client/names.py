@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ratchet.common.v1 import environment_pb2, model_pb2
+from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 
 
 def version_name(ref: model_pb2.VersionRef) -> str:
@@ -24,6 +24,11 @@ def model_name(ref: model_pb2.ModelRef) -> str:
 def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:
     """ "edits, 3 answers at most"; of an empty one, "one answer"."""
     return f"{spec.name}, {spec.max_turns} answers at most" if spec.name else "one answer"
+
+
+def examples_name(shown: problem_pb2.ProblemSetRef) -> str:
+    """ "3 solved problems of mine@1/train"; empty for an empty reference."""
+    return f"{shown.limit} solved problems of {shown.name}" if shown.name else ""
 
 
 def state_name(message: Any) -> str:

@@ -130,6 +130,8 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
         raise InvalidProblem(where, unknown[0], f"unknown field; known are {', '.join(sorted(_FIELDS))}")
     try:
         prompt, conversation = _prompt(record, where)
+        texts: dict[str, Any] = {"id": default_id}
+        texts |= {name: _named(record, name, where) for name in _TEXTS if name in record}
         return Problem(
             prompt=prompt,
             conversation=conversation,
@@ -142,7 +144,7 @@ def read_record(record: object, where: str, *, default_id: str) -> Problem:
             tags=tuple(
                 _typed(text, str, f"tags[{index}]", where) for index, text in enumerate(_list(record, "tags", where))
             ),
-            **({"id": default_id} | {name: _named(record, name, where) for name in _TEXTS if name in record}),
+            **texts,
         )
     except InvalidProblem as error:
         raise InvalidProblem(where, error.path, error.reason) from error

@@ -37,6 +37,12 @@ def under(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return (Message("system", system), *messages) if system and not has_system(messages) else messages
 
 
+def parted(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """The messages of the system at the beginning, and the rest."""
+    count = next((place for place, message in enumerate(messages) if message.role != "system"), len(messages))
+    return messages[:count], messages[count:]
+
+
 def has_system(messages: Iterable[Message]) -> bool:
     return any(message.role == "system" for message in messages)
 

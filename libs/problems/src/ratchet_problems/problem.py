@@ -158,8 +158,10 @@ class Problem:
     """The messages before the prompt, which is the user's last one."""
     language: str = PYTHON
     """One of LANGUAGES."""
+    examples: "tuple[Problem, ...]" = field(default=(), compare=False, repr=False)
+    """Solved problems that are shown before this one; no part of it. See `examples.before`."""
     digest: str = field(init=False, compare=False)
-    """sha256 (hex) over everything above: two problems with one digest are the same problem."""
+    """sha256 (hex) over everything above but the examples: two problems with one digest are the same problem."""
 
     def __post_init__(self) -> None:
         for name in ("id", "prompt"):

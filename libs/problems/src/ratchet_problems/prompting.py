@@ -1,13 +1,13 @@
 """How problems are put to a model: as a chat, or as text that it goes on with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems.extraction import begins_program
 from ratchet_problems.languages import PYTHON
-from ratchet_problems.messages import Message
+from ratchet_problems.messages import Message, parted
 from ratchet_problems.problem import Problem
 
 Form = Literal["chat", "completion"]
@@ -31,7 +31,7 @@ class Prompt:
     text: str = ""
     stop: tuple[str, ...] = ()
     shots: int = 0
-    """Solved examples in front of the problem."""
+    """Number of solved examples in front of the problem."""
 
     def cut(self, completion: str) -> str:
         """Up to the first of `stop`, as an engine gives it that ends there."""
@@ -79,17 +79,39 @@ class Prompting:
     """The program of a solution."""
 
     def put(self, problem: Problem, form: Form, shots: int | None = None) -> Prompt:
-        """Raises InvalidArgument for more shots than there are examples, and for a conversation as text."""
+        """Examples of the problem's own stand in front of it, after the message of the system, as turns of the chat or
+        as texts; the benchmark's then do not. Raises InvalidArgument for more shots than there are examples, and for a
+        conversation as text."""
+        own = problem.examples
         if form == "chat":
             if shots:
-                raise InvalidArgument("a chat has no examples in front of its problem: leave shots out")
-            return Prompt(messages=(*problem.conversation, Message("user", self.message(problem))))
+                raise InvalidArgument(
+                    "a chat has no shots of the benchmark: leave shots out, or name examples of a set"
+                )
+            first, rest = parted(problem.conversation)
+            messages = (*first, *self._turns(own), *rest, Message("user", self.message(problem)))
+            return Prompt(messages=messages, shots=len(own))
         if problem.conversation:
             raise InvalidArgument(f"{problem.id} is a conversation: only a chat template can put it to a model")
+        if own:
+            if shots:
+                raise InvalidArgument("examples of a set take the place of the benchmark's: leave shots out")
+            texts = (self._solved(example) for example in own)
+            return Prompt(text="".join((*texts, self.text(problem))), stop=self.stop(problem), shots=len(own))
         shots = self.shots if shots is None else shots
         if not 0 <= shots <= len(self.examples):
             raise InvalidArgument(f"shots must be 0 to {len(self.examples)} here, not {shots}")
         return Prompt(text="".join((*self.examples[:shots], self.text(problem))), stop=self.stop(problem), shots=shots)
+
+    def _turns(self, examples: Iterable[Problem]) -> Iterator[Message]:
+        for example in examples:
+            yield Message("user", self.message(example))
+            yield Message("assistant", example.references[0])
+
+    def _solved(self, example: Problem) -> str:
+        """A program that begins with its text is whole; else it comes after the text, as SFT learns it."""
+        text, answer = self.text(example), example.references[0]
+        return f"{text}{answer.removeprefix(text)}".rstrip("\n") + "\n\n"
 
 
 def _own_text(problem: Problem) -> str:

@@ -1,6 +1,7 @@
 """Protobuf to the domain and back. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
@@ -26,6 +27,7 @@ from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import AnyModel, BareModel
 from ratchet_kit.statistics import comparison_to_proto, estimate_to_proto
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
+from ratchet_problems import examples
 
 MAX_ADDED = 2_000
 """Samples that are added together."""
@@ -79,6 +81,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         else None,
         system=message.system,
         judge=_judge(message.judge) if message.HasField("judge") else None,
+        examples=_examples(message.examples) if message.HasField("examples") else None,
     )
 
 
@@ -116,8 +119,14 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
+        examples=_problems_to_proto(spec.examples) if spec.examples else None,
         judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )
+
+
+def _examples(message: problem_pb2.ProblemSetRef) -> ProblemSetRef:
+    shown = _problems(message)
+    return replace(shown, limit=examples.DEFAULT if shown.limit is None else shown.limit)
 
 
 def _problems_to_proto(problems: ProblemSetRef) -> problem_pb2.ProblemSetRef:

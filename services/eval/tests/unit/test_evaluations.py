@@ -38,7 +38,8 @@ async def succeeded(world: Any, spec: EvaluationSpec, passed: str) -> str:
 
     def end(present: Evaluation) -> Evaluation:
         now = world.clock.now()
-        held = present.claim("me", now, timedelta(hours=1)).load_problems("me", [("sha256:d", "v1")])
+        shown = present.spec.examples.digest if present.spec.examples else ""
+        held = present.claim("me", now, timedelta(hours=1)).load_problems("me", [("sha256:d", "v1")], shown)
         return held.succeed("me", Score((), (BenchmarkScore("basics", len(passed), len(passed)),)), now)
 
     await world.store.change(id, end)
@@ -165,11 +166,13 @@ async def test_a_comparison_is_planned_from_a_finished_evaluation(world: Any) ->
 
 async def test_only_like_is_compared_with_like(world: Any) -> None:
     one = await succeeded(world, SPEC, "01")
+    world.problems.more = [replace(world.problems.problems[0], references=("an answer",))]
     for other, what in (
         (replace(SPEC, temperature=0.5), "temperature"),
         (replace(SPEC, max_tokens=9), "max_tokens"),
         (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
         (replace(SPEC, system="Be brief."), "system: none against Be brief."),
+        (replace(SPEC, examples=ProblemSetRef("more", 1)), "examples: none against 1 of sha256"),
         (replace(SPEC, judge=RewardJudge("facts", 0.5)), "judge: none against facts@2, from 0.5 on"),
     ):
         with pytest.raises(FailedPrecondition, match=what):

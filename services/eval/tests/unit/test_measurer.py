@@ -196,6 +196,29 @@ async def test_a_system_is_put_before_problems_without_one_of_their_own(world: A
         await world.measurer.run(await claimed(world, replace(SPEC, system="Answer in Python.")), "me")
 
 
+async def test_solved_problems_are_shown_before_each_and_none_before_itself(world: Any) -> None:
+    world.problems.problems = [problem(0), problem(1)]
+    world.problems.more = [replace(problem(number), references=(f"answer {number}",)) for number in range(2)]
+    spec = replace(SPEC, system="Be brief.", examples=ProblemSetRef("more", 1))
+    evaluation = await claimed(world, spec)
+    assert evaluation.spec.examples is not None
+    assert evaluation.spec.examples.digest.startswith("sha256:")
+    await world.measurer.run(evaluation, "me")
+    said = {tuple(message.content for message in messages) for messages, _ in world.host.completions}
+    assert said == {
+        ("Be brief.", "Solve 1.", "answer 1", "Solve 0."),
+        ("Be brief.", "Solve 0.", "answer 0", "Solve 1."),
+    }
+
+
+async def test_examples_that_change_end_the_evaluation(world: Any) -> None:
+    world.problems.more = [replace(problem(0), references=("answer",))]
+    evaluation = await claimed(world, replace(SPEC, examples=ProblemSetRef("more", 1)))
+    world.problems.more = [replace(problem(0), references=("another",))]
+    with pytest.raises(FailedPrecondition, match="the problems of more changed"):
+        await world.measurer.run(evaluation, "me")
+
+
 SUITE = (SuiteEntry(ProblemSetRef("basics"), 0.75), SuiteEntry(ProblemSetRef("more"), 0.25))
 
 

@@ -55,6 +55,15 @@ def test_a_system_is_a_message_of_a_chat_that_is_drawn() -> None:
     assert "spec.system" in fields_of(system="Be brief.", imported_samples=1)
 
 
+def test_examples_are_a_few_of_a_named_set() -> None:
+    EvaluationSpec(STARTER, (BASICS,), examples=ProblemSetRef("basics", 3))
+    assert fields_of(examples=ProblemSetRef("", 33)) == ["spec.examples.name", "spec.examples.limit"]
+    assert fields_of(examples=ProblemSetRef("basics", 0)) == ["spec.examples.limit"]
+    assert "spec.examples" in fields_of(examples=ProblemSetRef("basics", 3), imported_samples=1)
+    both = fields_of(examples=ProblemSetRef("basics", 3), prompting=Prompting(Form.COMPLETION, 2))
+    assert both == ["spec.prompting.shots"]
+
+
 def test_several_greedy_samples_are_no_more_than_one() -> None:
     assert fields_of(samples_per_problem=4, k=(4,), temperature=0) == ["spec.k[0]"]
 

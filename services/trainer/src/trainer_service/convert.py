@@ -3,7 +3,7 @@
 Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
@@ -19,6 +19,7 @@ from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
+from ratchet_problems import examples
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
@@ -77,6 +78,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
         system=message.system,
         all_answers=message.all_answers,
+        examples=_examples_from_proto(message.examples) if message.HasField("examples") else None,
     )
 
 
@@ -131,7 +133,13 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
         system=spec.system,
         all_answers=spec.all_answers,
+        examples=_problem_set_to_proto(spec.examples) if spec.examples else None,
     )
+
+
+def _examples_from_proto(message: problem_pb2.ProblemSetRef) -> ProblemSetRef:
+    shown = _problem_set_from_proto(message)
+    return replace(shown, limit=examples.DEFAULT if shown.limit is None else shown.limit)
 
 
 def _curriculum_from_proto(message: pb.Curriculum) -> Curriculum:

@@ -53,6 +53,7 @@ def evaluate(
     ] = -1,
     system: System = "",
     judge: options.JudgeOption = "",
+    examples: options.ExamplesOption = "",
     exclude_unsound: Annotated[
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
@@ -85,6 +86,7 @@ def evaluate(
             environment=options.environment(environment),
             system=system,
             judge=options.judge(judge),
+            examples=options.examples(examples),
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))

@@ -40,6 +40,7 @@ def gate(
     ] = -1,
     system: System = "",
     judge: options.JudgeOption = "",
+    examples: options.ExamplesOption = "",
     min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
     max_unsolved: Annotated[
         int,
@@ -72,6 +73,7 @@ def gate(
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             system=system,
             judge=options.judge(judge),
+            examples=options.examples(examples),
             **sets,
         )
     runtimes.ensure_for(names_of(measured))

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from ratchet.common.v1 import environment_pb2, priority_pb2
+from ratchet.common.v1 import environment_pb2, priority_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_kit.errors import InvalidArgument, RatchetError
@@ -41,22 +41,32 @@ JudgeOption = Annotated[
     str,
     typer.Option(help="Reward of the registry that judges problems without tests; facts@2=0.5: passes from 0.5 on."),
 ]
+ExamplesOption = Annotated[
+    str,
+    typer.Option(help="Set whose first solved problems are shown before each problem; mine@1/train=5: five of them."),
+]
 
 
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """`fields.environment`, of an option. Raises CommandError."""
-    try:
-        return fields.environment(text)
-    except UsageError as error:
-        raise CommandError(f"--environment {error}", code=2) from error
+    return _read(fields.environment, text, "--environment")
 
 
 def judge(text: str) -> eval_pb2.RewardJudge | None:
     """`fields.judge`, of an option. Raises CommandError."""
+    return _read(fields.judge, text, "--judge")
+
+
+def examples(text: str) -> problem_pb2.ProblemSetRef | None:
+    """`fields.examples`, of an option. Raises CommandError."""
+    return _read(fields.examples, text, "--examples")
+
+
+def _read(parse: Callable[[str], T], text: str, option: str) -> T:
     try:
-        return fields.judge(text)
+        return parse(text)
     except UsageError as error:
-        raise CommandError(f"--judge {error}", code=2) from error
+        raise CommandError(f"{option} {error}", code=2) from error
 
 
 def one_of(text: str, choices: Mapping[str, T], option: str) -> T:

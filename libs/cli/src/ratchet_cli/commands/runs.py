@@ -15,7 +15,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, stderr
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
-from ratchet_client.names import environment_name, model_name, state_name, version_name
+from ratchet_client.names import environment_name, examples_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
 from ratchet_reports import run_files, run_words
@@ -159,6 +159,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("algorithm", run_words.algorithm(run.spec)),
         ("prompts", run_words.form(run.spec.prompt_form)),
         ("system", run.spec.system or "-"),
+        ("examples", examples_name(run.spec.examples) or "-"),
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", run_words.reward(run.spec.reward) or "-"),
         ("tokens", run_words.tokens(run)),

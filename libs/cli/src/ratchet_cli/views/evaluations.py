@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.output import print_table, say
-from ratchet_client.names import state_name
+from ratchet_client.names import examples_name, state_name
 
 SHOWN = 20
 """Problems that are named, of those that were left out for one reason."""
@@ -26,6 +26,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
         say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
     if evaluation.spec.system:
         say(f"Every prompt without a system message has this one: {evaluation.spec.system}")
+    if shown := examples_name(evaluation.spec.examples):
+        say(f"Shown before every problem: {shown}")
     for notice in evaluation.notices:
         say(f"{notice}.")
     if evaluation.waits_for:

@@ -2,8 +2,9 @@
 and what is wrong is said by its place and name.
 
 A model is "starter", "starter@2", "starter:champion" or a folder; a problem set its name; an enum its name in lower
-case; an environment "edits" or "edits=3"; a judge "facts@2" or "facts@2=0.5"; a plug-in "sampler:easy_first"; a
-duration "30s", "5m", "1h", "7d" or a number of seconds; the `program` of a reward of one's own may be a file.
+case; an environment "edits" or "edits=3"; a judge "facts@2" or "facts@2=0.5"; examples "mine@1/train" or
+"mine@1/train=3"; a plug-in "sampler:easy_first"; a duration "30s", "5m", "1h", "7d" or a number of seconds; the
+`program` of a reward of one's own may be a file.
 """
 
 import difflib
@@ -31,6 +32,7 @@ M = TypeVar("M", bound=Message)
 OUTPUT_ONLY = {"digest"}
 SYSTEM = "system"
 """A field of a plan, beside its sections."""
+EXAMPLES = "examples"
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _KINDS: dict[int, tuple[Any, str]] = {
     FieldDescriptor.CPPTYPE_STRING: (str, "a text"),
@@ -114,6 +116,11 @@ class Fields(ABC):
                 made.CopyFrom(model_ref(value))
             except UsageError as error:
                 raise self.wrong(path, f"is wrong: {str(error).rstrip('.')}") from error
+        elif isinstance(value, str) and path.endswith(EXAMPLES):
+            try:
+                made.CopyFrom(examples(value) or made)
+            except UsageError as error:
+                raise self.wrong(path, "must be a set, or a set and a number, as mine@1/train=3") from error
         elif isinstance(value, str) and isinstance(made, problem_pb2.ProblemSetRef):
             made.name = value
         elif isinstance(value, str) and isinstance(made, eval_pb2.SuiteEntry):
@@ -227,6 +234,14 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     if equals and not turns.isdigit():
         raise UsageError(f"{text}: '{turns}' is not a number of answers.")
     return environment_pb2.EnvironmentSpec(name=name, max_turns=int(turns) if equals else None) if text else None
+
+
+def examples(text: str) -> problem_pb2.ProblemSetRef | None:
+    """The examples that SET or SET=NUMBER says; None for an empty text. Raises UsageError."""
+    name, equals, number = text.partition("=")
+    if equals and not number.isdigit():
+        raise UsageError(f"{text}: '{number}' is not a number of examples.")
+    return problem_pb2.ProblemSetRef(name=name, limit=int(number) if equals else None) if text else None
 
 
 def judge(text: str) -> eval_pb2.RewardJudge | None:

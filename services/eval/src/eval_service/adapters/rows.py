@@ -163,6 +163,7 @@ def _spec_from_json(spec: Mapping[str, Any]) -> EvaluationSpec:
             "suite": tuple(_entry(entry) for entry in spec["suite"]),
             "k": tuple(spec["k"]),
             "prompting": _prompting(spec.get("prompting") or {}),
+            "examples": ProblemSetRef(**spec["examples"]) if spec.get("examples") else None,
             "judge": RewardJudge(**spec["judge"]) if spec.get("judge") else None,
             "environment": EnvironmentSpec(**spec["environment"]) if spec.get("environment") else None,
         }

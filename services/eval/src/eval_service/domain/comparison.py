@@ -128,6 +128,8 @@ def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
     }
     if spec.system:  # without: what is on record stays the same setup
         setup["system"] = spec.system
+    if spec.examples:
+        setup["examples"] = f"{spec.examples.limit} of {spec.examples.digest}"
     if spec.judge:
         setup["judge"] = f"{spec.judge.reward}, from {spec.judge.passing_score:g} on"
     return setup

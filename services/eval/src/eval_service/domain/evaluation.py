@@ -96,17 +96,16 @@ class Evaluation(Held):
         held = Held.claim(self, owner, now, lease)
         return replace(held, state=State.RUNNING, start_time=self.start_time or now)
 
-    def load_problems(self, owner: str, loaded: Sequence[tuple[str, str]]) -> "Evaluation":
-        """Fixes what is measured: digest and version of each set. Raises FailedPrecondition when a resumed one would
-        go on with other problems."""
+    def load_problems(self, owner: str, loaded: Sequence[tuple[str, str]], shown: str = "") -> "Evaluation":
+        """Fixes what is measured: digest and version of each set, and the digest of the examples' set. Raises
+        FailedPrecondition when a resumed one would go on with other problems."""
         self.check_held(owner)
-        for entry, (digest, _) in zip(self.spec.suite, loaded, strict=True):
-            before = entry.problems.digest
+        named = [(entry.problems, digest) for entry, (digest, _) in zip(self.spec.suite, loaded, strict=True)]
+        for problems, digest in [*named, *([(self.spec.examples, shown)] if self.spec.examples else [])]:
+            before = problems.digest
             if before and before != digest:
-                raise FailedPrecondition(
-                    f"the problems of {entry.problems.name} changed: {before[:19]} to {digest[:19]}"
-                )
-        return replace(self, spec=self.spec.with_loaded(loaded))
+                raise FailedPrecondition(f"the problems of {problems.name} changed: {before[:19]} to {digest[:19]}")
+        return replace(self, spec=self.spec.with_loaded(loaded, shown))
 
     def measure(self, owner: str, policy_id: str, settings_id: str, form: Form) -> "Evaluation":
         """Fixes whose samples these are, and the form of the prompts. Raises FailedPrecondition when they would come

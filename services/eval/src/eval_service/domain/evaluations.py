@@ -30,9 +30,9 @@ from eval_service.domain.ports import (
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, samples_of
-from eval_service.domain.spec import EvaluationSpec, RewardJudge
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition, RatchetError
+from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -93,14 +93,14 @@ class Evaluations:
         for entry in spec.suite:
             said = await self._problems.check(entry.problems, spec.judge is not None)
             notices += [f"{entry.problems.name}: {one}" for one in said]
-        spec = replace(spec, judge=await self._judge(spec.judge))
+        spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
         wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
         if validate_only:
             return _report(wanted, (), (), self._clock.now(), ())
         wanted = replace(wanted, id=new_id("eval"))
-        for entry in spec.suite:
-            await self._problems.use(entry.problems, wanted.id)
+        for used in (*(entry.problems for entry in spec.suite), *([spec.examples] if spec.examples else [])):
+            await self._problems.use(used, wanted.id)
         if spec.judge:
             await self._rewards.use(RewardRef.parse(spec.judge.reward), wanted.id)
         evaluation = await self._store.create(wanted, request)
@@ -116,6 +116,17 @@ class Evaluations:
             return None
         found = await self._rewards.find(RewardRef.parse(wanted.reward))
         return replace(wanted, reward=str(found.ref), program=found.program)
+
+    async def _examples(self, wanted: ProblemSetRef | None) -> ProblemSetRef | None:
+        """Pinned, with the digest of what is shown."""
+        if wanted is None:
+            return None
+        try:
+            pinned = await self._problems.pin(wanted)
+            _, digest = await self._problems.examples(pinned)
+        except InvalidArgument as error:
+            raise InvalidArgument(error.message, [FieldViolation("spec.examples.name", error.message)]) from error
+        return replace(pinned, digest=digest)
 
     async def get(self, id: str) -> Report:
         """Raises NotFound."""

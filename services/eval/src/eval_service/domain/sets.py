@@ -13,6 +13,7 @@ from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_problems import Message, Problem, fingerprint, tests_fingerprint
+from ratchet_problems.examples import Examples
 
 SLOW = timedelta(seconds=1)
 """Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
@@ -34,11 +35,11 @@ class Imported:
 
 
 class Sets:
-    def __init__(self, spec: EvaluationSpec, sets: Sequence[ProblemSet]) -> None:
-        """`sets`: in the order of the spec's suite."""
+    def __init__(self, spec: EvaluationSpec, sets: Sequence[ProblemSet], examples: Examples = Examples()) -> None:
+        """`sets`: in the order of the spec's suite. `examples`: shown before each problem."""
         self._sets = dict(zip(spec.names, sets, strict=True))
         self._problems = {
-            ProblemKey(name, problem.id): problem.under(spec.system)
+            ProblemKey(name, problem.id): examples.before(problem.under(spec.system))
             for name, loaded in self._sets.items()
             for problem in loaded.problems
         }

@@ -7,6 +7,7 @@ from enum import StrEnum
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, RewardRef, VersionRef
+from ratchet_problems import examples
 from ratchet_problems.messages import MOST_SYSTEM
 
 MAX_SAMPLES_PER_PROBLEM = 1024
@@ -93,6 +94,8 @@ class EvaluationSpec:
     """In front of every chat that has no message of the system itself."""
     judge: RewardJudge | None = None
     """None: problems without tests are refused."""
+    examples: ProblemSetRef | None = None
+    """Solved problems of this set are shown before each problem, `limit` of them."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -120,6 +123,8 @@ class EvaluationSpec:
             self._check_system(spec)
         if self.judge:
             self._check_judge(spec, self.judge)
+        if self.examples:
+            self._check_examples(spec, self.examples)
         faults.raise_if_any("the evaluation cannot be made")
 
     def _check_environment(self, spec: Faults) -> None:
@@ -141,6 +146,12 @@ class EvaluationSpec:
         spec.read("judge.reward", RewardRef.parse, judge.reward)
         spec.bounds("judge.passing_score", judge.passing_score, at_least=-MAX_SCORE, at_most=MAX_SCORE)
         spec.unless(self.environment is None, "judge", "must be left out: it judges one answer, not an episode")
+
+    def _check_examples(self, spec: Faults, shown: ProblemSetRef) -> None:
+        spec.required("examples.name", shown.name)
+        spec.bounds("examples.limit", shown.limit or 0, at_least=1, at_most=examples.MOST)
+        spec.unless(not self.imported_samples, "examples", "must be left out where samples are imported")
+        spec.unless(not self.prompting.shots, "prompting.shots", "must be left out where there are examples of a set")
 
     def _check_sets(self, spec: Faults) -> None:
         if not spec.unless(len(self.suite) <= MAX_SETS, "suite", f"must have at most {MAX_SETS} sets"):
@@ -172,13 +183,13 @@ class EvaluationSpec:
     def digests(self) -> tuple[str, ...]:
         return tuple(entry.problems.digest for entry in self.suite)
 
-    def with_loaded(self, loaded: Sequence[tuple[str, str]]) -> "EvaluationSpec":
-        """`loaded`: digest and version of each set."""
+    def with_loaded(self, loaded: Sequence[tuple[str, str]], shown: str = "") -> "EvaluationSpec":
+        """`loaded`: digest and version of each set. `shown`: digest of the examples' set."""
         suite = tuple(
             replace(entry, problems=replace(entry.problems, digest=digest), version=version)
             for entry, (digest, version) in zip(self.suite, loaded, strict=True)
         )
-        return replace(self, suite=suite)
+        return replace(self, suite=suite, examples=self.examples and replace(self.examples, digest=shown))
 
     def as_requested(self) -> "EvaluationSpec":
         """Without what is not the caller's to say."""

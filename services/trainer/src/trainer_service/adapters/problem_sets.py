@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
-from ratchet_problems import NAMES, Problem, data_digest, examine, notices, taught
+from ratchet_problems import NAMES, Problem, data_digest, examine, examples, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
@@ -38,6 +38,13 @@ class LibraryProblemSets:
             if reason:
                 raise InvalidArgument(reason)
         return await asyncio.to_thread(_look_up, self._places, await self._fetched(ref))
+
+    async def examples(self, ref: ProblemSetRef) -> FoundSet:
+        """Raises InvalidArgument where too few of its problems are solved."""
+        first = await self._fetched(replace(ref, limit=examples.LOOKED_AT))
+        found = await asyncio.to_thread(_look_up, self._places, first)
+        await asyncio.to_thread(problem_sets.examples, found.ref.name, ref.limit)
+        return replace(found, ref=replace(found.ref, limit=ref.limit))
 
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         return await asyncio.to_thread(_pairs, self._places, await self._fetched(ref, pairs=True))

@@ -182,7 +182,7 @@ def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
 
 
 def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
-    problems, validation = job.spec.learned, job.spec.validation_problems
+    problems, validation, shown = job.spec.learned, job.spec.validation_problems, job.spec.examples
     return (
         f"data.train_files={quote(problems.name)}",
         f"data.val_files={quote(validation.name) if validation else 'null'}",
@@ -193,6 +193,9 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
         f"+data.prompt_form={job.spec.prompt_form or PromptForm.CHAT}",
         f"+data.system={quote(setting_of(job.spec.system))}",
         f"+data.all_answers={job.spec.all_answers}",
+        f"+data.examples={quote(shown.name) if shown else 'null'}",
+        f"+data.shots={shown.limit if shown else 0}",
+        f"+data.examples_digest={quote(shown.digest) if shown else 'null'}",
         f"+data.stops={list(stops_of(Path(job.base_path)))}",
         f"+data.vocabulary={vocabulary(base_config(Path(job.base_path)))}",
     )

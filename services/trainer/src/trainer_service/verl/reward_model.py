@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -66,7 +67,7 @@ class RewardModel:
 
     async def scores(self, problem: Problem, answers: Sequence[str]) -> Sequence[float]:
         """In order, as the model gives them; NaN for an answer that it has no room for."""
-        messages = OWN_PROMPTING.put(problem, "chat").messages
+        messages = OWN_PROMPTING.put(replace(problem, examples=()), "chat").messages
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._scores, messages, answers)
 
     def _scores(self, messages: Sequence[Message], answers: Sequence[str]) -> list[float]:

@@ -65,6 +65,15 @@ def test_a_chat_template_that_loses_what_is_put_into_it_is_refused_by_name(make_
 CHATS = FoundSet(ProblemSetRef("mine.jsonl"), 100, conversation="p/1", system="p/2")
 
 
+def test_examples_are_a_few_before_problems(make_spec: Any) -> None:
+    shown = ProblemSetRef("basics", 3)
+    assert named(make_spec(examples=shown)) == {}
+    assert named(make_spec(examples=replace(shown, limit=33))) == {"spec.examples.limit": "must be from 1 to 32"}
+    assert named(make_spec(examples=shown, algorithm="sft", reward=Reward(), all_answers=True)) == {
+        "spec.examples": "must be absent where all answers of a conversation are learned"
+    }
+
+
 def test_conversations_and_a_system_need_a_chat_template_that_writes_them(make_spec: Any) -> None:
     spec = make_spec(system="Be brief.")
     assert named(spec, found=replace(FOUND, problems=CHATS)) == {}

@@ -13,11 +13,11 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from transformers import AutoTokenizer
 
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import DataLoss, InvalidArgument
 from ratchet_problems import CallTest, Message, Problem, data_digest, jsonl, load
 from ratchet_problems.prompting import Prompt
 from trainer_service.job.samples.endings import ending
-from trainer_service.job.samples.prompting import prompt_ids, reply_ids
+from trainer_service.job.samples.prompting import prompt_ids, prompt_of, reply_ids
 from trainer_service.verl.driver.datasets import (
     ExampleDataset,
     PairDataset,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.verl
 def data(**fields: Any) -> Any:
     """The part of verl's config."""
     whole = {"filter_overlong_prompts": True, "prompt_form": "chat", "system": "", "stops": [], "vocabulary": 0}
-    whole["all_answers"] = False
+    whole |= {"all_answers": False, "examples": None, "shots": 0, "examples_digest": None}
     return SimpleNamespace(**whole | fields)
 
 
@@ -287,3 +287,31 @@ def test_a_template_that_loses_an_answer_is_said(content: str, said: str) -> Non
     tokenizer = starter(chat_template="{% for m in messages %}{{ " + content + " }}{% endfor %}")
     with pytest.raises(InvalidArgument, match=said):
         ending(tokenizer, [1], "chat")
+
+
+def test_examples_are_turns_of_the_chat_template(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(STARTER)
+    read = [Problem(f"p{n}", f"Return {n}.", (CallTest.of([], n),), "f", (f"def f(): return {n}",)) for n in range(3)]
+    problems = str(tmp_path / "mine.jsonl")
+    jsonl.write(read, Path(problems))
+    shown = data(max_prompt_length=4096, max_length=4096, system="Be brief.", examples=problems, shots=1)
+    first, second = (problem for problem in PromptDataset(problems, tokenizer, shown).problems[:2])
+    assert [one.id for one in first.examples] != [first.id]
+    (example,) = second.examples
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": example.prompt},
+        {"role": "assistant", "content": example.references[0]},
+        {"role": "user", "content": second.prompt},
+    ]
+    whole = tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert prompt_ids(tokenizer, prompt_of(second, "chat")) == whole
+    rows = ExampleDataset(problems, tokenizer, shown)
+    learned = rows[1]["input_ids"][rows[1]["loss_mask"] == 1]
+    assert rows[1]["input_ids"][: len(whole)].tolist() == whole
+    assert second.references[0] in tokenizer.decode(learned)
+    assert example.references[0] not in tokenizer.decode(learned)
+    changed = data(max_prompt_length=4096, examples=problems, shots=1, examples_digest="sha256:another")
+    with pytest.raises(DataLoss, match="has changed since the run was created"):
+        PromptDataset(problems, tokenizer, changed)
+    assert data_digest(read) == PromptDataset(problems, tokenizer, shown).digest

@@ -8,6 +8,7 @@ from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.measuring.patience import Patience
 from eval_service.domain.ports import EvaluationStore, ProblemSource
 from eval_service.domain.sets import Sets
+from ratchet_problems.examples import Examples
 
 
 class Loader:
@@ -24,8 +25,11 @@ class Loader:
         suite = evaluation.spec.suite
         untested = evaluation.spec.judge is not None
         loaded = [await patience.insist(partial(self._problems.load, entry.problems, untested)) for entry in suite]
+        examples, shown = Examples(), ""
+        if evaluation.spec.examples:
+            examples, shown = await patience.insist(partial(self._problems.examples, evaluation.spec.examples))
         patience.made()
-        attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded), self._store, patience)
-        attempt = await attempt.change(lambda present: present.load_problems(owner, attempt.sets.loaded))
+        attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded, examples), self._store, patience)
+        attempt = await attempt.change(lambda present: present.load_problems(owner, attempt.sets.loaded, shown))
         await self._store.add_problems(attempt.id, attempt.sets.facts())
         return attempt

@@ -55,6 +55,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         pairs=found.pairs.ref if found.pairs else spec.pairs,
         validation_pairs=found.validation_pairs.ref if found.validation_pairs else spec.validation_pairs,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
+        examples=found.examples.ref if found.examples else spec.examples,
         resources=resources,
         hyperparameters=hyperparameters,
         curriculum=spec.curriculum and curriculum.completed(spec.curriculum, hyperparameters.group_size),

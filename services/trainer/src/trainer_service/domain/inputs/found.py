@@ -158,3 +158,4 @@ class Found:
     reward_model: FoundModel | None = None
     environment: str = ""
     """The digest of one that is a plug-in."""
+    examples: FoundSet | None = None

@@ -86,6 +86,11 @@ class ProblemSets(Protocol):
         """What a set or file of pairs holds now. Raises like `look_up`."""
         ...
 
+    async def examples(self, ref: ProblemSetRef) -> FoundSet:
+        """A set whose first solved problems are examples, `limit` of them. Raises like `look_up`, and InvalidArgument
+        where it has too few."""
+        ...
+
     async def use(self, ref: ProblemSetRef, id: RunId) -> None:
         """Notes that the run is made with it, where it is a data set of the registry. Raises NotFound, Unavailable."""
         ...

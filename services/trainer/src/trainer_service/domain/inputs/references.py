@@ -76,17 +76,21 @@ class References:
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
             validated = await self._validation_split(spec, faults)
+        shown = None
+        if spec.examples:
+            shown = await self._set("examples", spec.examples, self._problems.examples, faults)
         rewards = await ratchet_rewards.look_up(spec.reward, self._rewards.find, self._reward_plugin)
         there = await self._plugins.installed() if spec.plugins else ()
         reward_model = await self._reward_model(spec.reward, faults)
         environment = await self._environment(spec, faults)
-        return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment)
+        return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment, shown)
 
     async def use(self, spec: RunSpec, id: RunId) -> None:
         """Notes that the run is made with its rewards and sets. Raises NotFound, Unavailable."""
         for reward in filter(None, map(ratchet_rewards.ref_of, spec.reward.components)):
             await self._rewards.use(reward, id)
-        for ref in filter(None, (spec.problems, spec.validation_problems, spec.pairs, spec.validation_pairs)):
+        sets = (spec.problems, spec.validation_problems, spec.pairs, spec.validation_pairs, spec.examples)
+        for ref in filter(None, sets):
             await self._problems.use(ref, id)
 
     async def trials(self, spec: RunSpec, found: Found) -> Sequence[Trial]:

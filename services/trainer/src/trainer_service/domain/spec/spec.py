@@ -123,6 +123,8 @@ class RunSpec:
     """What judges answers, in training and in validation; None: single-turn code."""
     system: str = ""
     """In front of every prompt that has no message of the system itself."""
+    examples: ProblemSetRef | None = None
+    """Solved problems of this set are shown before each problem, `limit` of them."""
     all_answers: bool = False
     """SFT learns all answers in a conversation; else the reference alone."""
 

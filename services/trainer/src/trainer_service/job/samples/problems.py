@@ -5,9 +5,17 @@ import json
 from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_problems import Problem, jsonl, load
+from ratchet_problems import Problem, data_digest, jsonl, load
+from ratchet_problems.examples import DEFAULT, LOOKED_AT, Examples
 from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
 from trainer_service.job.plugins.process import MOST, PluginProcess
+
+
+def examples(name: str, count: int | None) -> tuple[Examples, str]:
+    """Solved problems of a set, `count` for each problem, and the digest of those that they are of. Raises as `read`,
+    and InvalidArgument where it has too few."""
+    first = read(name, limit=LOOKED_AT)
+    return Examples.of(name, first, count or DEFAULT), data_digest(first)
 
 
 def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:

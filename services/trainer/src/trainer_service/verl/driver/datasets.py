@@ -10,10 +10,13 @@ from torch.utils.data import Dataset
 from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, data_digest, pairs
+from ratchet_problems.examples import Examples
 from ratchet_problems.messages import under
 from ratchet_problems.pairs import Pair
 from ratchet_problems.prompting import Form, Prompt
 from ratchet_problems.sets import load_pairs
+from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.job.run.faults import check_data
 from trainer_service.job.samples import problems as problem_sets
 from trainer_service.job.samples.endings import Ending, ending
 from trainer_service.job.samples.prompt_limits import fitting
@@ -32,7 +35,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
     ) -> None:
         read: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(read)
-        problems = [problem.under(system_of(config.system)) for problem in read]
+        problems = _shown(read, config)
         prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
         lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
@@ -61,7 +64,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
         read = problem_sets.read(parquet_files, limit=_limit(max_samples))
         self.digest = data_digest(read)
-        problems = [problem.under(system_of(config.system)) for problem in read if problem.references]
+        problems = _shown([problem for problem in read if problem.references], config)
         end = ending(tokenizer, config.stops, config.prompt_form)
         rows = {
             problem.id: [
@@ -124,6 +127,15 @@ class ConversationPairDataset(PairDataset):
             "position_ids": torch.arange(len(tokens)),
             "loss_mask": torch.ones_like(tokens),  # verl asks for one
         }
+
+
+def _shown(problems: Sequence[Problem], config: Any) -> list[Problem]:
+    """Under the run's message of the system, and with its examples. Raises DataLoss where those have changed."""
+    examples = Examples()
+    if config.examples:
+        examples, digest = problem_sets.examples(config.examples, config.shots)
+        check_data(ProblemSetRef(config.examples, digest=config.examples_digest), digest)
+    return [examples.before(problem.under(system_of(config.system))) for problem in problems]
 
 
 def _examples(problem: Problem, form: Form, all_answers: bool) -> Iterator[tuple[Prompt, str]]:

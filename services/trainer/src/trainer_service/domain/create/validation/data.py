@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
+from ratchet_problems import examples
 from ratchet_problems.messages import MOST_SYSTEM
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.curriculum import Curriculum
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.domain.spec.spec import PromptForm, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, PromptForm, RunSpec
 
 NAMED = 5
 """Problems at fault that an error names."""
@@ -25,8 +26,17 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
     if spec.all_answers:
         only = f"must be absent: {algorithm.name.upper()} learns from no answers of a conversation"
         faults.unless(algorithm.takes_examples, "all_answers", only)
+    if spec.examples:
+        _check_examples(spec, spec.examples, algorithm, faults)
     if spec.curriculum:
         _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
+
+
+def _check_examples(spec: RunSpec, shown: ProblemSetRef, algorithm: Algorithm, faults: Faults) -> None:
+    faults.bounds("examples.limit", shown.limit or 0, at_least=1, at_most=examples.MOST)
+    pairs = f"must be absent: {algorithm.name.upper()} learns from pairs, which are put to the model as they stand"
+    faults.unless(not algorithm.takes_pairs, "examples", pairs)
+    faults.unless(not spec.all_answers, "examples", "must be absent where all answers of a conversation are learned")
 
 
 def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
