@@ -15,6 +15,7 @@ from ratchet_problems import Problem, load
 from .conftest import Platform
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
+STARTER = Path(__file__).parents[2] / "models" / "starter"
 SYSTEM = "Answer with code."
 SAID = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "What is solve?"}]
 
@@ -60,8 +61,15 @@ def test_conversations_are_trained_on_measured_and_gated(platform: Platform, cli
     assert (run.spec.system, run.spec.all_answers) == (SYSTEM, True)
 
     small = ("--steps", "1", "--set", "batch_size=4", "--set", "group_size=4")
-    rewarded = platform.ratchet("train", *common, *small, "--algorithm", "grpo", "--problems", "chats/train")
+    template = tmp_path / "mine.jinja"
+    template.write_text(f"{{# mine #}}{(STARTER / 'chat_template.jinja').read_text()}")
+    own = ("--set", f"chat_template={template}")
+    rewarded = platform.ratchet("train", *common, *own, *small, "--algorithm", "grpo", "--problems", "chats/train")
     assert rewarded.returncode == 0, rewarded.stderr
+    dressed, *_ = client.models.versions("starter")
+    made = client.runs.get(dressed.lineage.run_id)
+    assert made.spec.chat_template == template.read_text()
+    assert (Path(dressed.artifact_uri) / "chat_template.jinja").read_text() == template.read_text()
 
     measured = ("--benchmark", "chats/test", "--samples", "1", "--max-tokens", "72", "--temperature", "0")
     version = f"starter@{newest.ref.number}"

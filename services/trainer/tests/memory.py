@@ -242,12 +242,12 @@ class MemoryFolders:
     async def free_bytes(self) -> int:
         return self.free
 
-    async def inspect(self, uri: str) -> FoundModel:
+    async def inspect(self, uri: str, chat_template: str = "") -> FoundModel:
         if uri not in self.models:
             raise NotFound(f"there is no folder {uri}")
         return self.models[uri]
 
-    async def fetch(self, model: FoundModel, id: RunId, name: str = "base") -> FetchedModel:
+    async def fetch(self, model: FoundModel, id: RunId, name: str = "base", chat_template: str = "") -> FetchedModel:
         return FetchedModel(model.uri, Path(model.uri))
 
     async def remove(self, id: RunId) -> None:

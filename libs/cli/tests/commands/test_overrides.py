@@ -59,6 +59,11 @@ def test_a_field_takes_what_a_file_takes(tmp_path: Path) -> None:
     assert (spec.examples.name, spec.examples.limit) == ("mine@1/train", 5)
 
 
+def test_a_chat_template_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("{{ messages }}")
+    assert made(f"chat_template={tmp_path}/mine.jinja").chat_template == "{{ messages }}"
+
+
 def test_a_list_takes_the_place_of_the_files() -> None:
     assert list(made("loggers=console,mlflow").loggers) == ["console", "mlflow"]
     assert made("steps=3").steps == 3

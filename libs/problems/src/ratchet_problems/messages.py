@@ -30,6 +30,8 @@ class Message:
 
 MOST_SYSTEM = 32_768
 """Characters of a message of the system that is one for all."""
+MOST_TEMPLATE = 262_144
+"""Characters of a chat template."""
 
 
 def under(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -66,6 +66,14 @@ def test_every_field_has_its_value(file: Path) -> None:
     assert (third.program, spec.reward.combination) == ("print([])\n", pb.RewardSpec.COMBINATION_GDPO)
 
 
+def test_a_chat_template_may_be_a_file(file: Path) -> None:
+    (file.parent / "plain.jinja").write_text("{{ messages }}\n")
+    file.write_text("chat_template: plain.jinja\n")
+    assert run_spec(file).chat_template == "{{ messages }}\n"
+    file.write_text('chat_template: "{{ messages[0].content }}"\n')
+    assert run_spec(file).chat_template == "{{ messages[0].content }}"
+
+
 def test_a_reward_may_be_said_in_short_or_have_a_file_of_its_own(file: Path) -> None:
     file.write_text("reward: tests=0.7,style=0.3\n")
     assert [one.name for one in run_spec(file).reward.components] == ["tests_passed", "style"]
@@ -84,6 +92,7 @@ LAUGHS = "\n".join(["l0: &l0 x", *(f"l{one}: &l{one} [{', '.join([f'*l{one - 1}'
         ("reward: {components: [{nam: style}]}", "reward.components[0].nam is not a field; did you mean name?"),
         ("reward: {components: [{name: loud, digest: x}]}", "reward.components[0].digest is not a field"),
         ("reward: {components: [{name: loud, program: away.py}]}", "reward.components[0].program cannot be read"),
+        ("chat_template: away.jinja", "chat_template cannot be read"),
         ("reward: style=much", "reward is not a reward: 'style=much' has no number"),
         ("steps: many", "steps must be a whole number, not 'many'"),
         ("steps: 1.5", "steps must be a whole number, not 1.5"),

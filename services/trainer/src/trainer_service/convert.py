@@ -79,6 +79,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         system=message.system,
         all_answers=message.all_answers,
         examples=_examples_from_proto(message.examples) if message.HasField("examples") else None,
+        chat_template=message.chat_template,
     )
 
 
@@ -134,6 +135,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         system=spec.system,
         all_answers=spec.all_answers,
         examples=_problem_set_to_proto(spec.examples) if spec.examples else None,
+        chat_template=spec.chat_template,
     )
 
 

@@ -334,10 +334,10 @@ async def test_a_job_that_cannot_be_submitted_now_costs_nothing(
 ) -> None:
     fetch, faults = trainer.folders.fetch, [fault, fault]
 
-    async def fetch_later(*what: Any) -> Any:
+    async def fetch_later(*what: Any, **how: Any) -> Any:
         if faults:
             raise faults.pop()
-        return await fetch(*what)
+        return await fetch(*what, **how)
 
     monkeypatch.setattr(trainer.folders, "fetch", fetch_later)
     async with driving(trainer, run.id):

@@ -14,7 +14,7 @@ from ratchet_kit.names import Location
 from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain.inputs.found import FetchedModel, Shape
+from trainer_service.domain.inputs.found import FetchedModel, Shape, Template
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
 
@@ -94,6 +94,32 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
     assert beside.path == tmp_path / "runs" / "run_1" / "reward-model"
     await folders.tidy(RunId("run_1"))
     assert os.listdir(tmp_path / "runs" / "run_1") == []
+
+
+async def test_a_chat_template_of_a_runs_own_takes_the_place_of_the_models(
+    folders: FsspecModelFolders, model: Path, tmp_path: Path
+) -> None:
+    written = {"eos_token": "é", "chat_template": "{{ own }}"}
+    (model / "tokenizer_config.json").write_text(json.dumps(written))
+    (model / "chat_template.json").write_text(json.dumps({"chat_template": "{{ own }}"}))
+    (model / "additional_chat_templates").mkdir()
+    template = "{% for m in messages %}{{ m.content }}é{% endfor %}"
+    found = await folders.inspect(str(model), template)
+    assert (found.has_chat_template, found.template) == (True, Template())
+    broken = await folders.inspect(str(model), "\n{{ nonesuch.x }}")
+    assert broken.template.fault.startswith("raises an error in line 2: ")
+    for _ in range(2):  # the next attempt finds it there
+        fetched = await folders.fetch(found, RunId("run_1"), chat_template=template)
+        assert fetched == FetchedModel(str(model), tmp_path / "runs" / "run_1" / "base-with-template")
+        there = ["chat_template.jinja", "config.json", "model.safetensors", "tokenizer_config.json"]
+        assert sorted(os.listdir(fetched.path)) == there
+        assert (fetched.path / "chat_template.jinja").read_text() == template
+        assert json.loads((fetched.path / "tokenizer_config.json").read_text()) == {"eos_token": "é"}
+        assert (fetched.path / "model.safetensors").read_bytes() == b"\0" * 10
+    assert json.loads((model / "tokenizer_config.json").read_text()) == written
+    await folders.tidy(RunId("run_1"))
+    assert os.listdir(tmp_path / "runs" / "run_1") == []
+    assert (model / "model.safetensors").is_file()
 
 
 async def test_a_base_that_finds_no_room_leaves_nothing_and_is_fetched_later(

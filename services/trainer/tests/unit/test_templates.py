@@ -30,9 +30,11 @@ def test_most_write_what_is_put_into_them(source: str) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("{{ raise_exception('only with tools') }}", "raises an error: only with tools"),
-        ("{% for", "raises an error: "),
-        ("{{ messages[0].content.nonesuch.other }}", "raises an error: "),
+        ("\n{{ raise_exception('only with tools') }}", "raises an error in line 2: only with tools"),
+        ("\n\n{% for", "raises an error in line 3: "),
+        ("{{ messages[0].content.nonesuch.other }}", "raises an error in line 1: "),
+        ("{{ messages.append(1) }}", "raises an error in line 1: "),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "raises an error in line 1: "),
         ("Hello!", "does not write what the user says"),
         (changed("message['content'][:5]"), "does not write what the user says"),
         (changed("message['content'] | upper"), "does not write what the user says"),

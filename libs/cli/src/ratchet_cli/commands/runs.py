@@ -160,6 +160,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("prompts", run_words.form(run.spec.prompt_form)),
         ("system", run.spec.system or "-"),
         ("examples", examples_name(run.spec.examples) or "-"),
+        ("chat template", "the run's own" if run.spec.chat_template else "the base's"),
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", run_words.reward(run.spec.reward) or "-"),
         ("tokens", run_words.tokens(run)),

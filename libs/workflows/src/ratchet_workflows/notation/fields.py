@@ -4,7 +4,7 @@ and what is wrong is said by its place and name.
 A model is "starter", "starter@2", "starter:champion" or a folder; a problem set its name; an enum its name in lower
 case; an environment "edits" or "edits=3"; a judge "facts@2" or "facts@2=0.5"; examples "mine@1/train" or
 "mine@1/train=3"; a plug-in "sampler:easy_first"; a duration "30s", "5m", "1h", "7d" or a number of seconds; the
-`program` of a reward of one's own may be a file.
+`program` of a reward of one's own may be a file (*.py), and so may a `chat_template` (*.jinja).
 """
 
 import difflib
@@ -33,6 +33,8 @@ OUTPUT_ONLY = {"digest"}
 SYSTEM = "system"
 """A field of a plan, beside its sections."""
 EXAMPLES = "examples"
+TEMPLATE = "chat_template"
+"""A field whose text may be a file."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _KINDS: dict[int, tuple[Any, str]] = {
     FieldDescriptor.CPPTYPE_STRING: (str, "a text"),
@@ -148,7 +150,7 @@ class Fields(ABC):
         else:
             self.fill(made, value, path)
             if isinstance(made, trainer_pb2.RewardComponent) and made.program.endswith(".py"):
-                made.program = self._program(self.folder / made.program, path)
+                made.program = self._content(self.folder / made.program, f"{path}.program")
 
     def _duration(self, value: object, path: str) -> timedelta:
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", str(value))
@@ -169,6 +171,8 @@ class Fields(ABC):
             value = _number(value)  # YAML takes 1e-4 for a text
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(path, f"must be {said}, not {value!r}")
+        if field.name == TEMPLATE and value.endswith(".jinja"):
+            return self._content(self.folder / value, path)
         return value
 
     def _put(self, message: Message, field: FieldDescriptor, value: Any, path: str) -> None:
@@ -177,11 +181,11 @@ class Fields(ABC):
         except ValueError as error:
             raise self.wrong(path, f"cannot hold {value!r}: {error}") from error
 
-    def _program(self, file: Path, path: str) -> str:
+    def _content(self, file: Path, path: str) -> str:
         try:
             return file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise self.wrong(f"{path}.program", f"cannot be read: {error}") from error
+            raise self.wrong(path, f"cannot be read: {error}") from error
 
 
 class Source(Fields):

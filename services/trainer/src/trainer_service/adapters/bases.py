@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from ratchet_kit import model_config, safetensors
@@ -39,8 +40,9 @@ _HEAD = "lm_head.weight"
 _HEAD_BIAS = "lm_head.bias"
 
 
-def inspected(places: Places, uri: str) -> FoundModel:
-    """Raises NotFound where there is no model. What keeps one that is there from being trained is among its faults."""
+def inspected(places: Places, uri: str, chat_template: str = "") -> FoundModel:
+    """With the chat template in place of the folder's, where one is given. Raises NotFound where there is no model.
+    What keeps one that is there from being trained is among its faults."""
     try:
         folder = places.open(uri)
         sizes = folder.sizes()
@@ -61,6 +63,7 @@ def inspected(places: Places, uri: str) -> FoundModel:
     if sizes.get(TOKENIZER) and not folder.read(TOKENIZER, end=64).lstrip().startswith(b"{"):
         faults.append("its tokenizer.json is not a JSON object (a pointer of Git LFS, or another page?)")
     tokens = tokens_of(folder, sizes)
+    tokens = replace(tokens, template=chat_template or tokens.template)
     if not outputs:
         generation = model_config.read(folder.read(GENERATION)) if sizes.get(GENERATION) else None
         is_said = generation is not None or "eos_token_id" in config  # else its class has one of its own

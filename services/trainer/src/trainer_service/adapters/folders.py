@@ -6,7 +6,8 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ratchet_kit import storage
@@ -14,6 +15,7 @@ from ratchet_kit.allowed_sources import Places
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import NotFound
 from ratchet_kit.storage import Folder
+from trainer_service.adapters import tokenizers
 from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel
 from trainer_service.domain.run.ports import RunFile
@@ -23,7 +25,7 @@ from trainer_service.job.run.record import PART, RECORD
 _BASE = "base"
 _REWARD_MODEL = "reward-model"
 _COPIES = (f"{_BASE}*", f"{_REWARD_MODEL}*")
-"""What a run's folder holds of models that are not local, whole or in part."""
+"""Models in a run's folder, whole or in part: copies of remote ones, and those with a chat template of the run's."""
 
 
 class FsspecModelFolders:
@@ -35,11 +37,16 @@ class FsspecModelFolders:
         self._places = places
         self._exports = exports
 
-    async def inspect(self, uri: str) -> FoundModel:
-        return await asyncio.to_thread(self._inspect, uri)
+    async def inspect(self, uri: str, chat_template: str = "") -> FoundModel:
+        return await asyncio.to_thread(self._inspect, uri, chat_template)
 
-    async def fetch(self, model: FoundModel, id: RunId, name: str = _BASE) -> FetchedModel:
-        return await asyncio.to_thread(self._fetch, model.uri, id, name)
+    async def fetch(self, model: FoundModel, id: RunId, name: str = _BASE, chat_template: str = "") -> FetchedModel:
+        fetched = await asyncio.to_thread(self._fetch, model.uri, id, name)
+        if not chat_template:
+            return fetched
+        target = self._runs_folder / id / f"{name}-with-template"
+        await asyncio.to_thread(self._dress, fetched.path, target, chat_template)
+        return replace(fetched, path=target)
 
     async def tidy(self, id: RunId) -> None:
         of_run = self._runs_folder / id
@@ -100,17 +107,25 @@ class FsspecModelFolders:
     def _fetch(self, uri: str, id: RunId, name: str) -> FetchedModel:
         folder = self._places.open(self._inspect(uri).uri)
         target = folder.local or self._runs_folder / id / name
-        with disk_errors(str(target)):
-            if not target.is_dir():
-                # Its own: a driver that lost the run to another may be copying still.
-                partial = target.with_name(f"{name}-{socket.gethostname()}-{os.getpid()}")
-                try:
-                    folder.download(partial)
-                    partial.rename(target)
-                except BaseException:
-                    shutil.rmtree(partial, ignore_errors=True)
-                    raise
+        _once(target, folder.download)
         return FetchedModel(folder.uri, target)
 
-    def _inspect(self, uri: str) -> FoundModel:
-        return inspected(self._places, uri)
+    def _dress(self, model: Path, target: Path, chat_template: str) -> None:
+        _once(target, lambda folder: tokenizers.dress(model, folder, chat_template))
+
+    def _inspect(self, uri: str, chat_template: str = "") -> FoundModel:
+        return inspected(self._places, uri, chat_template)
+
+
+def _once(target: Path, fill: Callable[[Path], None]) -> None:
+    """Fills the folder, unless it is there: it is never there in part."""
+    with disk_errors(str(target)):
+        if not target.is_dir():
+            # Its own: a driver that lost the run to another may be copying still.
+            partial = target.with_name(f"{target.name}-{socket.gethostname()}-{os.getpid()}")
+            try:
+                fill(partial)
+                partial.rename(target)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise

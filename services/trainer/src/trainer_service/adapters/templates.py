@@ -3,6 +3,7 @@
 
 import json
 import string
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -32,7 +33,7 @@ def examined(source: str, tokens: Mapping[str, str]) -> Template:
         render = _compiled(source, tokens)
         put = render([_user(_QUESTION)], True)
     except Exception as error:  # noqa: BLE001 (a template is a program of its author's)
-        return Template(fault=f"raises an error: {_sentence(error)}")
+        return Template(fault=f"raises an error{_line(error)}: {_sentence(error)}")
     if "questionx" not in put:
         return Template(fault="does not write what the user says")
     changes = "" if _QUESTION in put else f"changes what the user says: {_change(put, _QUESTION)}"
@@ -131,6 +132,15 @@ def _change(written: str, text: str) -> str:
     place = next((place for place, pair in enumerate(zip(found, text, strict=False)) if pair[0] != pair[1]), len(text))
     shown = slice(max(0, place - _SHOWN), place + _SHOWN)
     return f"it writes {found[shown]!r} for {text[shown]!r}"
+
+
+def _line(error: Exception) -> str:
+    """The template's line, where it is known: jinja2 puts its lines into the traceback."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f" in line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+    return f" in line {line}" if line else ""
 
 
 def _sentence(error: Exception) -> str:

@@ -1,7 +1,9 @@
 """What a model's folder says of its tokenizer, where transformers looks for it."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ratchet_kit import model_config
@@ -10,6 +12,8 @@ from ratchet_kit.storage import Folder
 TOKENIZER = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
 _TEMPLATE = "chat_template.jinja"
+_TEMPLATES = (_TEMPLATE, "chat_template.json", "additional_chat_templates")
+"""Where a model's folder may have chat templates, beside its config of the tokenizer."""
 _MAX_BYTES = 64 << 20
 _ANY = ("", "PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
 """Classes without special tokens of their own."""
@@ -42,6 +46,20 @@ def tokens_of(folder: Folder, sizes: Mapping[str, int]) -> Tokens:
         largest=_largest(vocabulary.get("vocab") if isinstance(vocabulary, dict) else None),
         added=dict(_added(tokenizer.get("added_tokens"))),
     )
+
+
+def dress(model: Path, target: Path, template: str) -> None:
+    """Makes a folder of the model with this chat template alone: its files are links, the tokenizer's config is a copy
+    that has no template."""
+    target.mkdir(parents=True)
+    for file in model.iterdir():
+        if file.name == _CONFIG:
+            config = dict(model_config.read(file.read_bytes()))
+            config.pop("chat_template", None)
+            (target / _CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        elif file.name not in _TEMPLATES:
+            (target / file.name).symlink_to(file.absolute())
+    (target / _TEMPLATE).write_text(template, encoding="utf-8")
 
 
 def _template(folder: Folder, sizes: Mapping[str, int], config: Mapping[str, Any]) -> str:

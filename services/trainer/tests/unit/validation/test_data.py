@@ -94,6 +94,19 @@ def test_conversations_and_a_system_need_a_chat_template_that_writes_them(make_s
     assert named(make_spec(system="x" * 40_000)) == {"spec.system": "must have at most 32768 characters"}
 
 
+def test_a_chat_template_of_ones_own_must_put_a_problem(make_spec: Any) -> None:
+    spec = make_spec(chat_template="{{ messages }}")
+    assert named(spec) == {}
+    broken = replace(FOUND, base=replace(STARTER_1, template=Template("raises an error in line 3: no")))
+    said = "must put a problem to a model: it raises an error in line 3: no"
+    assert named(spec, found=broken) == {"spec.chat_template": said}
+    texts = make_spec(chat_template="{{ messages }}", prompt_form="completion")
+    assert named(texts) == {"spec.chat_template": "must be absent: prompts are texts here"}
+    assert named(make_spec(chat_template=" ")) == {"spec.chat_template": "must not be empty"}
+    long = named(make_spec(chat_template="x" * 300_000))
+    assert long == {"spec.chat_template": "must have at most 262144 characters"}
+
+
 def test_all_answers_are_for_examples(make_spec: Any) -> None:
     assert named(make_spec(algorithm="sft", all_answers=True)) == {}
     for algorithm in ("grpo", "dpo"):

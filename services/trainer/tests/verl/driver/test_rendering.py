@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 
 from ratchet_problems import Message, Problem
 from ratchet_problems.messages import records
+from trainer_service.adapters.tokenizers import dress
 from trainer_service.job.samples.endings import ending, stops_of
 from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of
 from trainer_service.verl.driver.datasets import answered
@@ -107,3 +108,20 @@ def test_the_end_of_a_turn_is_a_stop_of_the_engine(tokenizer: Any, family: str) 
     end = ending(tokenizer, stops, "chat")
     assert list(end.tokens) == [tokenizer.convert_tokens_to_ids(ENDS[family])]
     assert end.tokens[-1] in {tokenizer.eos_token_id, *stops}
+
+
+@pytest.mark.parametrize("family", ["starter", "smollm2"], indirect=True)
+def test_a_template_of_a_runs_own_is_that_of_its_job(tokenizer: Any, family: str, tmp_path: Path) -> None:
+    end, base = ENDS[family], SMOLLM2 if family == "smollm2" else STARTER
+    turn = "{{ m['role'] }}: {{ m['content'] }}{% if m['role'] == 'assistant' %} ." + end + "{% endif %}"
+    template = "{% for m in messages %}" + turn + "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+    dress(base, tmp_path / "base", template)
+    own = AutoTokenizer.from_pretrained(str(tmp_path / "base"))
+    assert own.chat_template == template
+    assert own.get_vocab() == tokenizer.get_vocab()
+    put = prompt_of(Problem("p", "Now x + 2.", (), references=(REFERENCE,)), "chat")
+    asked = reference(tokenizer, put.messages, add_generation_prompt=True, chat_template=template)
+    assert prompt_ids(own, put) == asked != prompt_ids(tokenizer, put)
+    row = answered(own, put, REFERENCE, ending(own, stops_of(tmp_path / "base"), "chat"))
+    answer = tokenizer.encode(f"{REFERENCE} .{end}", add_special_tokens=False)
+    assert tokenizer.decode(row["input_ids"][row["loss_mask"] == 1]) == tokenizer.decode(answer)

@@ -35,8 +35,9 @@ class RewardRegistry(Protocol):
 class ModelFolders(Protocol):
     """Folders of models, here or behind a URL."""
 
-    async def inspect(self, uri: str) -> FoundModel:
-        """The model in a folder, under a name and URI that hold everywhere (an absolute path).
+    async def inspect(self, uri: str, chat_template: str = "") -> FoundModel:
+        """The model in a folder, under a name and URI that hold everywhere (an absolute path). With a chat template in
+        place of its own, where one is given.
 
         Raises:
             NotFound: there is no such folder, or it holds no config.json or no safetensors; the text says which.
@@ -44,9 +45,9 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def fetch(self, model: FoundModel, id: RunId, name: str = "base") -> FetchedModel:
-        """The model in a local folder: copied into the run's own, under that name, where it is not local. Raises like
-        `inspect`."""
+    async def fetch(self, model: FoundModel, id: RunId, name: str = "base", chat_template: str = "") -> FetchedModel:
+        """The model in a local folder: copied into the run's own, under that name, where it is not local. With a chat
+        template in place of its own it is in a folder of the run's. Raises like `inspect`."""
         ...
 
     async def tidy(self, id: RunId) -> None:

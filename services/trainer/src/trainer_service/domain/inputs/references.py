@@ -59,7 +59,7 @@ class References:
         Raises Unavailable when the registry or a store is needed and cannot be reached, DataLoss where the weights of a
         version are gone.
         """
-        base = await self._model("base", spec.base, faults)
+        base = await self._model("base", spec.base, faults, spec.chat_template)
         algorithm = ALGORITHMS.get(spec.algorithm)
         problems, pairs = None, None
         if algorithm and algorithm.takes_pairs:
@@ -129,18 +129,20 @@ class References:
         )
         return await self._model(field, reward.model, faults)
 
-    async def _model(self, field: str, ref: AnyModel | None, faults: Faults) -> FoundModel | None:
+    async def _model(
+        self, field: str, ref: AnyModel | None, faults: Faults, chat_template: str = ""
+    ) -> FoundModel | None:
         if ref is None:
             return None
         try:
             if isinstance(ref, Location):
-                return await self._folders.inspect(ref.uri)
+                return await self._folders.inspect(ref.uri, chat_template)
             version = await self._registry.resolve(ref)
         except NotFound as error:
             faults.add(field, f"is not available: {error.message}")
             return None
         try:
-            return replace(await self._folders.inspect(version.uri), ref=version.ref)
+            return replace(await self._folders.inspect(version.uri, chat_template), ref=version.ref)
         except NotFound as error:  # which is no fault of who names the version
             log.warning("version.gone", version=str(version.ref), reason=error.message)
             raise DataLoss(f"the weights of {version.ref} are gone: its artifact holds no model") from error

@@ -188,7 +188,8 @@ class Driver:
         await self._changed(run)
         while run.state is State.STARTING:
             try:
-                base = await self._folders.fetch(await self._model(run.spec.base), run.id)
+                found = await self._model(run.spec.base)
+                base = await self._folders.fetch(found, run.id, chat_template=run.spec.chat_template)
                 scored_by = run.spec.reward.model
                 reward_model = (
                     await self._folders.fetch(await self._model(scored_by), run.id, "reward-model")

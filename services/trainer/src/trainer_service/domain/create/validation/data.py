@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
 from ratchet_problems import examples
-from ratchet_problems.messages import MOST_SYSTEM
+from ratchet_problems.messages import MOST_SYSTEM, MOST_TEMPLATE
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
@@ -44,6 +44,9 @@ def check_form(spec: RunSpec, found: Found, faults: Faults) -> None:
     if spec.system:
         faults.length("system", spec.system, MOST_SYSTEM)
         faults.required("system", spec.system.strip())
+    if spec.chat_template:
+        faults.length("chat_template", spec.chat_template, MOST_TEMPLATE)
+        faults.required("chat_template", spec.chat_template.strip())
     known = faults.one_of("prompt_form", spec.prompt_form.upper(), [form.upper() for form in PromptForm])
     pairs = found.pairs.form if found.pairs else ""
     if known and pairs and pairs != spec.prompt_form:
@@ -68,6 +71,7 @@ def _sets(found: Found) -> Iterator[tuple[str, FoundSet]]:
 def _check_texts(spec: RunSpec, found: Found, faults: Faults) -> None:
     chat = "prompts are texts here, and only a chat template can put"
     faults.unless(not spec.system, "system", f"must be absent: {chat} a message of the system")
+    faults.unless(not spec.chat_template, "chat_template", "must be absent: prompts are texts here")
     for field, there in _sets(found):
         if there.conversation:
             faults.add(f"{field}.name", f"holds conversations ({there.conversation}): {chat} them to a model")
@@ -75,6 +79,9 @@ def _check_texts(spec: RunSpec, found: Found, faults: Faults) -> None:
 
 def _check_template(spec: RunSpec, found: Found, base: FoundModel, faults: Faults) -> None:
     its = base.template
+    if its.fault and spec.chat_template:
+        faults.add("chat_template", f"must put a problem to a model: it {its.fault}")
+        return
     if its.fault:
         faults.add("base", f"must have a chat template that puts a problem to it: its own {its.fault}")
         return
