@@ -11,7 +11,7 @@ from ratchet_client import ApiError, Client
 
 from .conftest import Platform
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1200)]
 
 COUNT = 4
 SAID = [

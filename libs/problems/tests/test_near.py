@@ -7,7 +7,7 @@ import pytest
 
 from ratchet_kit.errors import DataLoss
 from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, load
-from ratchet_problems.near.search import Known, duplicates
+from ratchet_problems.near.search import Known, duplicates, matches
 from ratchet_problems.near.sketches import Sketches, sketch
 
 PROMPT = "Write a function to find the longest run of equal neighbours in a given list of integers. It may be empty."
@@ -42,6 +42,24 @@ KNOWN = Known(
 def found(*problems: Problem) -> list[str]:
     sketches = sketch(problems)
     return [KNOWN.sketches.ids[match.other] for match in KNOWN.matches(sketches)]
+
+
+def test_large_sets_are_searched_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = sketch(
+        [problem("first"), problem("other", OTHER, "", "assert f(1) == 2"), problem("again"), problem("third")]
+    )
+    few = sketch([problem("x", OTHER, "", "assert f(1) == 2"), problem("y")])
+    wanted = {("x", "other"), ("y", "first"), ("y", "again"), ("y", "third")}
+    for at_once in (1, 2, 10):
+        monkeypatch.setattr("ratchet_problems.near.search._KNOWN_AT_ONCE", at_once)
+        assert {(few.ids[it.row], many.ids[it.other]) for it in matches(many, few)} == wanted
+        assert {(few.ids[it.other], many.ids[it.row]) for it in matches(few, many)} == wanted
+
+
+def test_many_problems_of_one_key_are_not_all_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ratchet_problems.near.search._MOST_OF_A_KEY", 2)
+    found = list(matches(sketch([problem(str(place)) for place in range(4)]), sketch([problem() for _ in range(5)])))
+    assert {(it.row, it.other) for it in found} == {(row, other) for row in range(5) for other in range(2)}
 
 
 def test_a_renamed_problem_is_the_same() -> None:
@@ -116,13 +134,13 @@ def test_a_helper_sketches_the_same() -> None:
 
 
 def test_sketches_are_kept_as_bytes() -> None:
-    kept = Sketches.of_bytes(written(KNOWN.sketches))
+    kept = Sketches.read(io.BytesIO(written(KNOWN.sketches)))
     assert kept.ids == ["original", "other"]
     assert [(match.row, match.other) for match in KNOWN.matches(kept)] == [(0, 0), (1, 1)]
-    assert len(Sketches.of_bytes(written(sketch([])))) == 0
+    assert len(Sketches.read(io.BytesIO(written(sketch([]))))) == 0
     for damaged in (b"", b"no sketches", written(KNOWN.sketches)[:900], written(KNOWN.sketches)[:-100]):
         with pytest.raises(DataLoss):
-            Sketches.of_bytes(damaged)
+            Sketches.read(io.BytesIO(damaged))
 
 
 def written(sketches: Sketches) -> bytes:

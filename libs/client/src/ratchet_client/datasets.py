@@ -93,9 +93,12 @@ class Datasets(Resource[S]):
         return listing(request, pb.ListFindingsResponse, lambda reply: reply.findings)
 
     @unary
-    def report_unsound(self, name: str, number: int, split: str, reasons: Mapping[str, str]) -> Call[None]:
-        """Records the problems of a split whose reference does not pass, by id, in place of those reported before."""
-        request = pb.ReportUnsoundRequest(name=name, number=number, split=split, reasons=reasons)
+    def report_unsound(
+        self, name: str, number: int, split: str, reasons: Mapping[str, str], runs: pb.ReferenceRuns | None = None
+    ) -> Call[None]:
+        """Records the problems of a split whose reference does not pass, by id, in place of those reported before, and
+        how all of them ran."""
+        request = pb.ReportUnsoundRequest(name=name, number=number, split=split, reasons=reasons, runs=runs)
         return nothing(request, pb.ReportUnsoundResponse)
 
     @unary
@@ -158,9 +161,18 @@ def upload(
     return datasets.get(dataset.name, dataset.number)
 
 
-def settled(datasets: Datasets[SyncTransport], dataset: pb.Dataset) -> pb.Dataset:
-    """The version once it is READY or FAILED. Raises ApiError, Unreachable."""
-    return _patiently(lambda: [*datasets.watch(dataset.name, dataset.number)][-1])
+def settled(
+    datasets: Datasets[SyncTransport], dataset: pb.Dataset, tell: Callable[[pb.Dataset], None] = lambda dataset: None
+) -> pb.Dataset:
+    """The version once it is READY or FAILED. `tell` is given each change before. Raises ApiError, Unreachable."""
+
+    def watched() -> pb.Dataset:
+        last = dataset
+        for last in datasets.watch(dataset.name, dataset.number):
+            tell(last)
+        return last
+
+    return _patiently(watched)
 
 
 def _patiently(ask: Callable[[], T]) -> T:

@@ -80,6 +80,7 @@ def grade_of(execution: pb.Execution) -> Grade:
         execution.forgeable,
         duration_from_proto(execution.cpu_time) if execution.HasField("cpu_time") else None,
         bool(execution.results) and all(result.by_values for result in execution.results),
+        execution.max_memory_bytes,
     )
 
 

@@ -41,6 +41,8 @@ class Preflight:
     """CPU time of its reference, with all tests; 0 where it is not known."""
     by_values: bool = False
     """The sandbox compared all values and outputs of its reference itself: no test code ran."""
+    memory_bytes: int = 0
+    """Peak of its reference's resident memory; 0 where it is not known."""
 
     @property
     def kind(self) -> str:
@@ -66,7 +68,7 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
     if not together.wrong:
         nothing = tests_too and await _judge_nothing(environment, task)
         fault = "its tests pass whatever the program gives" if nothing else ""
-        return Preflight(problem, shared, fault, together.cpu_time, together.by_values)
+        return Preflight(problem, shared, fault, together.cpu_time, together.by_values, together.memory_bytes)
     for place, test in enumerate(problem.tests):
         one = await _tried(environment, task, test) if len(problem.tests) > 1 else together
         wrong = one.wrong
@@ -82,7 +84,7 @@ async def preflight(environment: Environment, task: Task, tests_too: bool = Fals
         if wrong:
             of_reference = "" if one.of_tests else "its reference does not pass: "
             return Preflight(problem, fault=f"tests[{place}]: {of_reference}{wrong}")
-    return Preflight(in_kinds(problem, shared), shared, cpu_time=together.cpu_time)
+    return Preflight(in_kinds(problem, shared), shared, cpu_time=together.cpu_time, memory_bytes=together.memory_bytes)
 
 
 async def preflight_all(
@@ -137,6 +139,7 @@ class _Outcome(NamedTuple):
     of_tests: bool = False
     """It is wrong whatever the program is."""
     by_values: bool = False
+    memory_bytes: int = 0
 
 
 async def _tried(environment: Environment, task: Task, *tests: TestCase) -> _Outcome:
@@ -158,4 +161,4 @@ async def _judged(environment: Environment, task: Task, answer: str) -> _Outcome
         said = "; ".join(one.description for one in error.violations) or error.message.partition(": ")[2]
         return _Outcome(said or error.message, of_tests=True)
     wrong = "" if grade.passed else f"{grade.verdict} {grade.detail}".strip()
-    return _Outcome(wrong, grade.cpu_time or timedelta(), by_values=grade.by_values)
+    return _Outcome(wrong, grade.cpu_time or timedelta(), by_values=grade.by_values, memory_bytes=grade.memory_bytes)

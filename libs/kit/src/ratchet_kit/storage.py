@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 import fsspec
 from botocore.exceptions import BotoCoreError
@@ -125,6 +125,15 @@ class Folder:
                 self._look(Path(os.path.realpath(self.local / name)))
             content: bytes = self._fs.cat_file(f"{self._path}/{name}", start=start, end=end)
             return content
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[IO[bytes]]:
+        """A file whose parts are read where they are asked for. Raises NotFound."""
+        with errors(self.uri):
+            if self.local:
+                self._look(Path(os.path.realpath(self.local / name)))
+            with self._fs.open(f"{self._path}/{name}", "rb") as file:
+                yield file
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a small file, all of it or nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import jsonl, messages
@@ -54,6 +54,23 @@ def write(problems: Iterable[Problem], path: Path) -> Kept:
 def count(path: Path) -> int:
     """Rows of a table that `write` made."""
     return int(arrow()[1].ParquetFile(path).metadata.num_rows)
+
+
+def ids(file: IO[bytes]) -> Iterator[str]:
+    """Ids of the problems of a table that `write` made."""
+    for batch in arrow()[1].ParquetFile(file).iter_batches(columns=["id"]):
+        yield from batch.column(0).to_pylist()
+
+
+def expected(path: Path) -> int:
+    """The number of rows of a user's file, JSONL or parquet, without reading them; 0 where it is not known."""
+    if not is_table(path):
+        with path.open("rb") as file:
+            return sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+    try:
+        return count(path)
+    except (arrow()[0].ArrowException, OSError):
+        return 0
 
 
 def read(path: Path, name: str, limit: int | None = None) -> tuple[Problem, ...]:

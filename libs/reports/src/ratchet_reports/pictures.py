@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator, ScalarFormatter, StrMethodFormatter
 
 from ratchet_kit.statistics import Estimate
 from ratchet_reports.document import OUTCOMES, PairedSet, Spread
@@ -135,8 +135,23 @@ def outcomes(rows: Sequence[tuple[str, Mapping[str, int]]]) -> Figure:
     return figure
 
 
-def spreads(quantity: str, rows: Sequence[tuple[str, Spread]]) -> Figure:
-    """The middle half of samples as a box, nine in ten as a line, the median as a stroke."""
+def bars(rows: Sequence[tuple[str, int]], below: str) -> Figure:
+    """A bar for each count, with its number."""
+    figure, plot = axes(WIDTH, 0.28 * len(rows) + 0.75)
+    plot.barh(range(len(rows)), [count for _, count in rows], color=COLOURS[0], height=0.6)
+    for place, (_, count) in enumerate(rows):
+        at = ("axes fraction", "data")
+        plot.annotate(f"{count:,}", (1.025, place), xycoords=at, va="center", color=INK, annotation_clip=False)
+    plot.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    plot.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    plot.set_xlim(left=0)
+    _rows(plot, [short(label) for label, _ in rows], below)
+    return figure
+
+
+def spreads(quantity: str, rows: Sequence[tuple[str, Spread]], of: str = " of a sample") -> Figure:
+    """The middle half of samples as a box, nine in ten as a line, the median as a stroke. `of`: the end of the
+    quantity's name."""
     figure, plot = axes(WIDTH, 0.34 * len(rows) + 0.75)
     for place, (_, found) in enumerate(rows):
         plot.hlines(place, found.p5, found.p95, color=COLOURS[0], linewidth=1.2)
@@ -155,7 +170,7 @@ def spreads(quantity: str, rows: Sequence[tuple[str, Spread]]) -> Figure:
         plot.xaxis.set_minor_formatter(NullFormatter())
     else:
         plot.set_xlim(left=0)
-    _rows(plot, [short(label) for label, _ in rows], f"{quantity} of a sample: median, middle half, nine in ten")
+    _rows(plot, [short(label) for label, _ in rows], f"{quantity}{of}: median, middle half, nine in ten")
     return figure
 
 

@@ -25,6 +25,8 @@ class Grade:
     """CPU time of the program with all its tests, where it was measured."""
     by_values: bool = False
     """The sandbox compared all values and outputs itself: no test code ran."""
+    memory_bytes: int = 0
+    """Peak of resident memory; 0 where it was not measured."""
 
     @property
     def passed(self) -> bool:

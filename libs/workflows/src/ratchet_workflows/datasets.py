@@ -1,21 +1,28 @@
 """Work on versions of a data set: another division into splits, problems left out, and the difference of two."""
 
+import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import dataset_of
 from ratchet_client import Client
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.names import DatasetRef, check_split_name
-from ratchet_problems import Problem, splitting, tables
+from ratchet_kit.text import clip
+from ratchet_problems import CheckTest, Problem, splitting, tables
 from ratchet_problems.dataset_fetching import chosen
 from ratchet_workflows.errors import UsageError
+
+MOST_TEXT = 4_000
+"""Bytes of a prompt, a reference or the tests that a text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,27 @@ def local(name: str) -> Iterator[str]:
             raise UsageError(f"no benchmark {name!r}, and nobody knows whether it is a data set: {error}") from error
         source = chosen(ref, dataset).name
         yield str(open_here.enter_context(files(client, dataset, source))[source])
+
+
+def texts(dataset: pb.Dataset, name: str, ids: Collection[str]) -> Mapping[str, str]:
+    """Problems of a set, as people read them, by id: of a split of the data set, a split of another, a benchmark, or a
+    set of Ratchet's own. Those that can be had; a benchmark has to be on this machine. Raises ApiError."""
+    is_split = name in [split.name for split in dataset.splits]
+    try:
+        with local(f"{dataset.name}@{dataset.number}/{name}" if is_split else name) as here:
+            problems = (
+                _problems(Path(here)) if here.endswith(".parquet") else iter(ratchet_benchmarks.load(here).problems)
+            )
+            return {one.id: _text(one) for one in problems if one.id in ids}
+    except (UsageError, RatchetError):
+        return {}
+
+
+def _text(problem: Problem) -> str:
+    tests = (test.code if isinstance(test, CheckTest) else json.dumps(test.to_json()) for test in problem.tests)
+    return "\n\n".join(
+        clip(part, MOST_TEXT) for part in (problem.shown, *problem.references[:1], "\n".join(tests)) if part
+    )
 
 
 def split(client: Client, ref: DatasetRef, shares: Mapping[str, float]) -> pb.Dataset:

@@ -1,6 +1,6 @@
 """Protobuf to the domain and back. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TypeVar
 
@@ -22,12 +22,14 @@ from ratchet_kit.names import (
     check_version_number,
 )
 from ratchet_kit.statistics import comparison_to_proto
-from ratchet_kit.times import timestamp_to_proto
+from ratchet_kit.times import duration_to_proto, timestamp_to_proto
+from ratchet_problems.balance import Balance, Quantiles
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
 from registry_service.domain.finding import Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.reference_runs import ReferenceRuns
 from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.version import Lineage, Version, VersionSpec
 
@@ -294,7 +296,63 @@ def _split_to_proto(name: str, split: Split) -> dataset_pb2.DatasetSplit:
         rows=content.rows if content else 0,
         digest=content.digest if content else "",
         notices=content.notices if content else (),
+        balance=_balance_to_proto(content.balance) if content and content.balance else None,
+        compared_sets=content.compared_sets if content else 0,
+        compared_problems=content.compared_problems if content else 0,
+        references=_runs_to_proto(content.references) if content and content.references else None,
+        progress=dataset_pb2.ExaminationProgress(
+            check=dataset_pb2.ExaminationProgress.Check.Value(f"CHECK_{split.progress.check.name}"),
+            done=split.progress.done,
+            total=split.progress.total,
+        )
+        if split.progress
+        else None,
     )
+
+
+def _balance_to_proto(balance: Balance) -> dataset_pb2.Balance:
+    return dataset_pb2.Balance(
+        tags=_counts_to_proto(balance.tags),
+        difficulties=_counts_to_proto(balance.difficulties),
+        languages=_counts_to_proto(balance.languages),
+        prompt=_quantiles_to_proto(balance.prompt),
+        reference=_quantiles_to_proto(balance.reference),
+        tests=_quantiles_to_proto(balance.tests),
+    )
+
+
+def runs_from_proto(request: dataset_pb2.ReportUnsoundRequest) -> ReferenceRuns | None:
+    """Gives None where the report has none of it."""
+    runs = request.runs
+    if not request.HasField("runs"):
+        return None
+    cpu_time = _quantiles_from_proto(runs.cpu_time) if runs.HasField("cpu_time") else None
+    memory_bytes = _quantiles_from_proto(runs.memory_bytes) if runs.HasField("memory_bytes") else None
+    return ReferenceRuns(runs.problems, runs.strict, runs.shared, cpu_time, memory_bytes)
+
+
+def _quantiles_from_proto(quantiles: dataset_pb2.Quantiles) -> Quantiles:
+    return Quantiles(*(getattr(quantiles, one.name) for one in fields(Quantiles)))
+
+
+def _runs_to_proto(runs: ReferenceRuns) -> dataset_pb2.ReferenceRuns:
+    return dataset_pb2.ReferenceRuns(
+        problems=runs.problems,
+        strict=runs.strict,
+        shared=runs.shared,
+        cpu_time=_quantiles_to_proto(runs.cpu_time),
+        memory_bytes=_quantiles_to_proto(runs.memory_bytes),
+        cpu_time_limit=None if runs.cpu_time_limit is None else duration_to_proto(runs.cpu_time_limit),
+        memory_limit_bytes=runs.memory_limit_bytes,
+    )
+
+
+def _counts_to_proto(counts: Mapping[str, int]) -> Sequence[dataset_pb2.Count]:
+    return [dataset_pb2.Count(name=name, problems=problems) for name, problems in counts.items()]
+
+
+def _quantiles_to_proto(quantiles: Quantiles | None) -> dataset_pb2.Quantiles | None:
+    return dataset_pb2.Quantiles(**asdict(quantiles)) if quantiles else None
 
 
 def _rules_to_proto(rules: GateRules) -> pb.GateRules:

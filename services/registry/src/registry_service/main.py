@@ -143,7 +143,7 @@ async def provision(
             gates=Gates(stores, queues.gates, clock),
             rewards=Rewards(stores.rewards, clock),
             datasets=datasets,
-            findings=Findings(stores.datasets, stores.findings, clock),
+            findings=Findings(stores.datasets, stores.findings, dataset_files, clock),
             background=[
                 Worker(queues.versions, copies, clock, slots=COPIES_AT_A_TIME, timing=timing).run,
                 Worker(queues.gates, gate_worker, clock, timing=timing).run,

@@ -217,7 +217,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         self, request: dataset_pb2.ReportUnsoundRequest, context: Context
     ) -> dataset_pb2.ReportUnsoundResponse:
         ref = convert.dataset_ref_from_proto(request.name, request.number, request.split)
-        await self._findings.report(ref, dict(request.reasons))
+        await self._findings.report(ref, dict(request.reasons), convert.runs_from_proto(request))
         return dataset_pb2.ReportUnsoundResponse()
 
     async def DecideFindings(

@@ -7,14 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.datasets import SqlDatasetStore
-from registry_service.domain.dataset import Card, Content, Dataset, DatasetSpec, State, Upload
+from registry_service.domain.dataset import Card, Check, Content, Dataset, DatasetSpec, Progress, State, Upload
+from registry_service.domain.ports import Stores
 
 from ..conftest import NOW
-from .values import request
+from .values import add_ready, gate, request
 
 LATER, LEASE = NOW + timedelta(hours=1), timedelta(seconds=30)
 
@@ -49,6 +50,32 @@ async def test_versions_are_numbered_and_keep_what_they_are(store: SqlDatasetSto
     assert await store.get(first.ref) == first
     assert (first.actor, first.state, first.end_time) == ("key_1", State.READY, LATER)
     assert await store.get(DatasetRef("mine")) == second
+
+
+async def test_how_far_an_examination_is_lasts_until_its_end(store: SqlDatasetStore) -> None:
+    ref = (await add(store)).ref
+    await store.change(ref, lambda it: it.written("train", 0, 3).claim("w", NOW, LEASE))
+    progress = {"train": Progress(Check.ROWS, 1_000, 3_000)}
+    await store.change(ref, lambda it: it.examined_to("w", progress))
+    assert (await store.get(ref)).progress == progress
+    with pytest.raises(Aborted):
+        await store.change(ref, lambda it: it.examined_to("another", {}))
+    failed = await store.change(ref, lambda it: it.fail("w", Failure("INVALID_ARGUMENT", "no"), LATER))
+    assert failed.progress == (await store.get(ref)).progress == {}
+    assert (await ready(store, letter="b")).progress == {}
+
+
+@pytest.mark.parametrize("stores", ["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)], indirect=True)
+async def test_versions_that_were_measured_for_a_gate_are_known(stores: Stores) -> None:
+    for id in ("one", "two"):
+        await add_ready(stores, id)
+    await stores.gates.create(gate("gate_1"), request())
+    measured, other = await ready(stores.datasets), await ready(stores.datasets, "other")
+    assert await stores.datasets.gated() == set()
+    for user in ("run_1", "eval_1", "eval_2"):
+        await stores.datasets.use(measured.ref, user, NOW)
+    await stores.datasets.use(other.ref, "eval_3", NOW)
+    assert await stores.datasets.gated() == {measured.ref}
 
 
 async def test_the_newest_is_the_newest_that_is_ready(store: SqlDatasetStore) -> None:

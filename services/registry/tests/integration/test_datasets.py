@@ -28,6 +28,7 @@ from ..unit.test_pair_work import jsonl as jsonl_of
 
 pytestmark = pytest.mark.integration
 __all__ = ["world"]
+MIB = 1 << 20
 PROBLEMS = load("composed/test", limit=5)
 
 
@@ -122,6 +123,10 @@ async def test_the_longest_unused_makes_room(
     assert {path.parent.name for path in files_below(home)} == {"a@1", "c@1"}
 
 
+def quantiles(value: float) -> pb.Quantiles:
+    return pb.Quantiles(**dict.fromkeys(("least", "p5", "p25", "median", "p75", "p95", "most"), value))
+
+
 async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_path: Path) -> None:
     data, stub = content(tmp_path / "set.jsonl"), dataset_pb2_grpc.DatasetServiceStub(door)
     split = pb.DatasetSplit(name="train", size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
@@ -138,6 +143,9 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         (seen,) = [it.dataset async for it in stub.WatchDataset(pb.WatchDatasetRequest(name="mine", number=1))]
         assert listed == found == seen
         assert (found.state, found.splits[0].rows, found.card.licence) == (pb.Dataset.STATE_READY, 5, "MIT")
+        balance = found.splits[0].balance
+        assert [(one.name, one.problems) for one in balance.languages] == [("python", 5)]
+        assert balance.prompt.least == min(len(problem.prompt) for problem in PROBLEMS)
         read = pb.ReadDatasetRequest(name="mine", number=1, split="train", offset=3)
         assert (await stub.ReadDataset(read)).data == (await world.content(ready))[3:]
         await stub.UseDataset(pb.UseDatasetRequest(name="mine", number=1, user="run_1"))
@@ -150,11 +158,30 @@ async def test_the_whole_way_by_rpc(world: World, door: grpc.aio.Channel, tmp_pa
         (*_, last) = (await stub.ListFindings(accepted)).findings
         assert (finding.state, last.state) == (pb.Finding.STATE_OPEN, pb.Finding.STATE_ACCEPTED)
         assert (last.decision.reason, last.decision.dataset) == ("for RL alone", "mine@1")
-        report = pb.ReportUnsoundRequest(name="mine", number=1, split="train", reasons={"test/1": "FAILED 1 is not 2"})
+        runs = pb.ReferenceRuns(problems=5, strict=3, shared=1, cpu_time=quantiles(0.25), memory_bytes=quantiles(MIB))
+        report = pb.ReportUnsoundRequest(
+            name="mine", number=1, split="train", reasons={PROBLEMS[0].id: "FAILED 1 is not 2"}, runs=runs
+        )
         await stub.ReportUnsound(report)
+        ran = (await stub.GetDataset(pb.GetDatasetRequest(name="mine"))).dataset.splits[0].references
+        assert (ran.strict, ran.shared, ran.cpu_time) == (3, 1, quantiles(0.25))
+        assert (ran.cpu_time_limit.seconds, ran.memory_limit_bytes) == (3, 256 * MIB)
+        report.ClearField("runs")
+        await stub.ReportUnsound(report)
+        assert (await stub.GetDataset(pb.GetDatasetRequest(name="mine"))).dataset.splits[0].references == ran
         unsound = pb.ListFindingsRequest(name="mine", number=1, kind=pb.Finding.KIND_UNSOUND)
         (reported,) = (await stub.ListFindings(unsound)).findings
-        assert (reported.problem, reported.detail) == ("test/1", "FAILED 1 is not 2")
+        assert (reported.problem, reported.detail) == (PROBLEMS[0].id, "FAILED 1 is not 2")
+    for field, wrong in {
+        "reasons.nobody": pb.ReportUnsoundRequest(reasons={PROBLEMS[1].id: "r", "nobody": "r"}),
+        "runs.problems": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(problems=6)),
+        "runs.shared": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(problems=4, strict=3, shared=2)),
+        "runs.cpu_time": pb.ReportUnsoundRequest(runs=pb.ReferenceRuns(cpu_time=pb.Quantiles(least=1))),
+    }.items():
+        wrong.MergeFrom(pb.ReportUnsoundRequest(name="mine", number=1, split="train"))
+        with pytest.raises(InvalidArgument) as error, rpc_errors():
+            await stub.ReportUnsound(wrong)
+        assert [violation.field for violation in error.value.violations] == [field]
     with pytest.raises(InvalidArgument, match=r"reasons\.x"), rpc_errors():
         await stub.ReportUnsound(
             pb.ReportUnsoundRequest(name="mine", number=1, split="train", reasons={"x": "r" * 401})

@@ -88,6 +88,7 @@ class Process:
 
     process: asyncio.subprocess.Process
     stub: registry_pb2_grpc.RegistryServiceStub
+    door: grpc.aio.Channel
 
     async def kill(self) -> None:
         self.process.kill()
@@ -114,7 +115,7 @@ class Machine:
         try:
             await wait_healthy(f"127.0.0.1:{port}")
             async with channel(f"127.0.0.1:{port}") as door:
-                yield Process(process, registry_pb2_grpc.RegistryServiceStub(door))
+                yield Process(process, registry_pb2_grpc.RegistryServiceStub(door), door)
         finally:
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)

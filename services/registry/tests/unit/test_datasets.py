@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
-from registry_service.domain.dataset import Card, Dataset, DatasetSpec, State, Upload
+from registry_service.domain.dataset import Card, Check, Dataset, DatasetSpec, Progress, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
 from registry_service.domain.finding import FindingState, Kind, Rule
@@ -90,12 +90,13 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         examinations = Examinations(store, files, sketches, findings, pairs, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
-        yield World(Datasets(*parts), Findings(store, findings, clock), worker, tmp_path / "files", parts)
+        yield World(Datasets(*parts), Findings(store, findings, files, clock), worker, tmp_path / "files", parts)
 
 
 async def test_problems_are_kept_as_a_table_and_read_back_equal(world: World, tmp_path: Path) -> None:
     dataset = await world.add({"train": JSONL, "test": JSONL.splitlines(keepends=True)[0]})
     assert (dataset.state, dataset.splits["train"].content.rows) == (State.READY, 3)
+    assert dataset.splits["train"].content.balance.languages == {"python": 3}
     table = tmp_path / "table"
     table.write_bytes(await world.content(dataset))
     assert tables.read(table, "mine") == PROBLEMS
@@ -240,6 +241,34 @@ async def test_near_duplicates_are_told(world: World) -> None:
     assert "mine@1" not in " ".join(newer.splits["train"].content.notices), "its own earlier version"
 
 
+async def test_every_set_that_may_be_measured_on_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry_service.domain.examinations.VERSIONS_AT_ONCE", 1)
+    for letter in "abc":
+        await world.add({"test": line(letter, TEMPERATURE), "train": line("t", PUBLIC)}, letter)
+    alone = (await world.add({"train": line("x", "Count words.")}, "alone")).splits["train"].content
+    copy = (await world.add({"train": line("a", TEMPERATURE)}, "copy")).splits["train"].content
+    assert copy.compared_sets - alone.compared_sets == 0, "those for training are not measured on"
+    assert [notice.split(":")[0][-8:] for notice in copy.notices[1:]] == ["a@1/test", "b@1/test", "c@1/test"]
+
+    gated = {DatasetRef("b", 1), DatasetRef("copy", 1), DatasetRef("mine", 1)}
+
+    async def measured(store: SqlDatasetStore) -> set[DatasetRef]:
+        return gated
+
+    monkeypatch.setattr(SqlDatasetStore, "gated", measured)
+    await world.add({"train": line("m", "Count words."), "test": line("n", PUBLIC)})
+    again = await world.add({"train": line("m", PUBLIC), "test": line("n", "Count words.")})
+    train, test = (again.splits[name].content for name in ("train", "test"))
+    assert (train.compared_sets, train.compared_problems) == (test.compared_sets, test.compared_problems), (
+        "mine@1/test, and the split before"
+    )
+    told = " ".join(train.notices)
+    assert "b@1/train" in told
+    assert "mine@1/test" in told
+    assert not {"a@1/train", "mine@1/train"} & set(told.replace(":", "").split()), "nothing measured them"
+    assert "mine@1" not in " ".join(test.notices), "versions share most of their problems"
+
+
 async def test_findings_are_listed_and_decided(world: World) -> None:
     key = "ghp_" + "a1B2" * 9
     train = line("t1", f"Runs of {key}") + line("t2", "Mail a@mail.example.org")
@@ -265,6 +294,32 @@ async def test_findings_are_listed_and_decided(world: World) -> None:
     await world.create({"train": JSONL})
     with pytest.raises(FailedPrecondition, match="mine@2 is uploading: its findings are decided once it is ready"):
         await world.findings.decide(DatasetRef("mine", 2), near, FindingState.REFUSED, "r", "")
+
+
+async def test_who_watches_sees_how_far_an_examination_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = asyncio.get_running_loop().create_future()
+
+    class Slow(FsspecSketchStore):
+        async def alike(self, splits, others, tell):
+            tell("train", 1, 4)
+            await told
+            return {}
+
+    monkeypatch.setattr(FsspecSketchStore, "alike", Slow.alike)
+    dataset = await world.create({"train": JSONL})
+    await world.datasets.write(replace(dataset.ref, split="train"), JSONL, 0)
+    stop = asyncio.Event()
+    working = asyncio.create_task(world.worker.run(stop))
+    seen = []
+    async with asyncio.timeout(20):
+        async for one in world.datasets.watch(dataset.ref):
+            seen.append((one.state, *one.progress.values()))
+            if one.progress and not told.done():
+                told.set_result(None)
+    stop.set()
+    await working
+    assert (State.EXAMINING, Progress(Check.NEAR_DUPLICATES, 1, 4)) in seen
+    assert seen[-1] == (State.READY,)
 
 
 async def test_rows_of_a_benchmark_that_cannot_be_read_are_kept_all_the_same(world: World) -> None:

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import ratchet_benchmarks
+from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, OWN, LoadedBenchmark, folder
 from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import TargetOption
@@ -30,6 +31,7 @@ from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.text import storable
 from ratchet_problems import jsonl, notices
+from ratchet_problems.balance import Quantiles
 from ratchet_workflows import UsageError
 from ratchet_workflows.datasets import local, pinned
 
@@ -136,13 +138,28 @@ def _pinned(ref: DatasetRef | None) -> DatasetRef | None:
 
 
 def _report(ref: DatasetRef | None, found: Sequence[Preflight]) -> None:
-    """Findings of the platform's data set: problems whose reference does not pass."""
+    """For the platform's data set: the problems whose reference does not pass, as findings, and how all of them ran."""
     if ref is None or ref.number is None:
         return
-    wrong = [one for one in found if one.fault and one.problem.references]
+    ran = [one for one in found if one.problem.references]
+    right, wrong = [one for one in ran if not one.fault], [one for one in ran if one.fault]
     reasons = {one.problem.id: storable(one.fault)[:MOST_OF_A_REASON] for one in wrong[:MOST_REPORTED]}
+    shared = sum(bool(one.shared) for one in right)
+    runs = pb.ReferenceRuns(
+        problems=len(ran),
+        strict=len(right) - shared,
+        shared=shared,
+        cpu_time=_quantiles(one.cpu_time.total_seconds() for one in right),
+        memory_bytes=_quantiles(one.memory_bytes for one in right),
+    )
     with Client() as platform:
-        platform.datasets.report_unsound(ref.name, ref.number, ref.split, reasons)
+        platform.datasets.report_unsound(ref.name, ref.number, ref.split, reasons, runs)
+
+
+def _quantiles(values: Iterable[float]) -> pb.Quantiles | None:
+    """Without those that were not measured."""
+    found = Quantiles.of(value for value in values if value)
+    return pb.Quantiles(**asdict(found)) if found else None
 
 
 def _show(

@@ -17,7 +17,7 @@ from ratchet_benchmarks.fetching import Fetched
 from ratchet_cli.commands import audits, findings, growing
 from ratchet_cli.commands.options import named, refusing
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.following import Count, Waiting, following
+from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import (
     JsonFlag,
     ago,
@@ -46,6 +46,7 @@ app = typer.Typer(help="Data sets, and data of public benchmarks.", no_args_is_h
 app.command()(audits.audit)
 app.command()(audits.strengthen)
 app.command()(findings.findings)
+app.command()(findings.report)
 app.command()(growing.augment)
 app.command()(growing.grow)
 
@@ -135,7 +136,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     print_fields(
         [
             ("data set", view.version(found)),
-            ("state", state_name(found) + (f": {found.failure.message}" if found.failure.message else "")),
+            ("state", ": ".join(filter(None, (state_name(found), found.failure.message or view.progress(found))))),
             ("description", card.description or "-"),
             ("source", card.source or "-"),
             ("licence", card.licence or "-"),
@@ -154,6 +155,15 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
         )
     rows = [(it.name, it.rows, it.content_bytes, it.digest[7:19], "; ".join(it.notices) or "-") for it in shown]
     print_table(columns, rows, breakable=("notices",), right=("rows", "bytes"))
+    for it in shown:
+        if it.compared_sets:
+            say(f"{it.name}: compared with {it.compared_problems:,} problems of {it.compared_sets:,} other sets.")
+        if it.HasField("references"):
+            say(f"{it.name}: {view.references(it.references)}")
+    if balances := [view.balance(it.name, it.balance) for it in shown if it.HasField("balance")]:
+        say("")
+        say("Characters and tests of a problem, median (nine in ten), and problems by language, difficulty and tag:")
+        print_table(view.BALANCE, balances, breakable=view.BALANCE[-3:])
 
 
 @app.command()
@@ -368,11 +378,14 @@ def _uploaded(
         raise CommandError(f"The upload of {name} was broken off: the same command goes on with it{reason}.") from error
     if made.state == pb.Dataset.STATE_READY:
         return made
-    with following(
-        Waiting(f"examining {view.version(made)}"), quiet=quiet, goes_on=f"{view.version(made)} is examined further."
-    ) as changed:
-        changed()
-        return settled(client.datasets, made)
+    examining = view.Examining(made)
+    with following(examining, quiet=quiet, goes_on=f"{view.version(made)} is examined further.") as changed:
+
+        def tell(dataset: pb.Dataset) -> None:
+            examining.show(dataset)
+            changed()
+
+        return settled(client.datasets, made, tell)
 
 
 def _progress(count: Count, changed: Callable[[], None]) -> fetching.Progress:

@@ -1,6 +1,8 @@
 """`ratchet data findings`: what examination found, and what people decided about it."""
 
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -68,6 +70,28 @@ def findings(
     print_table(COLUMNS, rows[:SHOWN], breakable=("like", "detail", "state"))
     if len(rows) > SHOWN:
         say("There are more: --json has all.")
+
+
+def report(
+    dataset: Annotated[str, typer.Argument(help="name@number; name alone is its newest version.")],
+    out: Annotated[Path, typer.Option(help="File of the page, HTML.")] = Path("data.html"),
+) -> None:
+    """Write a version as one HTML page: card, balance, findings with the problems side by side, decisions, and how its
+    references ran."""
+    from ratchet_reports import datasets as work  # matplotlib: only for this command
+
+    ref = named(DatasetRef.parse, dataset)
+    with Client() as client, refusing():
+        version = client.datasets.get(ref.name, ref.number)
+        if version.card.edition or version.card.pairs:
+            raise CommandError(f"{view.version(version)} holds no problems: ratchet data show has its card.", code=2)
+        view.check_usable(version)
+        made = work.gather(client, version, partial(workflows.texts, version))
+    try:
+        work.write(made, out)
+    except OSError as error:
+        raise CommandError(f"The report cannot be written: {error}.") from error
+    say(str(out))
 
 
 def _show_decided(version: pb.Dataset, decided: int, made: pb.Dataset | None, *, as_json: bool) -> None:

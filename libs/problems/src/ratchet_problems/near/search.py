@@ -2,7 +2,7 @@
 and the similarity of their signatures decides."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ _KNOWN_ROWS = (3, 4, 2)
 more than 99 %."""
 _OWN_ROWS = (4, 5, 4)
 """Among the problems of one set, which may be a million."""
+_KNOWN_AT_ONCE = 50_000
+"""Known problems in a table: 110 MB."""
+_MOST_OF_A_KEY = 50
+"""Known problems that are candidates by one key: a key that more have says little, and all pairs of them are many."""
 _AT_ONCE = 1_000
 _PAIRS_AT_ONCE = 50_000
 _SHOWN = 0.2
@@ -41,6 +45,24 @@ class Match:
     def __str__(self) -> str:
         found = {name: getattr(self, name) for name in VIEWS}
         return ", ".join(f"{name} {value:.2f}" for name, value in found.items() if value >= _SHOWN)
+
+
+def matches(known: Sketches, sketches: Sketches) -> Iterator[Match]:
+    """As Known(known).matches(sketches), in any order, but for the least `other` of a row, which is the first of it.
+    Both sets may have a million problems: the tables are of some of the smaller one at a time."""
+    if len(known) > len(sketches):
+        for start, part in _parts(sketches):
+            for match in Known(part).matches(known):
+                yield replace(match, row=match.other + start, other=match.row)
+        return
+    for start, part in _parts(known):
+        for match in Known(part).matches(sketches):
+            yield replace(match, other=match.other + start)
+
+
+def _parts(sketches: Sketches) -> Iterator[tuple[int, Sketches]]:
+    for start in range(0, len(sketches), _KNOWN_AT_ONCE):
+        yield start, sketches.part(start, start + _KNOWN_AT_ONCE)
 
 
 class Known:
@@ -95,7 +117,12 @@ def _table(sketches: Sketches, view: int, rows: int) -> _Table:
     bands = HASHES // rows
     keys = np.concatenate([_keys(sketches, present, view, band, rows) for band in range(bands)])
     order = np.argsort(keys, kind="stable")
-    return _Table(keys[order], np.tile(present, bands)[order])
+    keys, places = keys[order], np.tile(present, bands)[order]
+    if len(keys) > _MOST_OF_A_KEY:
+        is_kept = np.ones(len(keys), dtype=np.bool_)
+        is_kept[_MOST_OF_A_KEY:] = keys[_MOST_OF_A_KEY:] != keys[:-_MOST_OF_A_KEY]
+        keys, places = keys[is_kept], places[is_kept]
+    return _Table(keys, places)
 
 
 def _keys(sketches: Sketches, places: NDArray[np.int64], view: int, band: int, rows: int) -> NDArray[np.uint64]:

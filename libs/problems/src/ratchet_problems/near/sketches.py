@@ -1,7 +1,6 @@
 """MinHash sketches (Broder, On the resemblance and containment of documents, 1997) of problems: numbers that say how
 alike two problems are, without either of them."""
 
-import io
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,15 +42,21 @@ class Sketches:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def part(self, start: int, end: int) -> "Sketches":
+        """A view of the problems from `start` to before `end`."""
+        return Sketches(
+            self.ids[start:end], self.signatures[start:end], self.sizes[start:end], self.structures[start:end]
+        )
+
     def write(self, file: IO[bytes]) -> None:
         ids = np.frombuffer("\0".join(self.ids).encode(), dtype=np.uint8)
         np.savez_compressed(file, ids=ids, signatures=self.signatures, sizes=self.sizes, structures=self.structures)
 
     @classmethod
-    def of_bytes(cls, data: bytes) -> "Sketches":
-        """Raises DataLoss for bytes that `write` did not write."""
+    def read(cls, file: IO[bytes]) -> "Sketches":
+        """Raises DataLoss for a file that `write` did not write."""
         try:
-            found = np.load(io.BytesIO(data), allow_pickle=False)
+            found = np.load(file, allow_pickle=False)
             ids = found["ids"].tobytes().decode()
             return cls(ids.split("\0") if ids else (), found["signatures"], found["sizes"], found["structures"])
         except (ValueError, KeyError, OSError, EOFError, BadZipFile, zlib.error) as error:

@@ -8,7 +8,7 @@ models learned from it.
 import asyncio
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem, data_digest, load
-from ratchet_problems.near.search import Known, Match, duplicates
+from ratchet_problems.near.search import Known, Match, duplicates, matches
 from ratchet_problems.near.sketches import Sketches, sketch
+from registry_service.domain.dataset import TRAINING
 from registry_service.domain.evidence import Pair
-from registry_service.domain.finding import Finding, Kind
+from registry_service.domain.finding import Alike, Finding, Kind, Other
 
 log = get_logger(__name__)
 
@@ -43,8 +44,10 @@ class FsspecSketchStore:
     ) -> Sequence[Pair]:
         return await asyncio.to_thread(self._pairs, learned, measured, but_learned, but_measured)
 
-    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
-        return await asyncio.to_thread(self._alike, splits, others)
+    async def alike(
+        self, splits: Mapping[str, str], others: Sequence[Other], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Alike]:
+        return await asyncio.to_thread(self._alike, splits, others, tell)
 
     def keep(self, digest: str, sketches: Sketches) -> None:
         """Raises ResourceExhausted, Unavailable."""
@@ -78,30 +81,39 @@ class FsspecSketchStore:
             return ()
         first = {
             match.row: match
-            for match in Known(ours).matches(theirs)
+            for match in matches(ours, theirs)
             if ours.ids[match.other] not in but_learned and theirs.ids[match.row] not in but_measured
         }
         return [Pair(theirs.ids[row], ours.ids[match.other], str(match)) for row, match in sorted(first.items())]
 
-    def _alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
+    def _alike(
+        self, splits: Mapping[str, str], others: Sequence[Other], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Alike]:
+        """Keeps the sketches of all splits and of one other set in memory."""
         sketched = {split: sketches for split, digest in splits.items() if (sketches := self._find(digest)) is not None}
-        found: dict[str, Sequence[Finding]] = {}
+        found: dict[str, Alike] = {}
         for place, (split, sketches) in enumerate(sketched.items()):
             near = _Near(split, sketches)
+            earlier = [Other(name, splits[name]) for name in list(sketched)[:place]]
+            wanted = [*earlier, *(one for one in others if split == TRAINING or not one.training_alone)]
+            total = 1 + len(wanted) + len(_own())
+            tell(split, 0, total)
             near.add(split, splits[split], sketches, duplicates(sketches))
-            for name in list(sketched)[:place]:
-                near.add(name, splits[name], sketched[name], Known(sketched[name]).matches(sketches))
-            for name, key in others.items():
-                if (other := self._find(key)) is not None:
-                    near.add(name, key, other, Known(other).matches(sketches))
-            for name, known in _own():
-                near.add(name, "", known.sketches, known.matches(sketches))
-            found[split] = near.findings
+            for done, one in enumerate(wanted, 1):
+                tell(split, done, total)
+                other = sketched[one.name] if done <= place else self._find(one.key)
+                if other is not None:
+                    near.compare(one.name, one.key, other, matches(other, sketches))
+            for done, (name, known) in enumerate(_own(), 1 + len(wanted)):
+                tell(split, done, total)
+                near.compare(name, "", known.sketches, known.matches(sketches))
+            found[split] = Alike(near.findings, near.sets, near.problems)
         return found
 
     def _find(self, digest: str) -> Sketches | None:
         try:
-            return Sketches.of_bytes(self._root.read(_key(digest)))
+            with self._root.opened(_key(digest)) as file:  # a million problems are 800 MB: not twice
+                return Sketches.read(file)
         except (NotFound, InvalidArgument):
             return None
         except DataLoss as error:  # the platform's fault, and not that of the set that is compared
@@ -124,12 +136,24 @@ class _Near:
         self._split = split
         self._sketches = sketches
         self.findings: list[Finding] = []
+        self.sets = self.problems = 0
+        """Other sets that it was compared with, and problems in these."""
+        self._found: dict[str, set[int]] = {}
 
-    def add(self, name: str, digest: str, others: Sketches, matches: Iterator[Match]) -> None:
-        """One finding for each problem: its first match. `name`, `digest`: of the set of the others."""
+    def compare(self, name: str, digest: str, others: Sketches, found: Iterator[Match]) -> None:
+        """As `add`, of another set."""
+        self.sets, self.problems = self.sets + 1, self.problems + len(others)
+        self.add(name, digest, others, found)
+
+    def add(self, name: str, digest: str, others: Sketches, found: Iterator[Match]) -> None:
+        """One finding for each problem: its first match. `name`, `digest`: of the set of the others. Of two sets of one
+        name the first decides."""
         first: dict[int, Match] = {}
-        for match in matches:
-            first.setdefault(match.row, match)
+        known = self._found.setdefault(name, set())
+        for match in found:
+            if match.row not in known:
+                first.setdefault(match.row, match)
+        known |= first.keys()
         self.findings += [
             Finding(
                 Kind.NEAR_DUPLICATE,

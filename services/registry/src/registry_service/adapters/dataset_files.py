@@ -10,11 +10,12 @@ import json
 import multiprocessing
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from phonenumbers import PhoneNumberMatcher
 
@@ -24,16 +25,19 @@ from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.redaction import emails, secrets
 from ratchet_problems import InvalidProblem, Problem, examine, tables
+from ratchet_problems.balance import Balancer
 from ratchet_problems.jsonl import numbered_lines
 from ratchet_problems.near.sketches import Sketcher
 from ratchet_problems.tables import MOST_FAULTS
 from registry_service.adapters.alike import FsspecSketchStore
-from registry_service.domain.dataset import Content, Examined, Upload
+from registry_service.domain.dataset import Content, Examined, Tell, Upload
 from registry_service.domain.finding import Finding, Kind
 
+T = TypeVar("T")
 UPLOADS, CONTENTS = "uploads", "contents"
 _LARGE = 32 << 20
 """Bytes of a file that a second process helps with."""
+_COUNTED_AT_ONCE = 1_000
 _MAYBE_PHONE = re.compile(r"\+ ?\(?\d[\d ().\-/]{6,}")
 _LONG = re.compile(r"[\w+/=.:-]{16,}")
 """No key and no token is shorter."""
@@ -51,11 +55,14 @@ class FsspecDatasetFiles:
         part = f"{UPLOADS}/{dataset}/{split}/{offset:015d}"
         await asyncio.to_thread(self._root.write, part, data)
 
-    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Examined:
-        return await asyncio.to_thread(self._examine, dataset, split, upload, as_rows)
+    async def examine(self, dataset: str, split: str, upload: Upload, tell: Tell, *, as_rows: bool) -> Examined:
+        return await asyncio.to_thread(self._examine, dataset, split, upload, tell, as_rows)
 
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         return await asyncio.to_thread(self._root.read, f"{CONTENTS}/{sha256}", start, end)
+
+    async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        return await asyncio.to_thread(self._unknown, sha256, ids)
 
     async def uploads(self) -> Sequence[str]:
         return await asyncio.to_thread(self._root.child(UPLOADS).names)
@@ -66,23 +73,33 @@ class FsspecDatasetFiles:
     async def delete(self, sha256: str) -> None:
         await asyncio.to_thread(self._root.child(f"{CONTENTS}/{sha256}").delete)
 
-    def _examine(self, dataset: str, split: str, upload: Upload, as_rows: bool) -> Examined:
+    def _unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        left = dict.fromkeys(ids)
+        with self._root.opened(f"{CONTENTS}/{sha256}") as file:
+            for id in tables.ids(file) if left else ():
+                left.pop(id, None)
+        return list(left)
+
+    def _examine(self, dataset: str, split: str, upload: Upload, tell: Tell, as_rows: bool) -> Examined:
         parts = self._root.child(f"{UPLOADS}/{dataset}/{split}")
         with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
             whole, kept = Path(folder, "upload"), Path(folder, "content")
             storage.require_space(whole.parent, 2 * upload.size_bytes)
             put_together(parts, split, upload, whole)
             findings: list[Finding] = []
+            balance = None
             if as_rows:
                 rows, digest, kept = _count_rows(whole, split), "", whole
                 self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
             else:
                 with _helper(upload.size_bytes) as helper:
                     sketcher = Sketcher(helper)
-                    table = tables.write(sketcher.of(_read(tables.checked(whole, split), split, findings)), kept)
+                    problems = counted(tables.checked(whole, split), whole, tell)
+                    balancer = Balancer()
+                    table = tables.write(sketcher.of(balancer.of(_read(problems, split, findings))), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
-                rows, digest = table.rows, table.digest
-            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest)
+                rows, digest, balance = table.rows, table.digest, balancer.balance()
+            content = Content(kept.stat().st_size, sha256_of(kept), rows, digest, balance=balance)
             self._root.put(f"{CONTENTS}/{content.sha256}", kept)
         return Examined(content, findings)
 
@@ -94,6 +111,15 @@ def put_together(parts: storage.Folder, split: str, upload: Upload, whole: Path)
             file.write(parts.read(name))
     if sha256_of(whole) != upload.sha256:
         raise DataLoss(f"the bytes of {split} are not those that were announced: upload it again")
+
+
+def counted(rows: Iterable[T], file: Path, tell: Tell) -> Iterator[T]:
+    """The same rows, which are counted as they go by. `file`: the one that they come from."""
+    total = tables.expected(file)
+    for number, row in enumerate(rows):
+        if number % _COUNTED_AT_ONCE == 0:
+            tell(number, max(number, total))
+        yield row
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from ratchet_kit import storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_problems import pair_tables
 from ratchet_problems.pairs import Pair
-from registry_service.adapters.dataset_files import CONTENTS, PRIVATE, UPLOADS, put_together, sha256_of
-from registry_service.domain.dataset import MAX_CHUNK, Content, PairContent, Upload
+from registry_service.adapters.dataset_files import CONTENTS, PRIVATE, UPLOADS, counted, put_together, sha256_of
+from registry_service.domain.dataset import MAX_CHUNK, Content, PairContent, Tell, Upload
 from registry_service.domain.finding import Kind, said
 
 
@@ -20,19 +20,23 @@ class FsspecPairFiles:
         """Raises InvalidArgument for a URL that cannot be used."""
         self._root = storage.Folder(root)
 
-    async def examine(self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime]) -> PairContent:
-        return await asyncio.to_thread(self._examine, dataset, split, upload, forgotten)
+    async def examine(
+        self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime], tell: Tell
+    ) -> PairContent:
+        return await asyncio.to_thread(self._examine, dataset, split, upload, forgotten, tell)
 
     async def without(self, sha256: str, forgotten: Mapping[str, datetime]) -> PairContent:
         return await asyncio.to_thread(self._without, sha256, forgotten)
 
-    def _examine(self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime]) -> PairContent:
+    def _examine(
+        self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime], tell: Tell
+    ) -> PairContent:
         parts = self._root.child(f"{UPLOADS}/{dataset}/{split}")
         with disk_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="ratchet-pairs-") as folder:
             whole = Path(folder, "upload")
             storage.require_space(whole.parent, 2 * upload.size_bytes)
             put_together(parts, split, upload, whole)
-            return self._keep(whole, split, forgotten)
+            return self._keep(whole, split, forgotten, tell)
 
     def _without(self, sha256: str, forgotten: Mapping[str, datetime]) -> PairContent:
         name = f"{CONTENTS}/{sha256}"
@@ -43,10 +47,12 @@ class FsspecPairFiles:
                     done += file.write(part)
             return self._keep(whole, "content", forgotten)
 
-    def _keep(self, file: Path, name: str, forgotten: Mapping[str, datetime]) -> PairContent:
+    def _keep(
+        self, file: Path, name: str, forgotten: Mapping[str, datetime], tell: Tell = lambda done, total: None
+    ) -> PairContent:
         kept = file.with_name("kept")
         tally = _Tally(forgotten)
-        table = pair_tables.write(tally.of(pair_tables.checked(file, name)), kept)
+        table = pair_tables.write(tally.of(counted(pair_tables.checked(file, name), file, tell)), kept)
         if not table.rows:
             return PairContent(None, {}, tally.removed)
         content = Content(kept.stat().st_size, sha256_of(kept), table.rows, table.digest, tally.notices)

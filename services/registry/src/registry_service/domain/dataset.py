@@ -11,17 +11,20 @@ forgotten, nobody reads it from then on, its files are deleted, and it is FAILED
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 
 from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument, NotFound
 from ratchet_kit.faults import MAX_REASON, Faults
 from ratchet_kit.names import DatasetRef, check_dataset_name, check_split_name
 from ratchet_kit.work import FREE, Held
+from ratchet_problems.balance import Balance
 from ratchet_problems.sets import FAMILIES
 from registry_service.domain.finding import Finding
+from registry_service.domain.reference_runs import ReferenceRuns
 
 MAX_SPLITS = 20
 MAX_FILE_BYTES = 8 << 30
@@ -29,8 +32,12 @@ MAX_CHUNK = 1 << 20
 """Bytes that are written or read at once."""
 ROWS = "rows"
 """The split of a public benchmark."""
+TRAINING = "train"
+"""The split that nothing is measured on, as a rule."""
 MAX_TEXT = 200
 NAMED = 20
+Tell = Callable[[int, int], None]
+"""Is given how much is done, and of how much (0: not known). Any thread may call it."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -81,6 +88,13 @@ class Content:
     """`data_digest` of the problems, or `pairs_digest`; empty for a benchmark's rows."""
     notices: tuple[str, ...] = ()
     """The findings as sentences."""
+    balance: Balance | None = None
+    """None for pairs and for a benchmark's rows."""
+    compared_sets: int = 0
+    """Sets that its problems were compared with, and all problems in these."""
+    compared_problems: int = 0
+    references: ReferenceRuns | None = None
+    """As they ran in a sandbox; None where nobody told. It is added once the content is READY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +117,51 @@ class Examined:
     findings: Sequence[Finding] = ()
 
 
+class Check(StrEnum):
+    """The parts of an examination, in their order."""
+
+    ROWS = "rows"
+    """Each row is read and checked."""
+    NEAR_DUPLICATES = "near-duplicates"
+    """The problems are compared with one another and with other sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the examination of a split is."""
+
+    check: Check
+    done: int
+    """Rows that are checked, or sets that it is compared with."""
+    total: int
+    """0: not known yet."""
+
+
+class Seen:
+    """How far an examination is, by split, as those say who examine."""
+
+    def __init__(self) -> None:
+        self.progress: dict[str, Progress] = {}
+
+    def rows(self, split: str) -> Tell:
+        return partial(self._tell, Check.ROWS, split)
+
+    def compared(self, split: str, done: int, total: int) -> None:
+        """`done`, `total`: sets."""
+        self._tell(Check.NEAR_DUPLICATES, split, done, total)
+
+    def _tell(self, check: Check, split: str, done: int, total: int) -> None:
+        self.progress[split] = Progress(check, done, total)
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     upload: Upload
     received: int = 0
     """Bytes of the upload that are there."""
     content: Content | None = None
+    progress: Progress | None = None
+    """While it is examined."""
 
     @property
     def is_whole(self) -> bool:
@@ -177,6 +230,11 @@ class Dataset(Held):
         """Bytes of all uploads that are there."""
         return sum(split.received for split in self.splits.values())
 
+    @property
+    def progress(self) -> Mapping[str, Progress]:
+        """How far the examination of each split is."""
+        return {name: split.progress for name, split in self.splits.items() if split.progress}
+
     def split(self, name: str) -> Split:
         """Raises NotFound, with those that there are."""
         if name not in self.splits:
@@ -213,9 +271,17 @@ class Dataset(Held):
         whole = all(one.is_whole for one in splits.values())
         return replace(self, splits=splits, state=State.EXAMINING if whole else State.UPLOADING)
 
+    def examined_to(self, owner: str, progress: Mapping[str, Progress]) -> "Dataset":
+        """`progress`: by split."""
+        self.check_held(owner)
+        splits = {name: replace(split, progress=progress.get(name)) for name, split in self.splits.items()}
+        return replace(self, splits=splits)
+
     def complete(self, owner: str, contents: Mapping[str, Content], now: datetime) -> "Dataset":
         self.check_held(owner)
-        splits = {name: replace(self.splits[name], content=content) for name, content in contents.items()}
+        splits = {
+            name: replace(self.splits[name], content=content, progress=None) for name, content in contents.items()
+        }
         return replace(self, state=State.READY, splits=splits, end_time=now, hold=FREE)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Dataset":
@@ -223,7 +289,8 @@ class Dataset(Held):
         self.check_held(owner)
         if self.is_forgetting:
             return replace(self, hold=FREE)
-        return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
+        ended = self.examined_to(owner, {})
+        return replace(ended, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
 
     @property
     def is_forgetting(self) -> bool:
@@ -240,6 +307,11 @@ class Dataset(Held):
         self.check_held(owner)
         splits = {name: replace(split, content=None) for name, split in self.splits.items()}
         return replace(self, splits=splits).fail(owner, failure, now)
+
+    def with_references(self, split: str, runs: ReferenceRuns) -> "Dataset":
+        """Raises as `content`."""
+        content = replace(self.content(split), references=runs)
+        return replace(self, splits={**self.splits, split: replace(self.splits[split], content=content)})
 
     def check_deletable(self, *, force: bool) -> None:
         """Raises FailedPrecondition when it was used, unless that was said to be known."""

@@ -84,7 +84,9 @@ class Datasets:
     def watch(self, ref: DatasetRef) -> AsyncIterator[Dataset]:
         """The version as it is, then at each change, until it is READY or FAILED. Raises NotFound."""
         return work.watch(
-            partial(self._store.get, ref), lambda it: it.state.is_final, key=lambda it: (it.state, it.received)
+            partial(self._store.get, ref),
+            lambda it: it.state.is_final,
+            key=lambda it: (it.state, it.received, it.progress),
         )
 
     async def read(self, ref: DatasetRef, offset: int) -> bytes:

@@ -108,6 +108,28 @@ class Finding:
         return self.other_digest == digest or self.other_set in (name, name.partition("/")[0].partition("@")[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A set that the problems of a version are compared with."""
+
+    name: str
+    key: str
+    """The digest of its problems, or the sha256 of a benchmark's rows."""
+    training_alone: bool = False
+    """The split for training is compared with it, and no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The comparison of a split with other sets."""
+
+    findings: Sequence[Finding]
+    sets: int
+    """Other sets that it was compared with."""
+    problems: int
+    """In these sets."""
+
+
 _SAID = {
     Kind.NO_REFERENCE: "without a reference",
     Kind.NO_TESTS: "without tests: for SFT alone",

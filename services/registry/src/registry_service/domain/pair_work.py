@@ -10,7 +10,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.times import Clock
-from registry_service.domain.dataset import Content, Dataset, DatasetSpec, PairContent, Upload
+from registry_service.domain.dataset import Content, Dataset, DatasetSpec, PairContent, Seen, Upload
 from registry_service.domain.ports import DatasetFiles, DatasetStore, PairFiles
 
 log = get_logger(__name__)
@@ -24,12 +24,12 @@ class PairWork:
         self._pairs = pairs
         self._clock = clock
 
-    async def examine(self, claim: Dataset) -> tuple[Mapping[str, Content], Units]:
+    async def examine(self, claim: Dataset, seen: Seen) -> tuple[Mapping[str, Content], Units]:
         """The contents by split, without what is forgotten, and whose pairs they hold. Raises what `PairFiles.examine`
         raises, FailedPrecondition where nothing is left."""
         forgotten = await self._store.forgotten()
         found = {
-            name: await self._pairs.examine(claim.id, name, split.upload, forgotten)
+            name: await self._pairs.examine(claim.id, name, split.upload, forgotten, seen.rows(name))
             for name, split in claim.splits.items()
         }
         contents = _contents(found)

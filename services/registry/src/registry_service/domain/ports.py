@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef, RewardRef, VersionRef
-from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Examined, PairContent, Upload
+from registry_service.domain.dataset import Content, Dataset, DatasetSpec, Examined, PairContent, Tell, Upload
 from registry_service.domain.evidence import Comparisons, Evaluation, Origin, Pair
-from registry_service.domain.finding import Decision, Finding, FindingState, Rule
+from registry_service.domain.finding import Alike, Decision, Finding, FindingState, Other, Rule
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
@@ -236,6 +236,10 @@ class DatasetStore(Protocol):
         """Lists the contents of these that no version has, or none but that one."""
         ...
 
+    async def gated(self) -> Collection[DatasetRef]:
+        """Versions that an evaluation of a gate measured."""
+        ...
+
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         """Versions that are EXAMINING and with no living worker, the oldest first."""
         ...
@@ -299,8 +303,9 @@ class DatasetFiles(Protocol):
         """Keeps a part of an upload; the same again changes nothing."""
         ...
 
-    async def examine(self, dataset: str, split: str, upload: Upload, *, as_rows: bool) -> Examined:
-        """Reads an upload that is whole, checks it, and keeps its content: all of it or nothing.
+    async def examine(self, dataset: str, split: str, upload: Upload, tell: Tell, *, as_rows: bool) -> Examined:
+        """Reads an upload that is whole, checks it, and keeps its content: all of it or nothing. `tell` is given the
+        rows that are checked, and all of them.
 
         `as_rows`: of a benchmark, kept as it is. Raises DataLoss where the bytes are not those that were announced,
         InvalidArgument where they hold no problems, or wrong ones.
@@ -309,6 +314,10 @@ class DatasetFiles(Protocol):
 
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         """Bytes of a content. Raises NotFound."""
+        ...
+
+    async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
+        """Lists those of the ids that no problem of a content has, in their order. Raises NotFound."""
         ...
 
     async def uploads(self) -> Sequence[str]:
@@ -328,9 +337,11 @@ class PairFiles(Protocol):
     """The contents of data sets of pairs. Both methods may raise Unavailable and ResourceExhausted, and keep all of a
     content or nothing. `forgotten`: as `DatasetStore.forgotten` gives it."""
 
-    async def examine(self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime]) -> PairContent:
-        """Reads an upload that is whole, checks it, and keeps what is not forgotten. Raises as
-        `DatasetFiles.examine`."""
+    async def examine(
+        self, dataset: str, split: str, upload: Upload, forgotten: Mapping[str, datetime], tell: Tell
+    ) -> PairContent:
+        """Reads an upload that is whole, checks it, and keeps what is not forgotten. `tell` and what it raises are as
+        in `DatasetFiles.examine`."""
         ...
 
     async def without(self, sha256: str, forgotten: Mapping[str, datetime]) -> PairContent:
@@ -349,10 +360,12 @@ class SketchStore(Protocol):
         where the sketches of one are not there. Both: digests. `but_`: ids of problems that do not count."""
         ...
 
-    async def alike(self, splits: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, Sequence[Finding]]:
+    async def alike(
+        self, splits: Mapping[str, str], others: Sequence[Other], tell: Callable[[str, int, int], None]
+    ) -> Mapping[str, Alike]:
         """By split: problems that are nearly the same as earlier ones of it, of the splits before it, of the sets
-        `others`, and of Ratchet's own, one finding for each problem and set. Both by name: the digest of problems, or
-        the sha256 of a benchmark's rows."""
+        `others`, and of Ratchet's own, one finding for each problem and name of a set. `splits`: the digests of their
+        problems. `tell` is given a split, the sets that it is compared with, and all."""
         ...
 
 

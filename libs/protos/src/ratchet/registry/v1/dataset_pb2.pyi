@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -164,6 +165,11 @@ class DatasetSplit(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    BALANCE_FIELD_NUMBER: _builtins.int
+    REFERENCES_FIELD_NUMBER: _builtins.int
+    COMPARED_SETS_FIELD_NUMBER: _builtins.int
+    COMPARED_PROBLEMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_"; 40 at most."""
     size_bytes: _builtins.int
@@ -176,9 +182,26 @@ class DatasetSplit(_message.Message):
     rows: _builtins.int
     digest: _builtins.str
     """Digest of the problems or pairs, as runs and evaluations record it. Empty for a benchmark's rows."""
+    compared_sets: _builtins.int
+    """Number of other sets that its problems were compared with for near-duplicates: every benchmark of the platform, every
+    split that may be measured on or was for a gate, and Ratchet's own. And the problems in these.
+    """
+    compared_problems: _builtins.int
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Findings to know before problems are trained on, such as problems without a reference."""
+
+    @_builtins.property
+    def progress(self) -> Global___ExaminationProgress:
+        """How far its examination is. Set while EXAMINING."""
+
+    @_builtins.property
+    def balance(self) -> Global___Balance:
+        """How its problems are spread. Absent for pairs and for a benchmark's rows."""
+
+    @_builtins.property
+    def references(self) -> Global___ReferenceRuns:
+        """Last report of who ran its references in a sandbox: ReportUnsound. Absent: nobody did."""
 
     def __init__(
         self,
@@ -192,14 +215,227 @@ class DatasetSplit(_message.Message):
         rows: _builtins.int = ...,
         digest: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        progress: Global___ExaminationProgress | None = ...,
+        balance: Global___Balance | None = ...,
+        references: Global___ReferenceRuns | None = ...,
+        compared_sets: _builtins.int = ...,
+        compared_problems: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "progress", b"progress", "references", b"references"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "received_bytes", b"received_bytes", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "compared_problems", b"compared_problems", "compared_sets", b"compared_sets", "content_bytes", b"content_bytes", "content_sha256", b"content_sha256", "digest", b"digest", "name", b"name", "notices", b"notices", "progress", b"progress", "received_bytes", b"received_bytes", "references", b"references", "rows", b"rows", "sha256", b"sha256", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DatasetSplit: _TypeAlias = DatasetSplit  # noqa: Y015
+
+@_typing.final
+class ReferenceRuns(_message.Message):
+    """References of a split as they ran in a sandbox. The rest of `problems` is unsound."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CPU_TIME_LIMIT_FIELD_NUMBER: _builtins.int
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    problems: _builtins.int
+    """Number of problems whose reference was run."""
+    strict: _builtins.int
+    """Number of problems whose reference passes tests that are apart from its process."""
+    shared: _builtins.int
+    """Number of problems whose reference passes in the process of the tests alone: a program could forge its results."""
+    memory_limit_bytes: _builtins.int
+    @_builtins.property
+    def cpu_time(self) -> Global___Quantiles:
+        """CPU time in seconds of a reference that passes with all its tests, and peak of its resident memory. Absent: not measured."""
+
+    @_builtins.property
+    def memory_bytes(self) -> Global___Quantiles: ...
+    @_builtins.property
+    def cpu_time_limit(self) -> _duration_pb2.Duration:
+        """Proposed limits of a program, from the quantiles: output only. CPU time: twice the slowest or ten times the 95th
+        percentile, whichever is more, 1 s at least. Memory: twice the largest, in steps of 64 MiB, 256 MiB at least.
+        """
+
+    def __init__(
+        self,
+        *,
+        problems: _builtins.int = ...,
+        strict: _builtins.int = ...,
+        shared: _builtins.int = ...,
+        cpu_time: Global___Quantiles | None = ...,
+        memory_bytes: Global___Quantiles | None = ...,
+        cpu_time_limit: _duration_pb2.Duration | None = ...,
+        memory_limit_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "cpu_time_limit", b"cpu_time_limit", "memory_bytes", b"memory_bytes", "memory_limit_bytes", b"memory_limit_bytes", "problems", b"problems", "shared", b"shared", "strict", b"strict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReferenceRuns: _TypeAlias = ReferenceRuns  # noqa: Y015
+
+@_typing.final
+class Balance(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TAGS_FIELD_NUMBER: _builtins.int
+    DIFFICULTIES_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    REFERENCE_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by tag, the most frequent first; 50 at most. A problem counts for each of its tags."""
+
+    @_builtins.property
+    def difficulties(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by difficulty, in order; 1 where a problem says none."""
+
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Count]:
+        """Number of problems by language of their programs."""
+
+    @_builtins.property
+    def prompt(self) -> Global___Quantiles:
+        """Characters of prompts, and of first references. Absent without any."""
+
+    @_builtins.property
+    def reference(self) -> Global___Quantiles: ...
+    @_builtins.property
+    def tests(self) -> Global___Quantiles:
+        """Tests of a problem."""
+
+    def __init__(
+        self,
+        *,
+        tags: _abc.Iterable[Global___Count] | None = ...,
+        difficulties: _abc.Iterable[Global___Count] | None = ...,
+        languages: _abc.Iterable[Global___Count] | None = ...,
+        prompt: Global___Quantiles | None = ...,
+        reference: Global___Quantiles | None = ...,
+        tests: Global___Quantiles | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "reference", b"reference", "tests", b"tests"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["difficulties", b"difficulties", "languages", b"languages", "prompt", b"prompt", "reference", b"reference", "tags", b"tags", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Balance: _TypeAlias = Balance  # noqa: Y015
+
+@_typing.final
+class Count(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    problems: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        problems: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Count: _TypeAlias = Count  # noqa: Y015
+
+@_typing.final
+class Quantiles(_message.Message):
+    """Values that occur, by rank."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEAST_FIELD_NUMBER: _builtins.int
+    P5_FIELD_NUMBER: _builtins.int
+    P25_FIELD_NUMBER: _builtins.int
+    MEDIAN_FIELD_NUMBER: _builtins.int
+    P75_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    least: _builtins.float
+    p5: _builtins.float
+    p25: _builtins.float
+    median: _builtins.float
+    p75: _builtins.float
+    p95: _builtins.float
+    most: _builtins.float
+    def __init__(
+        self,
+        *,
+        least: _builtins.float = ...,
+        p5: _builtins.float = ...,
+        p25: _builtins.float = ...,
+        median: _builtins.float = ...,
+        p75: _builtins.float = ...,
+        p95: _builtins.float = ...,
+        most: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["least", b"least", "median", b"median", "most", b"most", "p25", b"p25", "p5", b"p5", "p75", b"p75", "p95", b"p95"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quantiles: _TypeAlias = Quantiles  # noqa: Y015
+
+@_typing.final
+class ExaminationProgress(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Check:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ExaminationProgress._Check.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        CHECK_UNSPECIFIED: ExaminationProgress._Check.ValueType  # 0
+        CHECK_ROWS: ExaminationProgress._Check.ValueType  # 1
+        """Each row is read and checked, for its code and for secrets."""
+        CHECK_NEAR_DUPLICATES: ExaminationProgress._Check.ValueType  # 2
+        """The problems are compared with one another and with other sets."""
+
+    class Check(_Check, metaclass=_CheckEnumTypeWrapper): ...
+    CHECK_UNSPECIFIED: ExaminationProgress.Check.ValueType  # 0
+    CHECK_ROWS: ExaminationProgress.Check.ValueType  # 1
+    """Each row is read and checked, for its code and for secrets."""
+    CHECK_NEAR_DUPLICATES: ExaminationProgress.Check.ValueType  # 2
+    """The problems are compared with one another and with other sets."""
+
+    CHECK_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    check: Global___ExaminationProgress.Check.ValueType
+    done: _builtins.int
+    """Rows that are checked, or sets that the split is compared with."""
+    total: _builtins.int
+    """All of them. 0: not known yet."""
+    def __init__(
+        self,
+        *,
+        check: Global___ExaminationProgress.Check.ValueType = ...,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "done", b"done", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExaminationProgress: _TypeAlias = ExaminationProgress  # noqa: Y015
 
 @_typing.final
 class CreateDatasetRequest(_message.Message):
@@ -913,12 +1149,17 @@ class ReportUnsoundRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     SPLIT_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     number: _builtins.int
     split: _builtins.str
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """By the id of the problem: the reason, 400 characters at most. 10,000 problems at most."""
+
+    @_builtins.property
+    def runs(self) -> Global___ReferenceRuns:
+        """Absent: nothing was measured, and `references` of the split stays."""
 
     def __init__(
         self,
@@ -927,10 +1168,11 @@ class ReportUnsoundRequest(_message.Message):
         number: _builtins.int = ...,
         split: _builtins.str = ...,
         reasons: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        runs: Global___ReferenceRuns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number", "reasons", b"reasons", "split", b"split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "number", b"number", "reasons", b"reasons", "runs", b"runs", "split", b"split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

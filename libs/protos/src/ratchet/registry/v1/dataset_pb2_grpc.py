@@ -196,8 +196,9 @@ class DatasetServiceServicer(object):
 
     def ReportUnsound(self, request, context):
         """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
-        no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
-        the version is not READY; INVALID_ARGUMENT names each field at fault.
+        no programs. Replaces the findings of an earlier report that nobody has decided, and the split's `references`.
+        NOT_FOUND; FAILED_PRECONDITION when the version is not READY; INVALID_ARGUMENT names each field at fault, also for
+        ids of problems that the split does not have.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

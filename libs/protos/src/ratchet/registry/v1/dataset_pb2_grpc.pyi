@@ -79,8 +79,9 @@ class DatasetServiceStub:
     """
     ReportUnsound: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.ReportUnsoundRequest, _dataset_pb2.ReportUnsoundResponse]
     """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
-    no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
-    the version is not READY; INVALID_ARGUMENT names each field at fault.
+    no programs. Replaces the findings of an earlier report that nobody has decided, and the split's `references`.
+    NOT_FOUND; FAILED_PRECONDITION when the version is not READY; INVALID_ARGUMENT names each field at fault, also for
+    ids of problems that the split does not have.
     """
 
 @_typing.type_check_only
@@ -134,8 +135,9 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     """
     ReportUnsound: _aio.UnaryUnaryMultiCallable[_dataset_pb2.ReportUnsoundRequest, _dataset_pb2.ReportUnsoundResponse]  # type: ignore[assignment]
     """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
-    no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
-    the version is not READY; INVALID_ARGUMENT names each field at fault.
+    no programs. Replaces the findings of an earlier report that nobody has decided, and the split's `references`.
+    NOT_FOUND; FAILED_PRECONDITION when the version is not READY; INVALID_ARGUMENT names each field at fault, also for
+    ids of problems that the split does not have.
     """
 
 class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -258,8 +260,9 @@ class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_dataset_pb2.ReportUnsoundResponse, _abc.Awaitable[_dataset_pb2.ReportUnsoundResponse]]:
         """Records which problems of a split are unsound, as found by who ran all its references in a sandbox: the registry runs
-        no programs. Replaces the findings of an earlier report that nobody has decided. NOT_FOUND; FAILED_PRECONDITION when
-        the version is not READY; INVALID_ARGUMENT names each field at fault.
+        no programs. Replaces the findings of an earlier report that nobody has decided, and the split's `references`.
+        NOT_FOUND; FAILED_PRECONDITION when the version is not READY; INVALID_ARGUMENT names each field at fault, also for
+        ids of problems that the split does not have.
         """
 
 def add_DatasetServiceServicer_to_server(servicer: DatasetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

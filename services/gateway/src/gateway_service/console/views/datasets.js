@@ -2,7 +2,7 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, section, table, words } from "../dom.js";
-import { ago, bytes, clock, count, word } from "../format.js";
+import { ago, bytes, clock, count, seconds, span, word } from "../format.js";
 import { field, form } from "../forms.js";
 import { live } from "../live.js";
 import { actions, bar, hash, link, modelLink, runLink, state, to } from "./parts.js";
@@ -85,6 +85,7 @@ function drawn(one) {
       ["last of them", user(one.last_user)],
     ]),
     splits(one),
+    ...one.splits.filter((split) => split.balance).map((split) => section(`Balance of ${split.name}`, balance(split))),
     ...one.splits
       .filter((split) => split.notices.length)
       .map((split) =>
@@ -122,7 +123,9 @@ const splits = (one) =>
       number(one.state === "STATE_READY" ? count(split.rows) : ""),
       one.state === "STATE_UPLOADING"
         ? bar(Number(split.received_bytes), Number(split.size_bytes))
-        : number(size(split.content_bytes || split.size_bytes)),
+        : one.state === "STATE_EXAMINING" && split.progress
+          ? el("td", {}, word(split.progress.check, "CHECK_"), " ", examined(split.progress))
+          : number(size(split.content_bytes || split.size_bytes)),
       hash(split.digest || split.content_sha256),
       number(split.notices.length || ""),
     ]),
@@ -147,6 +150,38 @@ const findings = (found, version_) =>
       empty: empty("Examination found nothing."),
     },
   );
+
+const balance = ({ balance: of, references: runs, compared_sets: sets, compared_problems: problems }) =>
+  facts([
+    ["compared with", sets && `${count(problems)} problems of ${count(sets)} other sets`],
+    ["characters of a prompt", spread(of.prompt)],
+    ["characters of a reference", spread(of.reference)],
+    ["tests a problem", spread(of.tests)],
+    ["languages", counts(of.languages)],
+    ["difficulty", counts(of.difficulties)],
+    ["tags", counts(of.tags)],
+    ...(runs ? ran(runs) : []),
+  ]);
+
+const ran = (of) => [
+  ["references that pass", `${count((of.strict ?? 0) + (of.shared ?? 0))} of ${count(of.problems)}`],
+  ["of these in the shared kind", of.shared && count(of.shared)],
+  ["CPU time of a reference", of.cpu_time && spread(of.cpu_time, (s) => span(s))],
+  ["memory of a reference", of.memory_bytes && spread(of.memory_bytes, bytes)],
+  [
+    "proposed limits",
+    [of.cpu_time_limit && span(seconds(of.cpu_time_limit)), Number(of.memory_limit_bytes) && bytes(of.memory_limit_bytes)]
+      .filter(Boolean)
+      .join(", "),
+  ],
+];
+
+const spread = (of, write = count) =>
+  of && `median ${write(of.median)}, nine in ten from ${write(of.p5)} to ${write(of.p95)}`;
+const counts = (of) => of.map((one) => `${one.name} ${count(one.problems)}`).join(", ");
+
+// Rows that are checked, or sets that the split is compared with; of how many is not always known at once.
+const examined = ({ done, total }) => (Number(total) ? bar(Number(done ?? 0), Number(total)) : "…");
 
 // "mine@1/train": the version, as a link.
 function madeOf(text) {

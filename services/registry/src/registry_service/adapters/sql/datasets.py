@@ -1,7 +1,7 @@
 """DatasetStore on SQLite and PostgreSQL."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ from ratchet_kit.errors import Aborted, Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database, hold_of, hold_row, insert_all_if_absent, insert_if_absent, is_free, upsert
+from ratchet_problems.balance import Balance, Quantiles
 from registry_service.adapters.sql.tables import (
     dataset_findings,
     dataset_names,
@@ -20,8 +21,21 @@ from registry_service.adapters.sql.tables import (
     dataset_uses,
     datasets,
     forgotten,
+    gates,
 )
-from registry_service.domain.dataset import Card, Content, Dataset, DatasetSpec, Split, State, Upload, not_there
+from registry_service.domain.dataset import (
+    Card,
+    Check,
+    Content,
+    Dataset,
+    DatasetSpec,
+    Progress,
+    Split,
+    State,
+    Upload,
+    not_there,
+)
+from registry_service.domain.reference_runs import ReferenceRuns
 
 
 class SqlDatasetStore:
@@ -119,6 +133,12 @@ class SqlDatasetStore:
     async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
         async with self._database.reading() as connection:
             return sorted(set(sha256s) - await _kept(connection, but))
+
+    async def gated(self) -> Collection[DatasetRef]:
+        used = dataset_uses.c
+        by_gate = or_(used.user == gates.c.candidate_evaluation_id, used.user == gates.c.champion_evaluation_id)
+        query = select(used.name, used.number).distinct().select_from(dataset_uses.join(gates, by_gate))
+        return {DatasetRef(row.name, row.number) for row in await self._database.rows(query)}
 
     async def waiting(self, now: datetime) -> Sequence[Dataset]:
         query = select(datasets).where(datasets.c.state == State.EXAMINING, is_free(datasets, now))
@@ -265,6 +285,16 @@ def _to_dataset(row: Row[Any]) -> Dataset:
 
 
 def _to_split(split: Mapping[str, Any]) -> Split:
-    content = split["content"]
-    kept = Content(**content | {"notices": tuple(content["notices"])}) if content else None
-    return Split(Upload(**split["upload"]), split["received"], kept)
+    kept = _to_content(split["content"]) if split["content"] else None
+    progress = split.get("progress")
+    seen = Progress(**progress | {"check": Check(progress["check"])}) if progress else None
+    return Split(Upload(**split["upload"]), split["received"], kept, seen)
+
+
+def _to_content(content: Mapping[str, Any]) -> Content:
+    balance = Balance.from_json(content.get("balance"))
+    runs, references = content.get("references"), None
+    if runs:
+        spread = {name: Quantiles.from_json(runs[name]) for name in ("cpu_time", "memory_bytes")}
+        references = ReferenceRuns(**runs | spread)
+    return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance, "references": references})
