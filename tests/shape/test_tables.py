@@ -19,12 +19,13 @@ TABLES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("package", TABLES)
-async def test_migrations_make_what_the_stores_use(package: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/tables.db"
-    await migrate(url, package)
+async def test_migrations_make_what_the_stores_use(package: str, database_url: str) -> None:
+    await migrate(database_url, package)
     metadata = import_module(f"{package}.{TABLES[package]}").metadata
-    engine = sa.create_engine(url)
+    driver = "sqlite" if database_url.startswith("sqlite") else "postgresql+psycopg"
+    engine = sa.create_engine(sa.make_url(database_url).set(drivername=driver))
     with engine.connect() as connection:
         options = {"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables}
         differences = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)

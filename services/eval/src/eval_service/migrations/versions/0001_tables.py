@@ -46,7 +46,7 @@ def upgrade() -> None:
         sa.Column("references_total", sa.Integer, server_default="0", nullable=False),
         sa.Column("pace_time", UtcDateTime),
         sa.Column("pace_samples", sa.Integer),
-        sa.Column("has_texts", sa.Boolean, server_default=sa.text("1"), nullable=False),
+        sa.Column("has_texts", sa.Boolean, server_default=sa.true(), nullable=False),
         sa.Column("held_by", sa.String(200), nullable=False),
         sa.Column("held_until", UtcDateTime),
         sa.Column("attempts", sa.Integer, nullable=False),

@@ -83,7 +83,7 @@ def upgrade() -> None:
         sa.Column("gate_id", sa.String(64), nullable=False),
         sa.Column("create_time", UtcDateTime, nullable=False),
         sa.Column("actor", sa.String(64), nullable=False),
-        sa.Column("takes_back", sa.Boolean, server_default=sa.text("0"), nullable=False),
+        sa.Column("takes_back", sa.Boolean, server_default=sa.false(), nullable=False),
     )
     op.create_index("registry_alias_changes_by_alias", "registry_alias_changes", ["model", "alias", "position"])
     op.create_table(
