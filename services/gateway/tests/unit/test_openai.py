@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from datetime import timedelta
+from string import ascii_lowercase
 
 import openai
 import pytest
@@ -228,7 +229,7 @@ async def test_an_answer_says_its_arm_and_what_the_gateway_took(world: World, ht
     release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
     await world.until_progressing(release)
     arms = set()
-    for user in "abcdefgh":
+    for user in ascii_lowercase:
         headers = (await chat(http, user=user, stream=stream)).headers
         arms.add((headers["x-ratchet-version"], headers["x-ratchet-arm"]))
         assert float(headers["x-ratchet-overhead-ms"]) >= 0
@@ -238,7 +239,7 @@ async def test_an_answer_says_its_arm_and_what_the_gateway_took(world: World, ht
 async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> None:
     release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
     await world.until_progressing(release)
-    by_user = {user: {(await chat(http, user=user)).json()["model"] for _ in range(5)} for user in "abcdefgh"}
+    by_user = {user: {(await chat(http, user=user)).json()["model"] for _ in range(5)} for user in ascii_lowercase}
     assert all(len(versions) == 1 for versions in by_user.values())
     assert len(set.union(*by_user.values())) == 2
     for user, versions in by_user.items():

@@ -54,20 +54,17 @@ async def check_unused(process: Process) -> None:
         await stub(process).ReadDataset(pb.ReadDatasetRequest(name="mine", number=1, split="train"))
 
 
-@pytest.mark.parametrize("loses_queue", [False, True], ids=["kill", "kill and an empty Redis"])
 async def test_nothing_half_is_used(
     machine: Machine,
     redis: redis.asyncio.Redis,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    loses_queue: bool,
 ) -> None:
     monkeypatch.setenv("RATCHET_HOME", str(tmp_path / "home"))
 
     async def killed(process: Process) -> None:
         await process.kill()
-        if loses_queue:
-            await redis.flushall()
+        await redis.flushall()
 
     async with machine.registry() as process:
         split = pb.DatasetSplit(name="train", size_bytes=len(DATA), sha256=hashlib.sha256(DATA).hexdigest())
