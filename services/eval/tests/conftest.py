@@ -24,7 +24,6 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Ratche
 from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
-from ratchet_problems.examples import Examples
 from ratchet_problems.prompting import OWN_PROMPTING
 from ratchet_rewards import Grade, Registered
 from ratchet_testing.clock import ManualClock
@@ -92,10 +91,6 @@ class MemoryProblems:
 
     async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
-
-    async def examples(self, ref: ProblemSetRef) -> tuple[Examples, str]:
-        one = await self.load(ref)
-        return Examples.of(ref.name, one.problems, ref.limit or 1), one.digest
 
     async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         return await self.load(ref) if self.ready else None

@@ -15,10 +15,9 @@ from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
-from ratchet_problems import Problem, examples, notices, tables
+from ratchet_problems import Problem, notices, tables
 from ratchet_problems.dataset_cache import cached
 from ratchet_problems.dataset_fetching import Datasets
-from ratchet_problems.examples import Examples
 from ratchet_problems.extraction import program_of
 
 FILES = (".jsonl", ".json", ".parquet")
@@ -77,10 +76,6 @@ class LibraryProblems:
             async with self._preparing:  # what one begins the next one finds
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
             return LibrarySet(await self._loaded(ref, untested))
-
-    async def examples(self, ref: ProblemSetRef) -> tuple[Examples, str]:
-        first = await self.load(replace(ref, limit=examples.LOOKED_AT), untested=True)
-        return Examples.of(ref.name, first.problems, ref.limit or examples.DEFAULT), first.digest
 
     async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
         with _unusable():

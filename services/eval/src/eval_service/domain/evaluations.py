@@ -29,7 +29,7 @@ from eval_service.domain.ports import (
 )
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets, samples_of
+from eval_service.domain.sets import Imported, Sets, examples_of, looked_at, samples_of
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError
@@ -118,15 +118,17 @@ class Evaluations:
         return replace(wanted, reward=str(found.ref), program=found.program)
 
     async def _examples(self, wanted: ProblemSetRef | None) -> ProblemSetRef | None:
-        """Pinned, with the digest of what is shown."""
+        """Pinned. Where the set takes preparing, its worker sees whether it has enough of them."""
         if wanted is None:
             return None
         try:
             pinned = await self._problems.pin(wanted)
-            _, digest = await self._problems.examples(pinned)
+            await self._problems.check(looked_at(pinned), untested=True)
+            if first := await self._problems.load_if_ready(looked_at(pinned), untested=True):
+                examples_of(pinned, first)
         except InvalidArgument as error:
             raise InvalidArgument(error.message, [FieldViolation("spec.examples.name", error.message)]) from error
-        return replace(pinned, digest=digest)
+        return replace(pinned, digest=first.digest if first else "")
 
     async def get(self, id: str) -> Report:
         """Raises NotFound."""

@@ -17,7 +17,6 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel, RewardRef
 from ratchet_policies import Prompt, Sampling
 from ratchet_problems import Message, Problem
-from ratchet_problems.examples import Examples
 from ratchet_rewards import Registered
 
 
@@ -219,11 +218,6 @@ class ProblemSource(Protocol):
     async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
         """Prepares it first where that was not done yet, which may take minutes. `untested`: takes problems without
         tests. Raises InvalidArgument, Unavailable where it cannot be prepared now."""
-        ...
-
-    async def examples(self, ref: ProblemSetRef) -> tuple[Examples, str]:
-        """Solved problems of the set, `limit` for each problem, and the digest of those that they are of. Raises
-        InvalidArgument where it has too few, and as `load`."""
         ...
 
     async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:

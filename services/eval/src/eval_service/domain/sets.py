@@ -1,19 +1,19 @@
 """The sets of an evaluation, loaded."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from eval_service.domain.ports import ProblemSet, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Facts
-from eval_service.domain.spec import EvaluationSpec
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
 from ratchet_environments import Task
 from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_problems import Message, Problem, fingerprint, tests_fingerprint
-from ratchet_problems.examples import Examples
+from ratchet_problems.examples import DEFAULT, LOOKED_AT, Examples
 
 SLOW = timedelta(seconds=1)
 """Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
@@ -101,6 +101,16 @@ class Sets:
             more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
             violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
             raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
+
+
+def looked_at(wanted: ProblemSetRef) -> ProblemSetRef:
+    """The part of a set in which examples are looked for."""
+    return replace(wanted, limit=LOOKED_AT, digest="")
+
+
+def examples_of(wanted: ProblemSetRef, first: ProblemSet) -> Examples:
+    """`first`: what `looked_at` leads to. Raises InvalidArgument where too few problems are solved."""
+    return Examples.of(wanted.name, first.problems, wanted.limit or DEFAULT)
 
 
 def samples_of(spec: EvaluationSpec, imported: Sequence[Imported]) -> list[Sample]:

@@ -41,8 +41,7 @@ class LibraryProblemSets:
 
     async def examples(self, ref: ProblemSetRef) -> FoundSet:
         """Raises InvalidArgument where too few of its problems are solved."""
-        first = await self._fetched(replace(ref, limit=examples.LOOKED_AT))
-        found = await asyncio.to_thread(_look_up, self._places, first)
+        found = await self.look_up(replace(ref, limit=examples.LOOKED_AT))
         await asyncio.to_thread(problem_sets.examples, found.ref.name, ref.limit)
         return replace(found, ref=replace(found.ref, limit=ref.limit))
 

@@ -60,6 +60,9 @@ def test_a_chat_template_that_loses_what_is_put_into_it_is_refused_by_name(make_
     assert named(make_spec(environment=edits), found=loses) == {
         "spec.environment": "must be absent: the base's chat template does not write a reply"
     }
+    assert named(make_spec(examples=ProblemSetRef("basics", 3)), found=loses) == {
+        "spec.examples": "must be absent: the base's chat template does not write a reply"
+    }
 
 
 CHATS = FoundSet(ProblemSetRef("mine.jsonl"), 100, conversation="p/1", system="p/2")

@@ -7,7 +7,7 @@ from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.measuring.patience import Patience
 from eval_service.domain.ports import EvaluationStore, ProblemSource
-from eval_service.domain.sets import Sets
+from eval_service.domain.sets import Sets, examples_of, looked_at
 from ratchet_problems.examples import Examples
 
 
@@ -26,8 +26,9 @@ class Loader:
         untested = evaluation.spec.judge is not None
         loaded = [await patience.insist(partial(self._problems.load, entry.problems, untested)) for entry in suite]
         examples, shown = Examples(), ""
-        if evaluation.spec.examples:
-            examples, shown = await patience.insist(partial(self._problems.examples, evaluation.spec.examples))
+        if wanted := evaluation.spec.examples:
+            first = await patience.insist(partial(self._problems.load, looked_at(wanted), untested=True))
+            examples, shown = examples_of(wanted, first), first.digest
         patience.made()
         attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded, examples), self._store, patience)
         attempt = await attempt.change(lambda present: present.load_problems(owner, attempt.sets.loaded, shown))

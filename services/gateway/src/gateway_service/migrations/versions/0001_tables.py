@@ -1,7 +1,7 @@
 """The tables of this service.
 
-Until the first tag this is one file: it has the name of the last revision that it replaces, so that a database of that
-revision goes on as it is.
+It takes the place of all revisions before the first release, and has the name of the last of them, so that a database
+at that revision goes on as it is. Each change of the tables after it is a file of its own.
 
 Revision ID: 0014
 """

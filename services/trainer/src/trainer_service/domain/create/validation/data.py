@@ -85,8 +85,9 @@ def _check_template(spec: RunSpec, found: Found, base: FoundModel, faults: Fault
     if its.fault:
         faults.add("base", f"must have a chat template that puts a problem to it: its own {its.fault}")
         return
-    if spec.environment and its.turns_fault:
-        faults.add("environment", f"must be absent: the base's chat template {its.turns_fault}")
+    for field, has_turns in (("environment", spec.environment), ("examples", spec.examples)):
+        if has_turns and its.turns_fault:
+            faults.add(field, f"must be absent: the base's chat template {its.turns_fault}")
     if its.system_fault:
         faults.unless(not spec.system, "system", f"must be absent: the base's chat template {its.system_fault}")
         for field, there in _sets(found):
