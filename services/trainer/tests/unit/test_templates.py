@@ -70,6 +70,17 @@ def test_one_that_changes_what_is_put_into_it(content: str, of_problems: str, of
 @pytest.mark.parametrize(
     ("source", "said"),
     [
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 5 s"),
+        ("{{ 'x' * 10**10 }}", "raises an error in line 1: MemoryError"),
+    ],
+)
+def test_one_without_an_end_holds_up_nothing(source: str, said: str) -> None:
+    assert examined(source, {}).fault.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
         (
             "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + STARTER,
             "raises an error for a message of the system: no system",

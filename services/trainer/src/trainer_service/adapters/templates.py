@@ -1,11 +1,17 @@
 """What a base's chat template does with what is put into it, found by rendering, as transformers renders it
-(utils/chat_template_utils.py)."""
+(utils/chat_template_utils.py). In a process of its own, with bounds: a template is a program of its author's, who may
+be anybody that can make a run. `python -m trainer_service.adapters.templates` is that process."""
 
 import json
+import resource
 import string
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -21,6 +27,9 @@ _QUESTION, _ANSWER, _REPLY, _SYSTEM = (
     f"{word} {_TEXT} end of {word}" for word in ("questionx", "answerx", "replyx", "systemx")
 )
 _THOUGHTS = "<think>\nthoughtsx\n</think>\n\n"
+_SECONDS = 5
+"""Processor time."""
+_BYTES = 1 << 30
 _SHOWN = 6
 """Characters on each side of a change."""
 
@@ -28,7 +37,29 @@ Chat = Sequence[Mapping[str, str]]
 
 
 def examined(source: str, tokens: Mapping[str, str]) -> Template:
-    """`tokens`: the texts of special tokens by name, `eos_token` and such. Never raises."""
+    """`tokens`: the texts of special tokens by name, `eos_token` and such. One that takes too long, or too much memory,
+    has that fault."""
+    try:
+        return _apart(source, tuple(tokens.items()))
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        return Template(fault=f"takes more than {_SECONDS} s, or {_BYTES >> 30} GiB of memory, to put a few messages")
+
+
+@lru_cache(maxsize=256)
+def _apart(source: str, tokens: tuple[tuple[str, str], ...]) -> Template:
+    found = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps([source, dict(tokens)]).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=12 * _SECONDS,
+        check=True,
+    )
+    return Template(**json.loads(found.stdout))
+
+
+def rendered(source: str, tokens: Mapping[str, str]) -> Template:
+    """As `examined`, in this process and without bounds. Never raises."""
     try:
         render = _compiled(source, tokens)
         put = render([_user(_QUESTION)], True)
@@ -145,3 +176,9 @@ def _line(error: Exception) -> str:
 
 def _sentence(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+    print(json.dumps(asdict(rendered(*json.load(sys.stdin)))))
