@@ -72,10 +72,17 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     samples = client.evaluations.samples(json.loads(measured.stdout)["id"])
     assert {one.tests_total for one in samples if one.problem_id == "validation/7"} == {1}  # in bash
 
-    small = trainer_pb2.Hyperparameters(batch_size=8, group_size=4, max_prompt_tokens=64, max_response_tokens=32)
+    shown = ("--benchmark", "mine/validation", "--limit", "2", "--examples", "mine@1/train=1", "--json")
+    few = json.loads(platform.ratchet("evaluate", "--model", "starter", *shown).stdout)
+    assert (few["spec"]["examples"]["name"], few["state"]) == ("mine@1/train", "STATE_SUCCEEDED")
+    too_many = platform.ratchet("evaluate", "--model", "starter", *shown[:-2], "mine@1/train=3")
+    assert "mine@1/train has 2 solved problems" in too_many.stderr
+
+    small = trainer_pb2.Hyperparameters(batch_size=8, group_size=4, max_prompt_tokens=192, max_response_tokens=32)
     spec = trainer_pb2.RunSpec(
         base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         problems=problem_pb2.ProblemSetRef(name="mine/train"),
+        examples=problem_pb2.ProblemSetRef(name="mine/train", limit=1),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
         hyperparameters=small,
         steps=1,
@@ -85,6 +92,10 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
     assert (run.spec.problems.name, run.spec.problems.digest) == ("mine@1/train", digests["train"])
     assert run.spec.validation_problems.name == "mine@1/validation"
+    (name,) = (file.name for file in client.runs.files(run.id) if file.name.startswith("samples/"))
+    for sample in json.loads(client.runs.read_file(run.id, name).data):
+        shown = WEAK if sample["problem"] == "train/33" else BASH  # the first that is not the problem itself
+        assert sample["prompt"].startswith(shown["question"] + shown["solution"].rstrip()), sample["prompt"]
     divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
     assert divided.returncode == 0, divided.stderr
     second = json.loads(divided.stdout)
@@ -136,7 +147,7 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     changes = json.loads(platform.ratchet("data", "diff", "mine@1/validation", "mine@5", "--json").stdout)
     assert set(changes["validation"]["removed"]) == {one["problem"] for one in found}
 
-    with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 2 times"):
+    with pytest.raises(ApiError, match=r"mine@1 cannot be deleted: it was used 3 times"):
         client.datasets.delete("mine", 1)
 
 
