@@ -94,8 +94,8 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert run.spec.validation_problems.name == "mine@1/validation"
     (name,) = (file.name for file in client.runs.files(run.id) if file.name.startswith("samples/"))
     for sample in json.loads(client.runs.read_file(run.id, name).data):
-        shown = WEAK if sample["problem"] == "train/33" else BASH  # the first that is not the problem itself
-        assert sample["prompt"].startswith(shown["question"] + shown["solution"].rstrip()), sample["prompt"]
+        example = WEAK if sample["problem"] == "train/33" else BASH  # the first that is not the problem itself
+        assert sample["prompt"].startswith(example["question"] + example["solution"].rstrip()), sample["prompt"]
     divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
     assert divided.returncode == 0, divided.stderr
     second = json.loads(divided.stdout)
