@@ -49,6 +49,7 @@ from .memory import (
     MemoryRegistry,
     MemoryRewards,
     MemoryRunStore,
+    MemorySamples,
     NoMeter,
 )
 
@@ -129,6 +130,7 @@ class Trainer:
     registry: MemoryRegistry
     rewards: MemoryRewards
     folders: MemoryFolders
+    samples: MemorySamples
     policies: MemoryPolicies
     events: MemoryEvents
     clock: ManualClock
@@ -154,7 +156,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         "pairs.jsonl": "sha256:p",
     }
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
-    policies, events, rewards = MemoryPolicies(), MemoryEvents(), MemoryRewards()
+    policies, events, rewards, samples = MemoryPolicies(), MemoryEvents(), MemoryRewards(), MemorySamples()
     ports = Ports(
         store=store,
         queue=queue,
@@ -164,6 +166,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         rewards=rewards,
         folders=folders,
         files=folders,
+        samples=samples,
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS, {"median": MEDIAN}),
         policies=policies,
@@ -175,7 +178,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
     async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
-            ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
+            ports, store, queue, jobs, registry, rewards, folders, samples, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
         )  # fmt: skip
 
