@@ -107,6 +107,20 @@ async def test_failed_tests_are_kept_for_people_and_held_out_ones_are_counted() 
     assert (len(turn.failures.stderr), turn.failures.stderr[-7:]) == (4000, "the end")
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+async def test_a_compiler_quotes_no_test_that_is_held_out(held_out: bool) -> None:
+    execution = pb.Execution(
+        verdict=verdict_pb2.VERDICT_COMPILE_ERROR,
+        results=[pb.TestResult(held_out=held_out)],
+        compile_output="assert(f(99) == 198): no such f",
+    )
+    task = Task.of(Problem("p", "Write f.", (CheckTest("assert f(99) == 198", held_out),), entry_point="f"))
+    async with Executor(ScriptedSandbox(execution)) as executor:
+        environment = CodeEnvironment(executor)
+        episode = await environment.step(await environment.start(task), "int g;")
+    assert (episode.turns[0].failures.stderr == "") == held_out
+
+
 async def test_only_a_program_that_passes_has_passed() -> None:
     async with Executor(seen(verdict_pb2.VERDICT_FAILED, 3)) as executor:
         assert not (await judge(CodeEnvironment(executor), TASK, "f = 1")).grade.passed

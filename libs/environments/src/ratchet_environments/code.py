@@ -64,8 +64,7 @@ class CodeEnvironment:
             )
         try:
             execution = await self._executor.execute(program_for(task, answer))
-            failures = failures_of(task.problem, execution.results, execution.compile_output or execution.stderr)
-            return Ran(grade_of(execution), execution.results, failures)
+            return Ran(grade_of(execution), execution.results, failures_of(task.problem, execution))
         except InvalidArgument as error:
             if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
                 raise
@@ -104,11 +103,14 @@ def _is_tuple_for_list(got: str, expected: str) -> bool:
     return got[:1] == "(" and expected[:1] == "[" and got[1:-1].rstrip(",") == expected[1:-1]
 
 
-def failures_of(problem: Problem, results: Sequence[pb.TestResult], stderr: str) -> Failures:
-    """`results`: of the problem's tests, in order."""
-    failed = [(test, result) for test, result in zip(problem.tests, results, strict=False) if not result.passed]
+def failures_of(problem: Problem, execution: pb.Execution) -> Failures:
+    results = zip(problem.tests, execution.results, strict=False)
+    failed = [(test, result) for test, result in results if not result.passed]
     shown = [_failed(problem, test, result) for test, result in failed if not (test.held_out or result.held_out)]
-    return Failures(tuple(shown[:MOST]), len(failed) - len(shown), stderr[-LONGEST_STDERR:])
+    held_out = len(failed) - len(shown)
+    # A test of C++ or Java is compiled with the program, and compilers quote it.
+    stderr = execution.stderr if held_out else execution.compile_output or execution.stderr
+    return Failures(tuple(shown[:MOST]), held_out, stderr[-LONGEST_STDERR:])
 
 
 def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:
