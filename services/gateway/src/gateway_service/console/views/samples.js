@@ -114,7 +114,7 @@ const training = (run) => (one) =>
       ["updates since", one.staleness || ""],
       ["attempt", one.attempt > 1 ? one.attempt : ""],
     ]),
-    one.detail && el("p", { class: "note" }, one.detail),
+    one.failed_tests.length > 0 && one.detail && el("p", { class: "note" }, one.detail),
     one.failed_tests.length > 0 &&
       table(
         ["failed test", "expected", "got"],
