@@ -1,4 +1,4 @@
-"""What a chat template does with what is put into it, found by rendering, as transformers renders it
+"""Faults and habits of a chat template, found by rendering as transformers does
 (utils/chat_template_utils.py). In a process of its own, with bounds: a template is a program of its author's, who may
 be anybody that can make a run. `python -m ratchet_problems.templates` is that process."""
 
@@ -36,7 +36,7 @@ Chat = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a chat template does with what is put into it, each as it goes on after "its chat template "; empty: not."""
+    """Findings on a chat template, each as it goes on after "its chat template "; empty: not."""
 
     fault: str = ""
     """Why no problem can be put to a model by it."""
