@@ -24,7 +24,7 @@ from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile
-from trainer_service.domain.run.run import Forecast, Phase, Run, State, Step
+from trainer_service.domain.run.run import Drawn, Forecast, Phase, Run, State, Step
 from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
@@ -84,6 +84,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         examples=_examples_from_proto(message.examples) if message.HasField("examples") else None,
         chat_template=message.chat_template,
         kept_groups=message.kept_groups if message.HasField("kept_groups") else None,
+        follow_problems=message.follow_problems,
     )
 
 
@@ -141,6 +142,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         examples=_problem_set_to_proto(spec.examples) if spec.examples else None,
         chat_template=spec.chat_template,
         kept_groups=spec.kept_groups,
+        follow_problems=spec.follow_problems,
     )
 
 
@@ -224,7 +226,12 @@ def run_to_proto(run: Run) -> pb.Run:
             )
             for notice in run.notices
         ],
+        drawn=map(drawn_to_proto, run.drawn),
     )
+
+
+def drawn_to_proto(value: Drawn) -> pb.DrawnProblems:
+    return pb.DrawnProblems(problems=_problem_set_to_proto(value.problems), step=value.step)
 
 
 def _forecast_to_proto(forecast: Forecast) -> pb.Forecast:

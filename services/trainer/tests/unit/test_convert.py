@@ -105,6 +105,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         chat_template="{{ messages }}",
         kept_groups=0,
         all_answers=True,
+        follow_problems=True,
         examples=ProblemSetRef("mine@1/train", 3),
         curriculum=Curriculum(0.5, (Stage(1, 2, ("lists",), 3, 0.5), Stage())),
     )

@@ -131,6 +131,8 @@ class RunSpec:
     """RL: prompts of each step whose samples are kept, the first that are drawn."""
     chat_template: str = ""
     """Source of a template in place of the base's, which versions get, too; empty: the base's."""
+    follow_problems: bool = False
+    """Newer versions of the data set `problems` are drawn from as they become READY."""
 
     @property
     def learned(self) -> ProblemSetRef:
