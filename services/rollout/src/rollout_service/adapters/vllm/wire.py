@@ -69,6 +69,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     text: str | None = None
     messages: tuple[Message, ...] | None = None
     tools: Tools | None = None
+    suffix: str = ""
 
 
 class PrepareChanges(msgspec.Struct, tag="prepare_changes", frozen=True):
@@ -144,8 +145,8 @@ def generate_call(request: GenerationRequest, stream: bool) -> Generate:
     match request.prompt:
         case TokenPrompt(ids):
             return Generate(request.sampling, stream, priority, token_ids=tuple(ids))
-        case TextPrompt(text):
-            return Generate(request.sampling, stream, priority, text=text)
+        case TextPrompt(text, suffix):
+            return Generate(request.sampling, stream, priority, text=text, suffix=suffix)
         case ChatPrompt(messages, tools):
             return Generate(request.sampling, stream, priority, messages=messages, tools=tools)
 
@@ -155,7 +156,7 @@ def prompt_of(call: Generate) -> Prompt:
         return TokenPrompt(call.token_ids)
     if call.messages is not None:
         return ChatPrompt(call.messages, call.tools)
-    return TextPrompt(call.text or "")
+    return TextPrompt(call.text or "", call.suffix)
 
 
 def output_of(reply: Output) -> EngineOutput:
