@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -47,6 +48,12 @@ ExamplesOption = Annotated[
 ]
 
 
+TemplateOption = Annotated[
+    str,
+    typer.Option("--chat-template", help="File of a chat template (Jinja) in place of the model's.", metavar="FILE"),
+]
+
+
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """`fields.environment`, of an option. Raises CommandError."""
     return _read(fields.environment, text, "--environment")
@@ -60,6 +67,14 @@ def judge(text: str) -> eval_pb2.RewardJudge | None:
 def examples(text: str) -> problem_pb2.ProblemSetRef | None:
     """`fields.examples`, of an option. Raises CommandError."""
     return _read(fields.examples, text, "--examples")
+
+
+def template(file: str) -> str:
+    """The text of the file. Raises CommandError."""
+    try:
+        return Path(file).read_text(encoding="utf-8") if file else ""
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--chat-template {file} cannot be read: {error}", code=2) from error
 
 
 def _read(parse: Callable[[str], T], text: str, option: str) -> T:

@@ -44,6 +44,8 @@ runs = Table(
     Column("is_tracked", Boolean, nullable=False, index=True),  # a tracker has not had all of it
     Column("preempted_by", String(64), nullable=False),
     Column("preemptions", Integer, nullable=False),
+    Column("drawn", Text, nullable=False),
+    Column("drawn_step", Integer, nullable=False),
 )
 
 steps = Table(
