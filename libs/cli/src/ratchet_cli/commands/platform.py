@@ -119,11 +119,10 @@ def failures(since: SinceOption = "", as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(found)
         return
-    resource = platform_pb2.FailedResource.Resource
-    rows = [
-        (resource.Name(one.resource).removeprefix("RESOURCE_").lower(), one.id, one.name, age(one.end_time), one.message)
-        for one in found.failures
-    ]
+    names = {
+        value: name.removeprefix("RESOURCE_").lower() for name, value in platform_pb2.FailedResource.Resource.items()
+    }
+    rows = [(names[one.resource], one.id, one.name, age(one.end_time), one.message) for one in found.failures]
     if rows:
         print_table(("", "id", "name", "age", "reason"), rows, clipped=("name", "reason"))
     elif not found.missing:
