@@ -163,3 +163,17 @@ async def test_a_benchmark_comes_from_the_platform_where_it_is_not_here(
     Datasets.there = "v0.2.0", lines
     with pytest.raises(InvalidArgument, match=r"the rows of mbpp\+@v0.2.0 are not those of that edition"):
         await source.check(ProblemSetRef("mbpp+@v0.2.0"))
+
+
+async def test_a_file_that_no_program_can_pass_is_refused_with_lines_and_ids(tmp_path: Path) -> None:
+    good = '{"id": "a", "prompt": "Double it.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}'
+    bad = '{"id": "%s", "prompt": "Double it.", "entry_point": "f", "tests": [{"check": "def check(f:"}]}'
+    (tmp_path / "set.jsonl").write_text("\n".join([good, "", bad % "b", bad % "c"]))
+    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()), NONE)
+    with pytest.raises(InvalidArgument) as refused:
+        await problems.check(ProblemSetRef(f"{tmp_path}/set.jsonl"))
+    said = [one.description for one in refused.value.violations]
+    assert [one[:53] for one in said] == [
+        "set.jsonl line 3, b: tests[0].check: is not valid Pyt",
+        "set.jsonl line 4, c: tests[0].check: is not valid Pyt",
+    ]
