@@ -81,6 +81,9 @@ class Watched(job_report_pb2_grpc.JobReportServiceServicer):
         print(f"step {request.step.number}: peak {self._trainer.pss / GIB:.2f} GiB {json.dumps(shown)}", flush=True)
         return pb.ReportStepResponse()
 
+    async def FollowProblems(self, request: Any, context: Any) -> pb.FollowProblemsResponse:
+        return pb.FollowProblemsResponse()
+
     async def ReportCheckpoint(self, request: Any, context: Any) -> pb.ReportCheckpointResponse:
         return pb.ReportCheckpointResponse()
 

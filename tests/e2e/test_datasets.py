@@ -13,7 +13,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_client.errors import ApiError
 from ratchet_local.services import environments_folder
-from ratchet_problems import load
+from ratchet_problems import Problem, load
 
 from .conftest import Platform
 
@@ -253,3 +253,67 @@ def test_a_set_in_another_language_is_trained_on_measured_and_gated(
     assert (under.spec.problems.name, under.problems_done) == ("functions@1/test", 24)
     samples = list(client.evaluations.samples(under.id))
     assert {sample.tests_total for sample in samples} == {1}
+
+
+def plain(folder: Path, name: str, split: str, *problems: Problem) -> str:
+    (folder / name).mkdir()
+    (folder / name / f"{split}.jsonl").write_text("".join(f"{json.dumps(one.to_json())}\n" for one in problems))
+    return str(folder / name)
+
+
+@pytest.mark.full
+def test_a_set_that_grows_is_drawn_from_as_a_run_goes_and_a_resume_repeats_it(
+    platform: Platform, client: Client, tmp_path: Path
+) -> None:
+    problems = load("composed/train", limit=30)
+    first, more, most = [
+        plain(tmp_path, f"v{number}", "train", *problems[:size]) for number, size in enumerate((8, 16, 24), start=1)
+    ]
+
+    def add(path: str) -> None:
+        added = platform.ratchet("data", "add", path, "--name", "growing")
+        assert added.returncode == 0, added.stderr
+
+    def steps(id: str) -> dict[int, str]:
+        return {step.number: step.policy_id for step in client.runs.steps(id)}
+
+    add(first)
+    spec = trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
+        problems=problem_pb2.ProblemSetRef(name="growing/train"),
+        follow_problems=True,
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            batch_size=8, group_size=4, max_prompt_tokens=192, max_response_tokens=32
+        ),
+        steps=400,
+        output_model="of-growing",
+    )
+    run = client.runs.create(spec)
+    before: trainer_pb2.Run | None = None
+    for now in client.runs.watch(run.id):
+        run = now.run
+        assert run.state != trainer_pb2.Run.STATE_FAILED, run.failure.message
+        if run.step >= 2 and before is None:
+            before = run
+            add(more)
+        if run.drawn and run.step > run.drawn[0].step:
+            break
+    client.runs.cancel(run.id)
+    run = client.runs.get(run.id)
+    assert [one.problems.name for one in run.drawn] == ["growing@2/train"]
+    done = steps(run.id)
+    add(most)
+    client.runs.resume(run.id)  # without a checkpoint: all of it is done again
+    for now in client.runs.watch(run.id):
+        run = now.run
+        assert run.state != trainer_pb2.Run.STATE_FAILED, run.failure.message
+        if len(run.drawn) > 1 and run.step > run.drawn[1].step:
+            break
+    again = steps(run.id)
+    client.runs.cancel(run.id)
+    assert {number: again[number] for number in done} == done
+    assert [one.problems.name for one in run.drawn] == ["growing@2/train", "growing@3/train"]
+    assert run.drawn[1].step > max(done)
+    said = [notice.message for notice in run.notices]
+    assert f"growing@3/train is drawn from, from step {run.drawn[1].step} on" in said

@@ -19,6 +19,7 @@ from ratchet_kit.names import Location, VersionRef
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from trainer_service.domain.create import defaults
+from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.run.run import Run
@@ -134,6 +135,7 @@ class Trainer:
     clock: ManualClock
     runs: Runs
     reports: Reports
+    following: Following
     driver: Driver
     deadlines: Deadlines
 
@@ -152,6 +154,9 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         "composed/validation": "sha256:v",
         "mine.jsonl": "sha256:m",
         "pairs.jsonl": "sha256:p",
+        "mine@1/train": "sha256:1",
+        "mine@2/train": "sha256:2",
+        "mine@3/train": "sha256:3",
     }
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
     policies, events, rewards = MemoryPolicies(), MemoryEvents(), MemoryRewards()
@@ -176,7 +181,8 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
             ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
-            runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
+            runs=service.runs, reports=service.reports, following=service.following, driver=service.driver,
+            deadlines=deadlines,
         )  # fmt: skip
 
 

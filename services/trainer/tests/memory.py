@@ -269,9 +269,18 @@ class MemoryProblems:
         self.size = size
         self.trials: dict[str, Trial] = {}
         self.notices: tuple[str, ...] = ()
+        self.newest = ""
+        self.away = False
+        self.faults: dict[str, str] = {}
+        self.used: list[str] = []
 
     async def use(self, ref: ProblemSetRef, id: RunId) -> None:
-        """None of them is the registry's."""
+        self.used.append(ref.name)
+
+    async def newer(self, ref: ProblemSetRef) -> ProblemSetRef | None:
+        if self.away:
+            raise Unavailable("the registry is away")
+        return replace(ref, name=self.newest, digest="") if self.newest > ref.name else None
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name not in self.digests:
@@ -280,7 +289,8 @@ class MemoryProblems:
         prints = tuple(f"{ref.name}/{index}" for index in range(size))
         kinds = tuple(Kind(1 + index % 5) for index in range(size))
         ref = replace(ref, digest=self.digests[ref.name])
-        return FoundSet(ref, size, fingerprints=prints, notices=self.notices, kinds=kinds)
+        faults = (self.faults[ref.name],) if ref.name in self.faults else ()
+        return FoundSet(ref, size, fingerprints=prints, faults=faults, notices=self.notices, kinds=kinds)
 
     async def forget(self) -> None:
         pass

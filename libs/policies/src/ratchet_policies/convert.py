@@ -108,7 +108,7 @@ def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
             return generation_pb2.Prompt(text=text)
         case TokenPrompt(ids):
             return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
-        case ChatPrompt(messages, tools):
+        case ChatPrompt(messages, tools):  # its chat template goes beside it: see `generate_request`
             offered = _tools_to_proto(tools) if tools else None
             return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(message_to_proto, messages), tools=offered))
 
@@ -217,6 +217,7 @@ def generate_request(
         sampling=sampling_to_proto(sampling),
         expected_policy_id=policy_id,
         priority=_PRIORITIES_TO_PROTO[priority],
+        chat_template=prompt.chat_template if isinstance(prompt, ChatPrompt) else "",
     )
 
 

@@ -40,6 +40,8 @@ class ChatPrompt:
 
     messages: tuple[Message, ...]
     tools: Tools | None = None
+    chat_template: str = ""
+    """Jinja; in place of the model's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         if message.HasField("environment")
         else None,
         system=message.system,
+        chat_template=message.chat_template,
         judge=_judge(message.judge) if message.HasField("judge") else None,
         examples=_examples(message.examples) if message.HasField("examples") else None,
     )
@@ -119,6 +120,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
+        chat_template=spec.chat_template,
         examples=_problems_to_proto(spec.examples) if spec.examples else None,
         judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )

@@ -68,6 +68,7 @@ def version_spec_from_proto(request: pb.CreateVersionRequest) -> VersionSpec:
         step=request.lineage.step,
         selection_digest=request.lineage.selection_digest if request.lineage.HasField("selection_digest") else None,
         system=request.lineage.system,
+        drawn_digests=tuple(one.digest for one in request.drawn_problems),
     )
     return VersionSpec(request.model, request.source_uri, lineage, dict(request.labels))
 
@@ -382,4 +383,5 @@ def _lineage_to_proto(lineage: Lineage) -> pb.Lineage:
         step=lineage.step,
         selection_digest=lineage.selection_digest,
         system=lineage.system,
+        drawn_digests=lineage.drawn_digests,
     )

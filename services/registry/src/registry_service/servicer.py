@@ -50,7 +50,11 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     async def CreateVersion(self, request: pb.CreateVersionRequest, context: Context) -> pb.CreateVersionResponse:
         spec = convert.version_spec_from_proto(request)
         version = await self._versions.create(
-            spec, request.request_id, request.training_fingerprints, request.selection_fingerprints
+            spec,
+            request.request_id,
+            request.training_fingerprints,
+            request.selection_fingerprints,
+            [one.fingerprints for one in request.drawn_problems],
         )
         return pb.CreateVersionResponse(version=convert.version_to_proto(version))
 

@@ -19,6 +19,7 @@ LINEAGE = Lineage(
     config_digest="c",
     code_version="v",
     step=9,
+    drawn_digests=("sha256:e", "sha256:f"),
 )
 
 

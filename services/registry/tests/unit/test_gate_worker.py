@@ -37,7 +37,8 @@ async def prepare(registry: Registry, model_folder: ModelFolder, *lineages: Line
             [f"{digest}/{index}" for index in range(3)] if digest else []
             for digest in (lineage.data_digest, lineage.selection_digest)
         ]
-        made = await registry.service.versions.create(spec, "", *fingerprints)
+        drawn = [[f"{digest}/0"] for digest in lineage.drawn_digests]
+        made = await registry.service.versions.create(spec, "", *fingerprints, drawn)
         [version] = await registry.settle(made)
         registry.evaluations.measure(f"eval_{seed}", version)
     await registry.point("champion", 1)
@@ -176,9 +177,10 @@ async def test_problems_that_are_nearly_those_of_training_do_not_judge(
         Lineage(run_id="run", selection_digest=learned),
         Lineage(data_digest=f"sha256:{'c' * 64}"),
         Lineage(data_digest=f"sha256:{'d' * 64}"),
+        Lineage(data_digest=f"sha256:{'d' * 64}", drawn_digests=(learned,)),
     ]
     await prepare(registry, model_folder, *lineages)
-    for number in range(1, 6):
+    for number in range(1, 7):
         version = await registry.service.versions.get(starter(number))
         registry.evaluations.measure(f"eval_{number}", version, measured)
     message = failure(await registry.gate(SPEC))
@@ -188,6 +190,10 @@ async def test_problems_that_are_nearly_those_of_training_do_not_judge(
     assert ", and 2 more. Measure it on other problems, leave these out of what is learned from, or" in message
     message = failure(await registry.gate(GateSpec(starter(3), "eval_3", "eval_1")))
     assert message.startswith("starter@3 was chosen among its run's checkpoints by 7 problems of composed/test or")
+    message = failure(await registry.gate(GateSpec(starter(6), "eval_6", "eval_1")))
+    assert message.startswith(
+        "starter@6 was trained on 7 problems of composed/test or nearly the same ones: new/0 like"
+    )
     for number in (4, 5):  # other problems; a set that was never examined
         gate = await registry.gate(GateSpec(starter(number), f"eval_{number}", "eval_1"))
         assert gate.state is not State.FAILED

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
@@ -72,6 +73,10 @@ def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, Gene
     faults.unless(request.policy, "policy", "must name a loaded policy")
     prompt = faults.read("prompt", prompt_from_proto, request.prompt)
     _check_prompt(prompt, faults.under("prompt"))
+    if request.chat_template and isinstance(prompt, ChatPrompt):
+        prompt = replace(prompt, chat_template=request.chat_template)
+    elif prompt and request.chat_template:
+        faults.add("chat_template", "must be empty: the prompt is no chat")
     sampling = sampling_from_proto(request.sampling)
     _check_sampling(sampling, faults.under("sampling"))
     priority = faults.read("priority", priority_from_proto, request.priority)

@@ -24,7 +24,7 @@ from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile, RunFilter
-from trainer_service.domain.run.run import Forecast, Phase, Run, State, Step
+from trainer_service.domain.run.run import Drawn, Forecast, Phase, Run, State, Step
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
@@ -80,6 +80,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         all_answers=message.all_answers,
         examples=_examples_from_proto(message.examples) if message.HasField("examples") else None,
         chat_template=message.chat_template,
+        follow_problems=message.follow_problems,
     )
 
 
@@ -136,6 +137,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         all_answers=spec.all_answers,
         examples=_problem_set_to_proto(spec.examples) if spec.examples else None,
         chat_template=spec.chat_template,
+        follow_problems=spec.follow_problems,
     )
 
 
@@ -220,7 +222,12 @@ def run_to_proto(run: Run) -> pb.Run:
             )
             for notice in run.notices
         ],
+        drawn=map(drawn_to_proto, run.drawn),
     )
+
+
+def drawn_to_proto(value: Drawn) -> pb.DrawnProblems:
+    return pb.DrawnProblems(problems=_problem_set_to_proto(value.problems), step=value.step)
 
 
 def _forecast_to_proto(forecast: Forecast) -> pb.Forecast:

@@ -43,6 +43,7 @@ from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.adapters.wandb import Wandb
 from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.scheduler import Scheduler, Sharing
+from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
 from trainer_service.domain.inputs.references import References
@@ -97,6 +98,7 @@ class Service:
 
     runs: Runs
     reports: Reports
+    following: Following
     driver: Driver
     scheduler: Scheduler
     worker: Worker[Claim]
@@ -105,7 +107,9 @@ class Service:
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers; returns their full names."""
         trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs), grpc_server)
-        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(JobReportServicer(self.reports), grpc_server)
+        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(
+            JobReportServicer(self.reports, self.following), grpc_server
+        )
         files = (trainer_pb2.DESCRIPTOR, job_report_pb2.DESCRIPTOR)
         return [service.full_name for file in files for service in file.services_by_name.values()]
 
@@ -169,6 +173,8 @@ def _compose(
         leased=True,
         timing=timing,
     )
+    references = References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins)
+    limits = _limits(settings)
     retention = Retention(ports.store, ports.folders)
     kept = [
         Kept("checkpoints", settings.keep_checkpoints, retention.remove_checkpoints),
@@ -182,14 +188,15 @@ def _compose(
             folders=ports.folders,
             files=ports.files,
             policies=ports.policies,
-            references=References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins),
-            limits=_limits(settings),
+            references=references,
+            limits=limits,
             events=ports.events,
             updates=updates,
             scheduler=scheduler,
             clock=ports.clock,
         ),
         reports=Reports(ports.store, ports.events, updates, ports.clock),
+        following=Following(ports.store, ports.problems, references, limits, updates, ports.clock),
         driver=driver,
         scheduler=scheduler,
         worker=worker,

@@ -10,6 +10,7 @@ from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
 from ratchet_kit.text import clip
 from trainer_service import convert
+from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.work.reports import Reports
@@ -67,10 +68,11 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
 
 
 class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
-    """ratchet.trainer.v1.JobReportService over `Reports`."""
+    """ratchet.trainer.v1.JobReportService over `Reports` and `Following`."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: Reports, following: Following) -> None:
         self._reports = reports
+        self._following = following
 
     async def ReportStarted(
         self, request: job_report_pb2.ReportStartedRequest, context: Context
@@ -97,6 +99,12 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     ) -> job_report_pb2.ReportStepResponse:
         reply = await self._reports.step(RunId(request.run_id), convert.step_from_proto(request))
         return job_report_pb2.ReportStepResponse(cancelled=reply.cancelled)
+
+    async def FollowProblems(
+        self, request: job_report_pb2.FollowProblemsRequest, context: Context
+    ) -> job_report_pb2.FollowProblemsResponse:
+        drawn = await self._following.drawn(RunId(request.run_id), request.attempt, request.step)
+        return job_report_pb2.FollowProblemsResponse(drawn=map(convert.drawn_to_proto, drawn))
 
     async def ReportCheckpoint(
         self, request: job_report_pb2.ReportCheckpointRequest, context: Context

@@ -19,7 +19,8 @@ from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint, best
 from trainer_service.domain.run.ports import RunFilter, RunStore
-from trainer_service.domain.run.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
+from trainer_service.domain.run.run import Drawn, Forecast, Notice, Phase, Run, RunId, State, Step, Track
+from trainer_service.domain.spec.spec import ProblemSetRef
 
 from ..memory import MemoryRunStore
 
@@ -201,6 +202,8 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         resumes=2,
         resume_actor="key_2",
         tokens=3_000_000_000,
+        drawn=(Drawn(ProblemSetRef("mine@2/train", 7, "sha256:2"), 5),),
+        drawn_step=6,
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed

@@ -106,6 +106,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         system="Be brief.",
         chat_template="{{ messages }}",
         all_answers=True,
+        follow_problems=True,
         examples=ProblemSetRef("mine@1/train", 3),
         curriculum=Curriculum(0.5, (Stage(1, 2, ("lists",), 3, 0.5), Stage())),
     )

@@ -52,6 +52,7 @@ def evaluate(
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
     system: System = "",
+    chat_template: options.TemplateOption = "",
     judge: options.JudgeOption = "",
     examples: options.ExamplesOption = "",
     exclude_unsound: Annotated[
@@ -85,6 +86,7 @@ def evaluate(
             exclude_unsound=exclude_unsound,
             environment=options.environment(environment),
             system=system,
+            chat_template=options.template(chat_template),
             judge=options.judge(judge),
             examples=options.examples(examples),
             **suites.sets_of(benchmark, limit),

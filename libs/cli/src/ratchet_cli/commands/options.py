@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -55,6 +56,12 @@ ExamplesOption = Annotated[
 ]
 
 
+TemplateOption = Annotated[
+    str,
+    typer.Option("--chat-template", help="File of a chat template (Jinja) in place of the model's.", metavar="FILE"),
+]
+
+
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """`fields.environment`, of an option. Raises CommandError."""
     return _read(fields.environment, text, "--environment")
@@ -87,6 +94,14 @@ def since(text: str) -> datetime | None:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise CommandError(f"--since {text}: a time as 30m, 6h, 2d, or a date as 2026-11-27.", code=2) from error
+
+
+def template(file: str) -> str:
+    """The text of the file. Raises CommandError."""
+    try:
+        return Path(file).read_text(encoding="utf-8") if file else ""
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--chat-template {file} cannot be read: {error}", code=2) from error
 
 
 def _read(parse: Callable[[str], T], text: str, option: str) -> T:

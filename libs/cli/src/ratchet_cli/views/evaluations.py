@@ -52,6 +52,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
         say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
     if evaluation.spec.system:
         say(f"Every prompt without a system message has this one: {evaluation.spec.system}")
+    if evaluation.spec.chat_template:
+        say("Prompts are put in a chat template of the evaluation's own.")
     if shown := examples_name(evaluation.spec.examples):
         say(f"Shown before every problem: {shown}")
     for notice in evaluation.notices:

@@ -120,7 +120,7 @@ class GateWorker(HeldWork[Gate]):
         while version is not None and version.ref not in chain:
             chain[version.ref] = lineage = version.spec.lineage
             version = await self._find(lineage.base) if isinstance(lineage.base, VersionRef) else None
-        trained = await self._known(lineage.data_digest for lineage in chain.values())
+        trained = await self._known(digest for lineage in chain.values() for digest in lineage.data_digests)
         selected = await self._known(lineage.selection_digest or "" for lineage in chain.values())
         unknown = [ref for ref, lineage in chain.items() if lineage.run_id and lineage.selection_digest is None]
         return Origin(trained, selected, tuple(unknown))

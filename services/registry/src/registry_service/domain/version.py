@@ -7,7 +7,7 @@
 It has its number from the start. Once READY nothing of it changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -42,6 +42,13 @@ class Lineage:
     """Of the problems by which it was chosen among its run's checkpoints; empty: none were. None: not known."""
     system: str = ""
     """The message of the system that its run put before prompts without one of their own."""
+    drawn_digests: tuple[str, ...] = ()
+    """The digests of the other sets that it was trained on."""
+
+    @property
+    def data_digests(self) -> Sequence[str]:
+        """The digests of all that it was trained on."""
+        return [self.data_digest, *self.drawn_digests]
 
 
 @dataclass(frozen=True, slots=True)

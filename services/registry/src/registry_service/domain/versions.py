@@ -26,6 +26,8 @@ MAX_TEXT = 2000
 MAX_LABELS = 100
 ALL = "-"
 """In place of a model's name: all models (https://google.aip.dev/159)."""
+MAX_DRAWN = 1000
+"""Sets that a version's run drew from beside its first."""
 
 
 class Versions:
@@ -44,11 +46,12 @@ class Versions:
         request_id: str,
         training_fingerprints: Collection[str] = (),
         selection_fingerprints: Collection[str] = (),
+        drawn_fingerprints: Sequence[Collection[str]] = (),
     ) -> Version:
         """Gives the version its number and leaves its copy to a worker.
 
-        The fingerprints are of the problems of `lineage.data_digest` and `lineage.selection_digest`. Raises
-        InvalidArgument, AlreadyExists when the request id was used for another version.
+        The fingerprints are of the problems of `lineage.data_digest`, of `lineage.selection_digest`, and of each of
+        `lineage.drawn_digests`. Raises InvalidArgument, AlreadyExists when the request id was used for another version.
         """
         faults = Faults()
         faults.read("model", check_model_name, spec.model)
@@ -57,24 +60,34 @@ class Versions:
         for name in ("run_id", "data_digest", "config_digest", "code_version", "selection_digest"):
             faults.length(f"lineage.{name}", getattr(spec.lineage, name) or "", MAX_TEXT)
         faults.length("lineage.system", spec.lineage.system, MOST_SYSTEM)
+        faults.length("drawn_problems", spec.lineage.drawn_digests, MAX_DRAWN)
+        for place, digest in enumerate(spec.lineage.drawn_digests[:MAX_DRAWN]):
+            field = f"drawn_problems[{place}].digest"
+            if faults.required(field, digest):
+                faults.length(field, digest, MAX_TEXT)
         faults.length("labels", spec.labels, MAX_LABELS)
         for name, value in list(spec.labels.items())[:MAX_LABELS]:
             faults.length("labels", f"{name}{value}", MAX_TEXT)
         sets = {"data_digest": training_fingerprints, "selection_digest": selection_fingerprints}
-        known = {name: fingerprints for name, fingerprints in sets.items() if fingerprints}
-        for name in known:
-            faults.required(f"lineage.{name}", getattr(spec.lineage, name))
+        for name, fingerprints in sets.items():
+            if fingerprints:
+                faults.required(f"lineage.{name}", getattr(spec.lineage, name))
         faults.raise_if_any("the version cannot be made")
         lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
         if lineage["selection_digest"] is None:  # the request is what it was before there was one
             del lineage["selection_digest"]
         if not lineage["system"]:
             del lineage["system"]
+        if not lineage["drawn_digests"]:
+            del lineage["drawn_digests"]
+        known = {getattr(spec.lineage, name) or "": fingerprints for name, fingerprints in sets.items()}
+        known |= dict(zip(spec.lineage.drawn_digests, drawn_fingerprints, strict=True))
         request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))
 
         async def create() -> Version:
-            for name, fingerprints in known.items():
-                await self._store.add_problems(getattr(spec.lineage, name), fingerprints)
+            for digest, fingerprints in known.items():
+                if fingerprints:
+                    await self._store.add_problems(digest, fingerprints)
             version = await self._store.create(spec, self._clock.now(), request)
             await work.enqueue(self._queue, version.id)
             log.info("version.created", version=version.id, source=spec.source_uri)

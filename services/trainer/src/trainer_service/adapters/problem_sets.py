@@ -40,6 +40,13 @@ class LibraryProblemSets:
                 raise InvalidArgument(reason)
         return await asyncio.to_thread(_look_up, self._places, await self._fetched(ref))
 
+    async def newer(self, ref: ProblemSetRef) -> ProblemSetRef | None:
+        if (drawn := dataset_of(ref.name)) is None:
+            return None
+        newest = await self._fetched(replace(ref, name=str(replace(drawn, number=None)), digest=""))
+        there = dataset_of(newest.name)
+        return newest if there and (there.number or 0) > (drawn.number or 0) else None
+
     async def examples(self, ref: ProblemSetRef) -> FoundSet:
         """Raises InvalidArgument where too few of its problems are solved."""
         found = await self.look_up(replace(ref, limit=examples.LOOKED_AT))

@@ -59,6 +59,9 @@ class GrpcModelRegistry:
             ),
             training_fingerprints=lineage.training_fingerprints,
             selection_fingerprints=lineage.selection_fingerprints,
+            drawn_problems=[
+                pb.ProblemFingerprints(digest=digest, fingerprints=prints) for digest, prints in lineage.drawn.items()
+            ],
         )
         with _errors():
             version = (await self._stub.CreateVersion(request)).version

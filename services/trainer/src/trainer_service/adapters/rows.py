@@ -12,12 +12,13 @@ from ratchet_kit.sql import row_of, value_of
 from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.tables import checkpoints, runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.run import Forecast, Notice, Phase, Run, RunId, State, Step, Track
+from trainer_service.domain.run.run import Drawn, Forecast, Notice, Phase, Run, RunId, State, Step, Track
 from trainer_service.domain.spec.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
 _FORECAST = TypeAdapter(Forecast | None)
 _NOTICES = TypeAdapter(tuple[Notice, ...])
+_DRAWN = TypeAdapter(tuple[Drawn, ...])
 _TRACKS = TypeAdapter(tuple[Track, ...])
 
 
@@ -38,6 +39,7 @@ def run_row(run: Run) -> dict[str, Any]:
         tracks=_TRACKS.dump_json(run.tracks).decode(),
         is_tracked=any(not track.is_done for track in run.tracks),
         notices=_NOTICES.dump_json(run.notices).decode(),
+        drawn=_DRAWN.dump_json(run.drawn).decode(),
     )
 
 
@@ -53,6 +55,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         phase=Phase(row.phase) if row.phase else None,
         forecast=_FORECAST.validate_json(row.estimate),
         notices=_NOTICES.validate_json(row.notices),
+        drawn=_DRAWN.validate_json(row.drawn),
         tracks=_TRACKS.validate_json(row.tracks),
     )
 

@@ -48,6 +48,8 @@ runs = Table(
     Column("is_tracked", Boolean, nullable=False, index=True),  # a tracker has not had all of it
     Column("preempted_by", String(64), nullable=False),
     Column("preemptions", Integer, nullable=False),
+    Column("drawn", Text, nullable=False),
+    Column("drawn_step", Integer, nullable=False),
     Index("ix_trainer_runs_base_model", "base_model", "id"),
     Index("ix_trainer_runs_output_model", "output_model", "id"),
 )

@@ -1,8 +1,9 @@
 """What one attempt works with: its config, its clients, its checkpoints. Built by `__main__`, used by the trainers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -11,6 +12,9 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.statistics import Estimate
+from ratchet_problems.dataset_fetching import Datasets
+from ratchet_problems.sets import dataset_of
+from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.reward.rewarding import Rewarding
 from trainer_service.job.reward.second_hand import SecondHand
@@ -39,6 +43,7 @@ class Session:
     rewarding: Rewarding
     """Of an algorithm that learns from examples, one of nothing."""
     checkpoints: Checkpoints
+    datasets: Datasets
     second_hand: SecondHand | None = None
     """None: all tests of a problem are rewarded."""
 
@@ -51,6 +56,15 @@ class Session:
         """The newest complete checkpoint; None when the run starts at its base."""
         latest = self.checkpoints.latest()
         return latest.folder if latest else None
+
+    def drawn(self, step: int) -> Sequence[ProblemSetRef]:
+        """The newer versions of the run's problems that a step draws from, oldest first, each on this machine."""
+        found = self.reporter.drawn(step)
+        for ref in found:
+            dataset = dataset_of(ref.name)
+            assert dataset is not None
+            self.background.wait(patiently(partial(self.datasets.fetch, dataset), self.job.patience, ref.name))
+        return found
 
     def require_space(self) -> None:
         """Waits, for as long as the job's patience, until the disk has room for the next checkpoint.

@@ -159,6 +159,7 @@ async def _open(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),
         checkpoints=checkpoints,
+        datasets=datasets,
         second_hand=SecondHand(code, unrewarded) if unrewarded else None,
     )
 

@@ -160,6 +160,7 @@ class EvaluationSpec(_message.Message):
     SYSTEM_FIELD_NUMBER: _builtins.int
     JUDGE_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -174,6 +175,10 @@ class EvaluationSpec(_message.Message):
     system: _builtins.str
     """System message for every prompt that has no system message; only for chats, and not for imported samples. Empty:
     none. Evaluations with different ones are not compared.
+    """
+    chat_template: _builtins.str
+    """Chat template (Jinja) in place of the model's; only for chats, and not for imported samples. Empty: the model's.
+    Evaluations with different ones are not compared.
     """
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
@@ -226,10 +231,11 @@ class EvaluationSpec(_message.Message):
         system: _builtins.str = ...,
         judge: Global___RewardJudge | None = ...,
         examples: _problem_pb2.ProblemSetRef | None = ...,
+        chat_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "examples", b"examples", "judge", b"judge", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "chat_template", b"chat_template", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015

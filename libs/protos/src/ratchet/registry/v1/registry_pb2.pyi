@@ -98,6 +98,7 @@ class Lineage(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     SELECTION_DIGEST_FIELD_NUMBER: _builtins.int
     SYSTEM_FIELD_NUMBER: _builtins.int
+    DRAWN_DIGESTS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     data_digest: _builtins.str
     """Digest of the problems that it was trained on."""
@@ -114,6 +115,10 @@ class Lineage(_message.Message):
     """System message of the run that made it. Empty: none."""
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
+    @_builtins.property
+    def drawn_digests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Output only. Digests of the other sets that it was trained on, of CreateVersionRequest.drawn_problems."""
+
     def __init__(
         self,
         *,
@@ -125,16 +130,43 @@ class Lineage(_message.Message):
         step: _builtins.int = ...,
         selection_digest: _builtins.str | None = ...,
         system: _builtins.str = ...,
+        drawn_digests: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "selection_digest", b"selection_digest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "selection_digest", b"selection_digest", "step", b"step", "system", b"system"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest", "base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "drawn_digests", b"drawn_digests", "run_id", b"run_id", "selection_digest", b"selection_digest", "step", b"step", "system", b"system"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__selection_digest: _TypeAlias = _typing.Literal["selection_digest"]  # noqa: Y015
     _WhichOneofArgType__selection_digest: _TypeAlias = _typing.Literal["_selection_digest", b"_selection_digest"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__selection_digest) -> _WhichOneofReturnType__selection_digest | None: ...
 
 Global___Lineage: _TypeAlias = Lineage  # noqa: Y015
+
+@_typing.final
+class ProblemFingerprints(_message.Message):
+    """The problems of a set, by their fingerprints (ratchet_problems.fingerprint)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    FINGERPRINTS_FIELD_NUMBER: _builtins.int
+    digest: _builtins.str
+    """Digest of the set."""
+    @_builtins.property
+    def fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        digest: _builtins.str = ...,
+        fingerprints: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "fingerprints", b"fingerprints"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProblemFingerprints: _TypeAlias = ProblemFingerprints  # noqa: Y015
 
 @_typing.final
 class Version(_message.Message):
@@ -690,6 +722,7 @@ class CreateVersionRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     SELECTION_FINGERPRINTS_FIELD_NUMBER: _builtins.int
+    DRAWN_PROBLEMS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     source_uri: _builtins.str
@@ -708,6 +741,12 @@ class CreateVersionRequest(_message.Message):
     def selection_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Fingerprints of the problems of lineage.selection_digest."""
 
+    @_builtins.property
+    def drawn_problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProblemFingerprints]:
+        """Other sets that it was trained on: newer versions of a data set that its run drew from. A gate treats their problems
+        like those of lineage.data_digest.
+        """
+
     def __init__(
         self,
         *,
@@ -718,10 +757,11 @@ class CreateVersionRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
         selection_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
+        drawn_problems: _abc.Iterable[Global___ProblemFingerprints] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lineage", b"lineage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "selection_fingerprints", b"selection_fingerprints", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drawn_problems", b"drawn_problems", "labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "selection_fingerprints", b"selection_fingerprints", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failu
 from ratchet.trainer.v1 import trainer_pb2 as ratchet_dot_trainer_dot_v1_dot_trainer__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"L\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\twaits_for\x18\x03 \x01(\t\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"u\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"e\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\"\x18\n\x16ReportFinishedResponse2\xf9\x04\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"L\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\twaits_for\x18\x03 \x01(\t\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"u\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"F\n\x15\x46ollowProblemsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x05\"J\n\x16\x46ollowProblemsResponse\x12\x30\n\x05\x64rawn\x18\x01 \x03(\x0b\x32!.ratchet.trainer.v1.DrawnProblems\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"e\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\"\x18\n\x16ReportFinishedResponse2\xe2\x05\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12g\n\x0e\x46ollowProblems\x12).ratchet.trainer.v1.FollowProblemsRequest\x1a*.ratchet.trainer.v1.FollowProblemsResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,14 +49,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORTSTEPREQUEST']._serialized_end=573
   _globals['_REPORTSTEPRESPONSE']._serialized_start=575
   _globals['_REPORTSTEPRESPONSE']._serialized_end=614
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=616
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=726
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=728
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=754
-  _globals['_REPORTFINISHEDREQUEST']._serialized_start=756
-  _globals['_REPORTFINISHEDREQUEST']._serialized_end=857
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=859
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=883
-  _globals['_JOBREPORTSERVICE']._serialized_start=886
-  _globals['_JOBREPORTSERVICE']._serialized_end=1519
+  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_start=616
+  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_end=686
+  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_start=688
+  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_end=762
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=764
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=874
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=876
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=902
+  _globals['_REPORTFINISHEDREQUEST']._serialized_start=904
+  _globals['_REPORTFINISHEDREQUEST']._serialized_end=1005
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=1007
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=1031
+  _globals['_JOBREPORTSERVICE']._serialized_start=1034
+  _globals['_JOBREPORTSERVICE']._serialized_end=1772
 # @@protoc_insertion_point(module_scope)

@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.trainer.v1 import trainer_pb2 as _trainer_pb2
 import builtins as _builtins
@@ -192,6 +194,51 @@ class ReportStepResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReportStepResponse: _TypeAlias = ReportStepResponse  # noqa: Y015
+
+@_typing.final
+class FollowProblemsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    attempt: _builtins.int
+    step: _builtins.int
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowProblemsRequest: _TypeAlias = FollowProblemsRequest  # noqa: Y015
+
+@_typing.final
+class FollowProblemsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRAWN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def drawn(self) -> _containers.RepeatedCompositeFieldContainer[_trainer_pb2.DrawnProblems]: ...
+    def __init__(
+        self,
+        *,
+        drawn: _abc.Iterable[_trainer_pb2.DrawnProblems] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drawn", b"drawn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FollowProblemsResponse: _TypeAlias = FollowProblemsResponse  # noqa: Y015
 
 @_typing.final
 class ReportCheckpointRequest(_message.Message):

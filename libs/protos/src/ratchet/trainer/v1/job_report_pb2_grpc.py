@@ -56,6 +56,11 @@ class JobReportServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepResponse.FromString,
                 _registered_method=True)
+        self.FollowProblems = channel.unary_unary(
+                '/ratchet.trainer.v1.JobReportService/FollowProblems',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsResponse.FromString,
+                _registered_method=True)
         self.ReportCheckpoint = channel.unary_unary(
                 '/ratchet.trainer.v1.JobReportService/ReportCheckpoint',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportCheckpointRequest.SerializeToString,
@@ -101,6 +106,14 @@ class JobReportServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FollowProblems(self, request, context):
+        """Newer versions of the run's problems from which the prompts of a step are drawn (RunSpec.follow_problems), oldest
+        first. The answer for a step never changes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportCheckpoint(self, request, context):
         """A checkpoint is whole. A repeated step replaces the checkpoint.
         """
@@ -137,6 +150,11 @@ def add_JobReportServiceServicer_to_server(servicer, server):
                     servicer.ReportStep,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepResponse.SerializeToString,
+            ),
+            'FollowProblems': grpc.unary_unary_rpc_method_handler(
+                    servicer.FollowProblems,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsResponse.SerializeToString,
             ),
             'ReportCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportCheckpoint,
@@ -259,6 +277,33 @@ class JobReportService(object):
             '/ratchet.trainer.v1.JobReportService/ReportStep',
             ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FollowProblems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.JobReportService/FollowProblems',
+            ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_job__report__pb2.FollowProblemsResponse.FromString,
             options,
             channel_credentials,
             insecure,

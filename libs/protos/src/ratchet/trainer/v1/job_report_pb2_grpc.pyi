@@ -43,6 +43,10 @@ class JobReportServiceStub:
     """The job's phase from now on. Best effort: a lost report does no harm. Idempotent."""
     ReportStep: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]
     """A step is done. A repeated number replaces the step of the same attempt."""
+    FollowProblems: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.FollowProblemsRequest, _job_report_pb2.FollowProblemsResponse]
+    """Newer versions of the run's problems from which the prompts of a step are drawn (RunSpec.follow_problems), oldest
+    first. The answer for a step never changes.
+    """
     ReportCheckpoint: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportCheckpointRequest, _job_report_pb2.ReportCheckpointResponse]
     """A checkpoint is whole. A repeated step replaces the checkpoint."""
     ReportFinished: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportFinishedRequest, _job_report_pb2.ReportFinishedResponse]
@@ -63,6 +67,10 @@ class JobReportServiceAsyncStub(JobReportServiceStub):
     """The job's phase from now on. Best effort: a lost report does no harm. Idempotent."""
     ReportStep: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]  # type: ignore[assignment]
     """A step is done. A repeated number replaces the step of the same attempt."""
+    FollowProblems: _aio.UnaryUnaryMultiCallable[_job_report_pb2.FollowProblemsRequest, _job_report_pb2.FollowProblemsResponse]  # type: ignore[assignment]
+    """Newer versions of the run's problems from which the prompts of a step are drawn (RunSpec.follow_problems), oldest
+    first. The answer for a step never changes.
+    """
     ReportCheckpoint: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportCheckpointRequest, _job_report_pb2.ReportCheckpointResponse]  # type: ignore[assignment]
     """A checkpoint is whole. A repeated step replaces the checkpoint."""
     ReportFinished: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportFinishedRequest, _job_report_pb2.ReportFinishedResponse]  # type: ignore[assignment]
@@ -104,6 +112,16 @@ class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_report_pb2.ReportStepResponse, _abc.Awaitable[_job_report_pb2.ReportStepResponse]]:
         """A step is done. A repeated number replaces the step of the same attempt."""
+
+    @_abc_1.abstractmethod
+    def FollowProblems(
+        self,
+        request: _job_report_pb2.FollowProblemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_report_pb2.FollowProblemsResponse, _abc.Awaitable[_job_report_pb2.FollowProblemsResponse]]:
+        """Newer versions of the run's problems from which the prompts of a step are drawn (RunSpec.follow_problems), oldest
+        first. The answer for a step never changes.
+        """
 
     @_abc_1.abstractmethod
     def ReportCheckpoint(

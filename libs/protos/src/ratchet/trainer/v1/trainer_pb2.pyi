@@ -965,6 +965,7 @@ class RunSpec(_message.Message):
     ALL_ANSWERS_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    FOLLOW_PROBLEMS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -1007,6 +1008,11 @@ class RunSpec(_message.Message):
     """Chat template (Jinja) in place of the base's, in training, in validation and in every version that the run makes.
     INVALID_ARGUMENT for PROMPT_FORM_COMPLETION, and for a template that raises an error, with its line. Empty: the
     base's.
+    """
+    follow_problems: _builtins.bool
+    """Draws from newer versions of the data set `problems`, too, each from the step on whose prompts are drawn after it
+    is READY; Run.drawn has them. A version with problems at fault is left out, with a notice. For algorithms that
+    learn from rewards, without a curriculum or a sampler.
     """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
@@ -1108,10 +1114,11 @@ class RunSpec(_message.Message):
         all_answers: _builtins.bool = ...,
         examples: _problem_pb2.ProblemSetRef | None = ...,
         chat_template: _builtins.str = ...,
+        follow_problems: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
@@ -1221,6 +1228,7 @@ class Run(_message.Message):
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     PREEMPTED_BY_FIELD_NUMBER: _builtins.int
     PREEMPTIONS_FIELD_NUMBER: _builtins.int
+    DRAWN_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -1279,6 +1287,12 @@ class Run(_message.Message):
     def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Notice]:
         """Notices of guards and of the run, one sentence each, oldest first."""
 
+    @_builtins.property
+    def drawn(self) -> _containers.RepeatedCompositeFieldContainer[Global___DrawnProblems]:
+        """Newer versions of its problems that it draws from (RunSpec.follow_problems), oldest first. An attempt that repeats
+        steps draws the same.
+        """
+
     def __init__(
         self,
         *,
@@ -1307,14 +1321,43 @@ class Run(_message.Message):
         waits_for: _builtins.str = ...,
         preempted_by: _builtins.str = ...,
         preemptions: _builtins.int = ...,
+        drawn: _abc.Iterable[Global___DrawnProblems] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "drawn", b"drawn", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class DrawnProblems(_message.Message):
+    """Version of a data set that a run draws from in place of the one before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """First step that draws from it."""
+    @_builtins.property
+    def problems(self) -> _problem_pb2.ProblemSetRef:
+        """With its exact version, and the digest of its content."""
+
+    def __init__(
+        self,
+        *,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrawnProblems: _TypeAlias = DrawnProblems  # noqa: Y015
 
 @_typing.final
 class Forecast(_message.Message):

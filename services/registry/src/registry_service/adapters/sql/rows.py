@@ -43,7 +43,8 @@ def version_row(version: Version) -> dict[str, Any]:
 
 
 def to_version(row: Row[Any]) -> Version:
-    lineage = Lineage(**row.lineage | {"base": _base(row.lineage["base"])})
+    drawn = tuple(row.lineage.get("drawn_digests", ()))
+    lineage = Lineage(**row.lineage | {"base": _base(row.lineage["base"]), "drawn_digests": drawn})
     artifact = Artifact(row.artifact_uri, row.artifact_sha256, row.policy_id, row.size_bytes, row.settings_id)
     return Version(
         ref=VersionRef(row.model, row.number),

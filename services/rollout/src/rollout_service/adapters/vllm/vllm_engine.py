@@ -261,14 +261,15 @@ class VllmEngine:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
     def _render(self, chat: ChatPrompt) -> list[int]:
-        if not self.has_chat_template:
+        if not (chat.chat_template or self.has_chat_template):
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = tools.conversation(chat.messages)
+        own = chat.chat_template or None
         offered = tools.offered(chat.tools) if chat.tools else None
         try:
-            text = rendering.rendered(self._tokenizer, conversation, tools=offered)
+            text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
         except Exception as error:  # a template is a program of the model's author and may raise anything
-            raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
+            raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {error}") from error
         self._require_length("prompt.chat", text)
         return rendering.tokens(self._tokenizer, text)
 

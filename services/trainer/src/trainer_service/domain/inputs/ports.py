@@ -83,6 +83,11 @@ class ProblemSets(Protocol):
         """
         ...
 
+    async def newer(self, ref: ProblemSetRef) -> ProblemSetRef | None:
+        """The newest READY version of the same split of a data set, where `ref` is of an older one; without a digest.
+        Raises like `look_up`, and Unavailable."""
+        ...
+
     async def pairs(self, ref: ProblemSetRef) -> FoundSet:
         """What a set or file of pairs holds now. Raises like `look_up`."""
         ...

@@ -14,7 +14,7 @@ from typing import NewType
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
 from trainer_service.domain.run.checkpoint import Checkpoint, best
-from trainer_service.domain.spec.spec import Passes, RunSpec
+from trainer_service.domain.spec.spec import Passes, ProblemSetRef, RunSpec
 
 RunId = NewType("RunId", str)
 MAX_NOTICES = 100
@@ -91,6 +91,15 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """A newer version of the run's problems, which takes the place of the one before."""
+
+    problems: ProblemSetRef
+    step: int
+    """The first that draws from it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """How far a tracker has come with a run."""
 
@@ -160,6 +169,10 @@ class Run:
     """Attempts that ended so."""
     waits_for: str = ""
     """Of one that is QUEUED, in words, as this process sees it (`Scheduler`): it is not stored."""
+    drawn: tuple[Drawn, ...] = ()
+    """The newer versions of its problems, where it follows them, oldest first."""
+    drawn_step: int = 0
+    """The last step of which is settled what it draws from."""
 
     def track(self, tracker: str) -> Track | None:
         return next((one for one in self.tracks if one.tracker == tracker), None)
@@ -260,6 +273,31 @@ class Run:
             tokens=int(step.metrics.get(TOKENS_SO_FAR, self.tokens)),
             update_time=now,
         )
+
+    @property
+    def newest_problems(self) -> ProblemSetRef:
+        """The version that it now draws from."""
+        return self.drawn[-1].problems if self.drawn else self.spec.problems
+
+    def drawn_by(self, step: int) -> tuple[Drawn, ...]:
+        """The newer versions that its steps up to this one were drawn from."""
+        return tuple(one for one in self.drawn if one.step <= step)
+
+    def check_drawing(self, attempt: int) -> None:
+        """Raises FailedPrecondition where the job of this attempt draws nothing any more."""
+        self._require_attempt(attempt)
+        self._require("draw problems", *_STARTED)
+
+    def draws(self, attempt: int, step: int, newer: ProblemSetRef | None, now: datetime) -> "Run":
+        """It is settled what this step is drawn from: `newer`, or as before. A step that is settled stays so."""
+        self.check_drawing(attempt)
+        if step <= self.drawn_step:
+            return self
+        settled = replace(self, drawn_step=step, update_time=now)
+        if newer is None:
+            return settled
+        drawn = replace(settled, drawn=(*self.drawn, Drawn(newer, step)))
+        return drawn.noticed(f"{newer.name} is drawn from, from step {step} on", now)
 
     def checkpointed(self, attempt: int, checkpoints: Sequence[Checkpoint], now: datetime) -> "Run":
         """A checkpoint was added to the run's `checkpoints`."""

@@ -129,6 +129,8 @@ class RunSpec:
     """SFT learns all answers in a conversation; else the reference alone."""
     chat_template: str = ""
     """Source of a template in place of the base's, which versions get, too; empty: the base's."""
+    follow_problems: bool = False
+    """Newer versions of the data set `problems` are drawn from as they become READY."""
 
     @property
     def learned(self) -> ProblemSetRef:

@@ -29,6 +29,8 @@ class Lineage:
     """As `training_fingerprints`."""
     system: str = ""
     """The message of the system that its run put before prompts without one of their own."""
+    drawn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Fingerprints of the newer versions of its problems that it learned from, too, by their digests."""
 
 
 class VersionState(StrEnum):

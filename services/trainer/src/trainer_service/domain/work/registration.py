@@ -79,8 +79,10 @@ class Registration:
         assert spec.base is not None
         chosen_by = spec.validation_problems if best.validation_score is not None else None
         learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
+        newer = [one.problems for one in run.drawn_by(best.step)]
+        drawn = {ref.digest: await self._fingerprints(ref) for ref in newer}
         selected = await self._fingerprints(chosen_by) if chosen_by else ()
-        self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by)}
+        self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by, *newer)}
         return Lineage(
             base=spec.base,
             run_id=run.id,
@@ -92,6 +94,7 @@ class Registration:
             selection_digest=chosen_by.digest if chosen_by else "",
             selection_fingerprints=selected,
             system=spec.system,
+            drawn=drawn,
         )
 
     async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:

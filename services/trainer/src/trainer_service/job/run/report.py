@@ -17,10 +17,12 @@ from ratchet_kit.retry import OUTSIDE, patiently
 from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.work import surviving
 from trainer_service.domain.run.run import Phase
+from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Export
 
 CALL_DEADLINE_S = 20
+EXAMINATION_DEADLINE_S = 120
 HEARTBEAT = timedelta(seconds=10)
 
 Request = TypeVar("Request")
@@ -110,6 +112,14 @@ class Reporter:
             self._over = True
             raise Cancelled("the run was cancelled, or a guard has stopped it")
 
+    def drawn(self, step: int) -> list[ProblemSetRef]:
+        """The newer versions of its problems that a step draws from, oldest first. The service examines them first,
+        which takes some seconds."""
+        request = pb.FollowProblemsRequest(run_id=self._run_id, attempt=self._attempt, step=step)
+        reply = self._send(self._stub.FollowProblems, request, EXAMINATION_DEADLINE_S)
+        sets = [one.problems for one in reply.drawn]
+        return [ProblemSetRef(it.name, it.limit if it.HasField("limit") else None, it.digest) for it in sets]
+
     def checkpoint(self, export: Export) -> None:
         checkpoint = trainer_pb2.Checkpoint(
             step=export.step,
@@ -144,10 +154,15 @@ class Reporter:
             except RatchetError as error:
                 log.debug("phase.not_reported", phase=phase.value, reason=error.message)
 
-    def _send(self, method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]", request: Request) -> Reply:
+    def _send(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]",
+        request: Request,
+        deadline_s: float = CALL_DEADLINE_S,
+    ) -> Reply:
         async def call() -> Reply:
             with rpc_errors():
-                return await method(request, timeout=CALL_DEADLINE_S)
+                return await method(request, timeout=deadline_s)
 
         try:
             # INTERNAL too: what the service met with may be mended, and the job has days of work to lose.

@@ -2,6 +2,7 @@
 name of the set."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,8 +20,19 @@ from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.run.faults import check_data
 from trainer_service.job.samples import problems as problem_sets
 from trainer_service.job.samples.endings import Ending, ending
-from trainer_service.job.samples.prompt_limits import fitting
+from trainer_service.job.samples.prompt_limits import Fitting, fitting
 from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of, system_of
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A newer version of a run's problems."""
+
+    digest: str
+    """The digest of all that it holds."""
+    places: Sequence[int]
+    """Where the problems with room are in the data set."""
+    fitting: Fitting[Problem]
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -35,11 +47,26 @@ class PromptDataset(Dataset[dict[str, Any]]):
     ) -> None:
         read: Sequence[Problem] = problem_sets.read(data_files, limit=_limit(max_samples)) if data_files else ()
         self.digest = data_digest(read)
-        problems = _shown(read, config)
-        prompts = [prompt_ids(tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
+        self._tokenizer = tokenizer
+        self._config = config
+        self.fitting = self._fitting(read)
+        self.problems = list(self.fitting.problems)
+
+    def follow(self, name: str, limit: int | None) -> "Followed":
+        """Adds the problems of a newer version that are new. Raises as for the first."""
+        read = problem_sets.read(name, limit=limit)
+        found = self._fitting(read)
+        known = {problem.digest: place for place, problem in enumerate(self.problems)}
+        for problem in found.problems:
+            if known.setdefault(problem.digest, len(self.problems)) == len(self.problems):
+                self.problems.append(problem)
+        return Followed(data_digest(read), [known[problem.digest] for problem in found.problems], found)
+
+    def _fitting(self, read: Sequence[Problem]) -> Fitting[Problem]:
+        config, problems = self._config, _shown(read, self._config)
+        prompts = [prompt_ids(self._tokenizer, prompt_of(problem, config.prompt_form)) for problem in problems]
         lengths = [_counted(tokens, problem.id, config) for tokens, problem in zip(prompts, problems, strict=True)]
-        self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
-        self.problems = self.fitting.problems
+        return fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
 
     def __len__(self) -> int:
         return len(self.problems)

@@ -44,7 +44,13 @@ from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver.own_advantages import with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
-from trainer_service.verl.driver.samplers import CurriculumSampler, EarningSampler, PluginSampler, takes_earned
+from trainer_service.verl.driver.samplers import (
+    CurriculumSampler,
+    EarningSampler,
+    FollowingSampler,
+    PluginSampler,
+    takes_earned,
+)
 from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
@@ -72,6 +78,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._fresh = True
         self._validated: Validated | None = None
         self._earning: EarningSampler | None = None
+        self._following: FollowingSampler | None = None
         # What else the next report of a step says: by verl's names, and for its loggers too; by ours.
         self._logged: dict[str, float] = {}
         self._reported: dict[str, float] = {}
@@ -107,6 +114,8 @@ class RatchetTrainer(PPOTrainerSync):
         self._draws: Draws | None = None
         if spec.curriculum:
             trainer_base.create_rl_sampler = lambda config, dataset: CurriculumSampler(self._drawing(dataset.problems))
+        elif spec.follow_problems:
+            trainer_base.create_rl_sampler = lambda config, dataset: self._follower(len(dataset))
         elif draw := entry_points.load(spec.plugins, PluginKind.SAMPLER):
             trainer_base.create_rl_sampler = lambda config, dataset: self._sampling(draw, dataset.problems)
         super()._init_dataloader()
@@ -123,6 +132,19 @@ class RatchetTrainer(PPOTrainerSync):
             return PluginSampler(draw, problems, seed)
         self._earning = EarningSampler(draw, problems, seed)
         return self._earning
+
+    def _follower(self, count: int) -> Sampler[int]:
+        self._following = FollowingSampler(count, self._session.job.spec.seed)
+        return self._following
+
+    def _follow(self, following: FollowingSampler, step: int) -> None:
+        """Adds the newer versions of the problems that are drawn from up to this step. Raises as `_init_dataloader`."""
+        for ref in self._session.drawn(step)[following.followed :]:
+            found = self.train_dataset.follow(ref.name, ref.limit)
+            check_data(ref, found.digest)
+            found.fitting.require(self.config.data.train_batch_size)
+            following.follow(found.places)
+            self._reported |= left_out(found.fitting, None)
 
     def _drawing(self, problems: Sequence[Problem]) -> Draws:
         spec = self._session.job.spec
@@ -170,6 +192,8 @@ class RatchetTrainer(PPOTrainerSync):
     # The moves from state to state.
 
     def _draw(self, step: int) -> None:
+        if self._following:
+            self._follow(self._following, step)
         now, self.global_steps = self.global_steps, step  # verl's methods take it for that of what they submit
         self._add_batch_to_generate()
         self.global_steps = now

@@ -30,7 +30,7 @@ GATHER_S = 0.25
 class Rollouts:
     """Makes the groups of training, and owns what is made for each step until it is taken. A prompt is answered by the
     weights that the engine has when it comes. A group that compares completions, and of which fewer than two are left,
-    teaches nothing: a lone one would be its own baseline.
+    teaches nothing: a lone one would be its own baseline. `problems` may grow.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `publish`.
     """
@@ -43,7 +43,7 @@ class Rollouts:
         self._background = background
         self._sent = sent
         self._groups = groups
-        self._problems = [groups.split(problem) for problem in problems]
+        self._problems = problems
         self._made: dict[int, StepSamples] = {}
         self._failure: Exception | None = None
         self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
@@ -56,7 +56,7 @@ class Rollouts:
         step = int(tu.get(prompts, "global_steps"))
         made = self._made.setdefault(step, StepSamples())
         for uid, index in zip(map(str, prompts["uid"]), map(int, prompts["index"]), strict=True):
-            split = self._problems[index]
+            split = self._groups.split(self._problems[index])
             problem = split.rewarded
             place, times = made.place(uid, problem.id)
             seed = group_seed(self._spec.seed, "train", step, problem.id, times)

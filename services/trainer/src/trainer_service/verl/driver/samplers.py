@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import count, islice
+from random import Random
 from typing import Any
 
 from torch.utils.data import Sampler
@@ -106,6 +107,53 @@ class EarningSampler(Sampler[int]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._number, self._left, self._earned = state["number"], list(state["left"]), list(state["earned"])
+
+
+class FollowingSampler(Sampler[int]):
+    """Passes without an end over the newest version of a set, each in an order that the seed decides. What a newer
+    version adds comes among the rest of the pass under way, and what it has no more is left out of it. A run that
+    resumes adds the same versions before it draws."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        """`count`: of problems in the first version, which have the first places."""
+        self._seed = seed
+        self._versions: list[Sequence[int]] = [range(count)]
+        self._followed = 1
+        self._number = 0
+        self._left: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._versions[-1])
+
+    @property
+    def followed(self) -> int:
+        """The versions after the first."""
+        return len(self._versions) - 1
+
+    def follow(self, places: Sequence[int]) -> None:
+        self._versions.append(places)
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            while self._followed < len(self._versions):
+                before, now = (set(self._versions[self._followed - back]) for back in (1, 0))
+                rest = [place for place in self._left if place in now] + sorted(now - before)
+                self._left = self._shuffled(rest, f"version/{self._followed}")
+                self._followed += 1
+            if not self._left:
+                self._left = self._shuffled(sorted(self._versions[-1]), str(self._number))
+                self._number += 1
+            yield self._left.pop()
+
+    def _shuffled(self, places: list[int], what: str) -> list[int]:
+        Random(f"{self._seed}/{what}").shuffle(places)
+        return places
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"number": self._number, "left": list(self._left), "followed": self._followed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._number, self._left, self._followed = state["number"], list(state["left"]), state["followed"]
 
 
 def takes_earned(draw: Callable[..., Any]) -> bool:

@@ -6,6 +6,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import Location
 from ratchet_problems import examples
 from ratchet_problems.messages import MOST_SYSTEM, MOST_TEMPLATE
+from ratchet_problems.sets import dataset_of
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
 from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
@@ -28,6 +29,8 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
         faults.unless(algorithm.takes_examples, "all_answers", only)
     if spec.examples:
         _check_examples(spec, spec.examples, algorithm, faults)
+    if spec.follow_problems:
+        _check_followed(spec, algorithm, faults)
     if spec.curriculum:
         _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
 
@@ -173,6 +176,17 @@ def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faul
         faults.add(
             "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is not a policy"
         )
+
+
+def _check_followed(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    field = "follow_problems"
+    if not algorithm.is_online:
+        faults.add(field, f"must be false: {algorithm.name.upper()} goes through its data in passes")
+        return
+    is_dataset = dataset_of(spec.problems.name) is not None
+    faults.unless(is_dataset, field, f"must be false: {spec.problems.name} is no data set, which has versions")
+    own = spec.curriculum or any(plugin.kind == PluginKind.SAMPLER for plugin in spec.plugins)
+    faults.unless(not own, field, "must be false: a curriculum or a sampler draws, from the problems at Create")
 
 
 def _check_curriculum(spec: RunSpec, wanted: Curriculum, found: Found, algorithm: Algorithm, faults: Faults) -> None:

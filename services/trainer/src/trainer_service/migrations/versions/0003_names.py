@@ -1,6 +1,6 @@
 """Names and models of runs as columns of their own, which lists are filtered by.
 
-Revision ID: trainer_0013
+Revision ID: trainer_0014
 """
 
 import json
@@ -8,8 +8,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "trainer_0013"
-down_revision = "trainer_0012"
+revision = "trainer_0014"
+down_revision = "trainer_0013"
 
 COLUMNS = {"display_name": sa.Text(), "base_model": sa.String(63), "output_model": sa.String(63)}
 
