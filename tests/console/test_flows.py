@@ -149,6 +149,25 @@ class TestEvaluations:
         page.get_by_label("Verdict").select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
 
+    def test_the_list_is_filtered_and_sorted_by_the_address(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show(f"evaluations?model={traffic.MODEL}&state=succeeded&order=by+score")
+        rows = page.get_by_role("region", name="Evaluations").locator("tbody tr")
+        rows.first.wait_for()
+        scores = [float(text.split()[1]) for text in rows.locator("td[data-name=score]").all_inner_texts()]
+        assert scores == sorted(scores, reverse=True)
+        assert all(
+            name.startswith(f"{traffic.MODEL}@") for name in rows.locator("td[data-name=model]").all_inner_texts()
+        )
+        page.get_by_label("In state").select_option("failed")
+        page.get_by_text("No evaluation is like that.").wait_for()
+        assert "state=failed" in page.url
+        page.reload()
+        page.get_by_text("No evaluation is like that.").wait_for()
+        page.get_by_label("In state").select_option("")
+        rows.first.wait_for()
+        assert "state=" not in page.url
+
     def test_votes(self, screen: Screen, client: Client) -> None:
         page = screen.page
         ids = [one.id for one in client.evaluations.list(model=traffic.MODEL)]

@@ -1,5 +1,7 @@
 """Training runs, their steps and checkpoints."""
 
+from datetime import datetime
+
 from ratchet.common.v1 import verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
@@ -19,9 +21,19 @@ class Runs(Resource[S]):
         return call(pb.GetRunRequest(id=run_id), pb.GetRunResponse, lambda reply: reply.run)
 
     @listed
-    def list(self, state: pb.Run.State.ValueType = pb.Run.STATE_UNSPECIFIED) -> Listing[pb.Run]:
-        """The newest first. `state`: only runs in it, when given."""
-        return listing(pb.ListRunsRequest(state=state), pb.ListRunsResponse, lambda reply: reply.runs)
+    def list(
+        self,
+        state: pb.Run.State.ValueType = pb.Run.STATE_UNSPECIFIED,
+        model: str = "",
+        name: str = "",
+        since: datetime | None = None,
+    ) -> Listing[pb.Run]:
+        """The newest first; only runs in that state, of that model (their base's, or the one that they make a version
+        of), with a name that contains `name`, created since then, where these are given. `since` must be aware."""
+        request = pb.ListRunsRequest(state=state, model=model, name=name)
+        if since:
+            request.after_time.FromDatetime(since)
+        return listing(request, pb.ListRunsResponse, lambda reply: reply.runs)
 
     @unary
     def cancel(self, run_id: str) -> Call[pb.Run]:

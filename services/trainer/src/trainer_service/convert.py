@@ -18,12 +18,12 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
-from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
+from ratchet_kit.times import since_from_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_problems import examples
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.ports import RunFile, RunFilter
 from trainer_service.domain.run.run import Drawn, Forecast, Phase, Run, State, Step
 from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
@@ -175,14 +175,15 @@ def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
     return Hyperparameters(**given)
 
 
-def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
-    """None for a state that is not set. Raises InvalidArgument for one that we do not know."""
-    name = _enum_from_proto(pb.Run.State.DESCRIPTOR, value)
+def filter_from_proto(message: pb.ListRunsRequest) -> RunFilter:
+    """Raises InvalidArgument for a state that is not known here, and for an invalid time."""
+    name = _enum_from_proto(pb.Run.State.DESCRIPTOR, message.state)
     faults = Faults()
-    if value and faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State]):
-        return State(name)
+    if name:
+        faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State])
     faults.raise_if_any("there are no such runs")
-    return None
+    since = since_from_proto(message)
+    return RunFilter(State(name) if name else None, message.model, message.name, since)
 
 
 def phase_from_proto(value: pb.Run.Phase.ValueType) -> Phase | None:

@@ -34,7 +34,7 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         return pb.GetRunResponse(run=convert.run_to_proto(await self._runs.get(RunId(request.id))))
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
-        page = await self._runs.page(request.page_size, request.page_token, convert.state_from_proto(request.state))
+        page = await self._runs.page(request.page_size, request.page_token, convert.filter_from_proto(request))
         return convert.runs_to_proto(page)
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:

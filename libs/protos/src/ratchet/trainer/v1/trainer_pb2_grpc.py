@@ -122,7 +122,7 @@ class TrainerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
+        """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

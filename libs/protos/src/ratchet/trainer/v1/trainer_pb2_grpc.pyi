@@ -40,7 +40,7 @@ class TrainerServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
     """A run. NOT_FOUND."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
-    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]
@@ -78,7 +78,7 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
     """A run. NOT_FOUND."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]  # type: ignore[assignment]
@@ -131,7 +131,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]:
-        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+        """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
 
     @_abc_1.abstractmethod
     def CancelRun(

@@ -6,8 +6,8 @@ import { short, word } from "../format.js";
 import { field, numeric, select } from "../forms.js";
 import { hash, link, state, to } from "./parts.js";
 
-const VERDICTS = [
-  "",
+// In the order of the protos.
+export const ORDER = [
   "PASSED",
   "FAILED",
   "RUNTIME_ERROR",
@@ -16,7 +16,8 @@ const VERDICTS = [
   "MEMORY_LIMIT",
   "OUTPUT_LIMIT",
   "TAMPERED",
-].map((name) => [name && `VERDICT_${name}`, word(name, "") || "all"]);
+];
+const VERDICTS = ["", ...ORDER].map((name) => [name && `VERDICT_${name}`, word(name, "") || "all"]);
 
 export const verdicts = (chosen) => select("verdict", VERDICTS, chosen);
 

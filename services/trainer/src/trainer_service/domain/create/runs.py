@@ -21,8 +21,8 @@ from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.inputs.ports import ModelFolders
 from trainer_service.domain.inputs.references import References, notices
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunStore
-from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunFilter, RunStore
+from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.spec.limits import Limits
@@ -140,11 +140,11 @@ class Runs:
         """Raises NotFound."""
         return self._scheduler.seen(await self._store.get(id))
 
-    async def page(self, size: int, token: str, state: State | None) -> Page[Run]:
+    async def page(self, size: int, token: str, only: RunFilter = RunFilter()) -> Page[Run]:
         """The newest first. Raises InvalidArgument for a bad size or token."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Run]:
-            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, state)]
+            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, only)]
 
         return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
 
