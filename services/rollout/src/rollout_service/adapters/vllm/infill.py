@@ -61,7 +61,7 @@ class Infill:
         taken = {*before, *after} & {*self._marks}
         if taken:
             marks = [mark for mark, token in zip(self._form.marks, self._marks, strict=True) if token in taken]
-            raise ValueError(f"must not hold {marks[0]}, by which this model knows where the gap is")
+            raise ValueError(f"the texts must not hold {marks[0]}, by which this model knows where the gap is")
         begin, between, middle = self._marks
         return [*self._begin(), begin, *before, between, *after, middle]
 
