@@ -459,3 +459,12 @@ async def test_a_problem_is_judged_in_the_kind_that_its_reference_needs(world: A
         samples = await world.store.sample_page(evaluation.id, 99, None)
         assert {one.key.problem_id for one in samples if one.judgement.forgeable} == set(found.shared)
         assert {one.name for one in found.slices} == ({"strict grading", "shared grading"})
+
+
+async def test_a_prompt_without_room_names_its_problem_and_can_be_left_out(world: Any) -> None:
+    world.host.room = 0
+    with pytest.raises(FailedPrecondition, match=r"cannot be passed here \(exclude_unsound .*: \S+: too long"):
+        await world.measurer.run(await claimed(world), "me")
+    assert world.host.completions == []
+    with pytest.raises(FailedPrecondition, match="no problem that can be measured"):  # all are left out
+        await world.measurer.run(await claimed(world, replace(SPEC, exclude_unsound=True)), "me")

@@ -26,9 +26,8 @@ from ratchet_kit.names import DatasetRef
 from ratchet_kit.redaction import emails, secrets
 from ratchet_problems import InvalidProblem, Problem, examine, tables
 from ratchet_problems.balance import Balancer
-from ratchet_problems.jsonl import numbered_lines
+from ratchet_problems.jsonl import MOST_FAULTS, at_fault, numbered_lines
 from ratchet_problems.near.sketches import Sketcher
-from ratchet_problems.tables import MOST_FAULTS
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.dataset import Content, Examined, Tell, Upload
 from registry_service.domain.finding import Finding, Kind
@@ -147,7 +146,7 @@ def _read(problems: Iterator[Problem], split: str, findings: list[Finding]) -> I
         findings += (Finding(kind, split, problem.id, detail=detail) for kind, detail in _found(problem))
         yield problem
     if faults:
-        raise tables.at_fault(faults)
+        raise at_fault(faults)
 
 
 def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:

@@ -512,6 +512,7 @@ class Evaluation(_message.Message):
     REFERENCES_TOTAL_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -565,6 +566,12 @@ class Evaluation(_message.Message):
         for example.
         """
 
+    @_builtins.property
+    def version(self) -> _model_pb2.VersionRef:
+        """The registry's version that was measured: the one that `spec.model` meant at Create. Absent for a path and for
+        imported samples.
+        """
+
     def __init__(
         self,
         *,
@@ -590,10 +597,11 @@ class Evaluation(_message.Message):
         references_total: _builtins.int = ...,
         waits_for: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        version: _model_pb2.VersionRef | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -852,12 +860,20 @@ class ListEvaluationsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     model: _builtins.str
     """Only evaluations of this model's versions."""
     problems: _builtins.str
     """Only evaluations of this set."""
+    state: Global___Evaluation.State.ValueType
+    """Only evaluations in this state, when set."""
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only evaluations created since then. Absent: all."""
+
     def __init__(
         self,
         *,
@@ -865,10 +881,12 @@ class ListEvaluationsRequest(_message.Message):
         page_token: _builtins.str = ...,
         model: _builtins.str = ...,
         problems: _builtins.str = ...,
+        state: Global___Evaluation.State.ValueType = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

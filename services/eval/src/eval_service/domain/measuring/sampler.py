@@ -14,8 +14,8 @@ from ratchet_kit.times import Clock
 from ratchet_policies import LOST, ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import Message
 
-TOO_LONG = "prompt.chat"
-"""The field that rollout-service names where a chat has no room in the model."""
+TOO_LONG = ("prompt.chat", "prompt.text")
+"""The fields that rollout-service names where a prompt has no room in the model."""
 
 
 class Lost(Exception):
@@ -31,6 +31,11 @@ class Wanted:
     sampling: Sampling
     request: str
     """See `request_of`."""
+
+
+def has_no_room(error: InvalidArgument) -> bool:
+    """The model has no room for the prompt."""
+    return [fault.field in TOO_LONG for fault in error.violations] == [True]
 
 
 class Sampler:
@@ -80,7 +85,7 @@ class Sampler:
             try:
                 return await self._complete(self._chat(episode.messages), self._sampling(key, turn=len(episode.turns)))
             except InvalidArgument as error:
-                if [fault.field for fault in error.violations] != [TOO_LONG]:
+                if not has_no_room(error):
                     raise
                 return None
 
