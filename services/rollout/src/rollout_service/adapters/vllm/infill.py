@@ -33,7 +33,7 @@ FORMS = (
         *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
         ends=("<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"),
     ),
-    # StarCoder, StarCoder2, Granite Code, SmolLM's bases with these tokens
+    # StarCoder, StarCoder2, Granite Code
     Form("<fim_prefix>", "<fim_suffix>", "<fim_middle>", ends=("<|endoftext|>", "<fim_pad>", "<file_sep>")),
     Form("<fim-prefix>", "<fim-suffix>", "<fim-middle>", ends=("<|endoftext|>", "<fim-pad>")),  # SantaCoder
     Form("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", ends=("<|EOT|>",)),  # DeepSeek-Coder, V2 and V3
