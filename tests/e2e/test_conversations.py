@@ -99,8 +99,8 @@ def test_conversations_are_trained_on_measured_and_gated(platform: Platform, cli
     added = platform.ratchet("data", "add", str(tmp_path / "test.jsonl"), "--name", "asked")
     assert added.returncode == 0, added.stderr
     few = ("--benchmark", "asked/test", "--samples", "1", "--max-tokens", "32", "--temperature", "0")
-    judged = platform.ratchet("gate", "--model", version, *few, "--judge", "writes=0.5", "--min-difference", "-0.5")
-    assert judged.returncode == 0, judged.stdout + judged.stderr
+    judged = platform.ratchet("gate", "--model", version, *few, "--judge", "writes=0.5")
+    assert judged.returncode == 1, judged.stdout + judged.stderr  # both write programs: no gain
     decided = next(gate for gate in client.models.gates("starter") if gate.id != gate_of_tests.id)
     by = client.evaluations.get(decided.candidate_evaluation_id)
     assert (by.spec.judge.reward, by.spec.judge.passing_score) == ("writes@1", 0.5)

@@ -16,6 +16,7 @@ from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundS
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile, RunFilter
 from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.recipes import Recipe
@@ -220,6 +221,28 @@ class MemoryRewards:
     async def use(self, ref: RewardRef, id: RunId) -> None:
         await self.find(ref)
         self.used.append((str(ref), id))
+
+
+class MemorySamples:
+    def __init__(self, *samples: Sample) -> None:
+        self.samples = list(samples)
+        self.runs: set[RunId] = set()
+        """Those that have samples."""
+        self.looked_at: list[int] = []
+
+    async def steps(self, id: RunId) -> Sequence[int]:
+        return list({one.step for one in self.samples})
+
+    async def of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
+        self.looked_at.append(step)
+        found = [one for one in self.samples if one.step == step]
+        return [one for one in found if wanted.takes(one.problem_id, one.verdict, one.reward)]
+
+    async def with_samples(self) -> Sequence[RunId]:
+        return sorted(self.runs)
+
+    async def remove(self, id: RunId) -> None:
+        self.runs.discard(id)
 
 
 class MemoryFolders:

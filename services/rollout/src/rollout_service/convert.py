@@ -171,8 +171,8 @@ def _check_prompt(prompt: Prompt | None, faults: Faults) -> None:
     match prompt:
         case TokenPrompt(ids):
             faults.unless(ids, "tokens.ids", "must hold at least one token")
-        case TextPrompt(text):
-            faults.required("text", text)
+        case TextPrompt(text, suffix):
+            faults.required("text", text or suffix)
         case ChatPrompt(messages, tools):
             faults.unless(messages, "chat.messages", "must hold at least one message")
             for index, message in enumerate(messages):
@@ -199,6 +199,8 @@ def _check_sampling(sampling: Sampling, faults: Faults) -> None:
         faults.bounds("top_p", sampling.top_p, above=0, at_most=1)
     if sampling.top_k is not None:
         faults.bounds("top_k", sampling.top_k, at_least=1)
+    if sampling.min_p is not None:
+        faults.bounds("min_p", sampling.min_p, at_least=0, at_most=1)
     if sampling.max_tokens is not None:
         faults.bounds("max_tokens", sampling.max_tokens, at_least=0 if sampling.echo else 1)
     if sampling.repetition_penalty is not None:

@@ -105,6 +105,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         prompt_form="completion",
         system="Be brief.",
         chat_template="{{ messages }}",
+        kept_groups=0,
         all_answers=True,
         follow_problems=True,
         examples=ProblemSetRef("mine@1/train", 3),

@@ -204,7 +204,7 @@ def show_config(id: Id, attempt: Annotated[int, typer.Option(help="Attempt; defa
 
 @app.command("files")
 def list_files(id: Id, limit: Limit = 500, as_json: JsonFlag = False) -> None:
-    """List a run's files: configs, samples, traces of profiled steps."""
+    """List a run's files: configs, traces of profiled steps."""
     with Client() as client:
         columns = {"name": lambda one: one.name, "bytes": lambda one: one.size_bytes}
         print_list(client.runs.files(id), limit, as_json, columns)

@@ -57,8 +57,12 @@ class TrainerServiceStub:
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListTrainingSamples: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]
+    """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+    GetTrainingSample: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]
+    """NOT_FOUND."""
     ListRunFiles: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]
-    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]
     """A part of a file on record. NOT_FOUND."""
 
@@ -91,8 +95,12 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListTrainingSamples: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]  # type: ignore[assignment]
+    """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+    GetTrainingSample: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]  # type: ignore[assignment]
+    """NOT_FOUND."""
     ListRunFiles: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]  # type: ignore[assignment]
-    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]  # type: ignore[assignment]
     """A part of a file on record. NOT_FOUND."""
 
@@ -178,12 +186,28 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         """The checkpoints of a run, first to last. NOT_FOUND."""
 
     @_abc_1.abstractmethod
+    def ListTrainingSamples(
+        self,
+        request: _trainer_pb2.ListTrainingSamplesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ListTrainingSamplesResponse, _abc.Awaitable[_trainer_pb2.ListTrainingSamplesResponse]]:
+        """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetTrainingSample(
+        self,
+        request: _trainer_pb2.GetTrainingSampleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.GetTrainingSampleResponse, _abc.Awaitable[_trainer_pb2.GetTrainingSampleResponse]]:
+        """NOT_FOUND."""
+
+    @_abc_1.abstractmethod
     def ListRunFiles(
         self,
         request: _trainer_pb2.ListRunFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunFilesResponse, _abc.Awaitable[_trainer_pb2.ListRunFilesResponse]]:
-        """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+        """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ReadRunFile(

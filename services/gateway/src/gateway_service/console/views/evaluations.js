@@ -1,26 +1,16 @@
 // Evaluations, what is in one, and two of them compared.
 
 import { get, list, post, remove } from "../api.js";
-import { button, el, empty, facts, number, problem, section, table } from "../dom.js";
+import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, clock, count, interval, model, percentOf, short, signed, version, word } from "../format.js";
 import { field, form, select } from "../forms.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
 import { evaluationForm } from "./evaluation_form.js";
 import { actions, bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
+import { ORDER, measured as sample, pages, verdicts } from "./samples.js";
 
 const START = "ratchet evaluate --model starter --benchmark composed/test";
-// In the order of the protos: the same in every evaluation.
-const VERDICTS = [
-  "PASSED",
-  "FAILED",
-  "RUNTIME_ERROR",
-  "COMPILE_ERROR",
-  "TIME_LIMIT",
-  "MEMORY_LIMIT",
-  "OUTPUT_LIMIT",
-  "TAMPERED",
-];
 const DONE = "STATE_SUCCEEDED";
 const ACTIONS = {
   cancel: ["Cancel the evaluation", "Ends it now. Its samples stay.", true, ["STATE_QUEUED", "STATE_RUNNING"]],
@@ -198,7 +188,7 @@ export async function evaluation({ host, parts: [id], signal }) {
     Object.keys(ACTIONS),
   );
   host.append(about, can.node, section("Samples", samples));
-  browse(samples, id, signal).catch((error) => signal.aborted || samples.append(problem(error)));
+  browse(samples, id, signal);
   await live(
     about,
     signal,
@@ -230,7 +220,7 @@ export async function evaluation({ host, parts: [id], signal }) {
           table(
             ["verdict", "samples"],
             Object.entries(one.verdicts)
-              .sort(([a], [b]) => VERDICTS.indexOf(a) - VERDICTS.indexOf(b))
+              .sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b))
               .map(([name, many]) => [word(name, ""), number(count(many))]),
             { caption: "Verdicts" },
           ),
@@ -260,57 +250,15 @@ function scores(one) {
     : el("p", { class: "note" }, "No problem is judged yet.");
 }
 
-// A page of samples at a time: some evaluations have a hundred thousand.
-async function browse(host, id, signal) {
-  const verdicts = [
-    "",
-    "PASSED",
-    "FAILED",
-    "RUNTIME_ERROR",
-    "COMPILE_ERROR",
-    "TIME_LIMIT",
-    "MEMORY_LIMIT",
-    "OUTPUT_LIMIT",
-    "TAMPERED",
-  ].map((name) => [name && `VERDICT_${name}`, word(name, "") || "all"]);
-  const chosen = select("verdict", verdicts);
-  const shown = el("div");
-  const more = button("More", () => page().catch((error) => shown.append(problem(error))));
-  let token = "";
-  async function page(fresh = false) {
-    more.disabled = true;
-    const found = await get(
-      to("evaluations", id, "samples"),
-      { page_size: 20, page_token: token, verdict: chosen.value },
-      signal,
-    );
-    token = found.next_page_token;
-    if (fresh) shown.replaceChildren();
-    shown.append(...found.samples.map(sample));
-    if (!shown.childElementCount) shown.append(el("p", { class: "note" }, "This sample does not exist."));
-    more.hidden = !token;
-    more.disabled = false;
-  }
-  chosen.addEventListener(
-    "change",
-    () => ((token = ""), page(true).catch((error) => shown.replaceChildren(problem(error)))),
+function browse(host, id, signal) {
+  const chosen = verdicts();
+  const list = pages(
+    (token) =>
+      get(to("evaluations", id, "samples"), { page_size: 20, page_token: token, verdict: chosen.value }, signal),
+    sample,
+    "This sample does not exist.",
   );
-  host.append(field("Verdict", chosen), shown, more);
-  await page(true);
+  chosen.addEventListener("change", list.again);
+  host.append(field("Verdict", chosen), list.node);
+  list.again();
 }
-
-const sample = (one) =>
-  el(
-    "details",
-    {},
-    el(
-      "summary",
-      {},
-      one.problem_id,
-      ` #${one.index} `,
-      state(one.verdict, "VERDICT_"),
-      ` ${one.tests_passed} of ${one.tests_total} tests`,
-    ),
-    one.detail && el("p", { class: "note" }, one.detail),
-    el("pre", {}, el("code", {}, one.completion)),
-  );

@@ -8,6 +8,7 @@ import { filters } from "./filters.js";
 import { actions, bar, hash, link, runLink, runState, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
 import { runForm } from "./run_form.js";
+import { ofTraining } from "./samples.js";
 
 const START = "ratchet train --model starter --algorithm grpo";
 const ACTIONS = {
@@ -107,7 +108,25 @@ export async function runs({ host, query, signal }) {
   );
 }
 
-export async function run({ host, parts: [id], signal }) {
+export async function run({ host, parts: [id, tab, sample], query, signal }) {
+  host.append(tabs(id, tab));
+  if (tab === "samples") await ofTraining({ host, id, sample, query, signal });
+  else await overview({ host, id, signal });
+}
+
+function tabs(id, chosen = "") {
+  const all = [
+    ["", "Overview", to("runs", id)],
+    ["samples", "Samples", to("runs", id, "samples")],
+  ];
+  return el(
+    "nav",
+    { class: "tabs", "aria-label": "Run" },
+    all.map(([tab, text, path]) => el("a", { href: `#/${path}`, "aria-current": tab === chosen && "page" }, text)),
+  );
+}
+
+async function overview({ host, id, signal }) {
   const about = el("div");
   const curves = new Curves(signal, (now) => show(now));
   const can = actions(

@@ -24,6 +24,7 @@ from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunFilter, RunStore
 from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import RunSpec
 
@@ -54,6 +55,7 @@ class Runs:
         jobs: JobRunner,
         folders: ModelFolders,
         files: RunFiles,
+        samples: SampleStore,
         policies: PolicyHost,
         references: References,
         limits: Limits,
@@ -67,6 +69,7 @@ class Runs:
         self._jobs = jobs
         self._folders = folders
         self._files = files
+        self._samples = samples
         self._policies = policies
         self._references = references
         self._limits = limits
@@ -181,6 +184,7 @@ class Runs:
         run.check_deletable()
         await self._jobs.stop(id, run.attempt)
         await self._policies.release(id, run.attempt)
+        await self._samples.remove(id)
         await self._folders.remove(id)
         await self._store.delete(id)
         self._updates.announce(id)
