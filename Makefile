@@ -40,7 +40,7 @@ test-unit:  ## Unit and integration tests: no torch; twenty to thirty minutes on
 	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
-test-clients:  ## LangChain's and LiteLLM's clients, unmodified, against the gateway: a minute
+test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients, unmodified, against the gateway: a minute
 	@$(SETUP) light clients
 	scripts/tests.sh services/gateway/tests/contract/test_clients.py -n 0
 

@@ -142,6 +142,25 @@ class TestEvaluations:
         page.get_by_text("The candidate is better: +0.500 in pass@1").wait_for()
         screen.picture("comparison")
 
+    def test_the_list_is_filtered_and_sorted_by_the_address(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show(f"evaluations?model={traffic.MODEL}&state=succeeded&order=by+score")
+        rows = page.get_by_role("region", name="Evaluations").locator("tbody tr")
+        rows.first.wait_for()
+        scores = [float(text.split()[1]) for text in rows.locator("td[data-name=score]").all_inner_texts()]
+        assert scores == sorted(scores, reverse=True)
+        assert all(
+            name.startswith(f"{traffic.MODEL}@") for name in rows.locator("td[data-name=model]").all_inner_texts()
+        )
+        page.get_by_label("In state").select_option("failed")
+        page.get_by_text("No evaluation is like that.").wait_for()
+        assert "state=failed" in page.url
+        page.reload()
+        page.get_by_text("No evaluation is like that.").wait_for()
+        page.get_by_label("In state").select_option("")
+        rows.first.wait_for()
+        assert "state=" not in page.url
+
     def test_votes(self, screen: Screen, client: Client) -> None:
         page = screen.page
         ids = [one.id for one in client.evaluations.list(model=traffic.MODEL)]
@@ -248,6 +267,34 @@ class TestRuns:
         until(lambda: curve.get_attribute("aria-label") != first)
         page.locator(".state", has_text="succeeded").wait_for(timeout=200_000)
         page.get_by_role("link", name=re.compile(r"starter@\d")).first.wait_for()
+
+    def test_the_worst_answers_of_a_step_and_why_take_three_clicks(
+        self, screen: Screen, client: Client, runs: tuple[str, str]
+    ) -> None:
+        page, id = screen.page, runs[0]
+        until(lambda: client.runs.get(id).step >= 2, 400)
+        worst, *_ = client.runs.samples(id, step=2)
+        screen.show("runs")
+        page.get_by_role("link", name=id).click()
+        page.get_by_role("link", name="Samples").click()
+        page.get_by_label("Step").fill("2")
+        page.keyboard.press("Tab")
+        first = page.locator("details.sample").first
+        until(lambda: first.locator("summary").inner_text().startswith("step 2 "))
+        assert page.url.endswith(f"runs/{id}/samples?step=2")
+        first.locator("summary").click()
+        first.get_by_role("link", name=worst.id, exact=True).wait_for()
+        assert worst.completion.strip() in first.inner_text()
+        screen.picture("samples")
+        page.set_viewport_size({"width": 360, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        first.get_by_role("link", name=worst.problem_id).click()  # the problem over the steps
+        until(lambda: page.get_by_label("Problem").input_value() == worst.problem_id)
+        page.locator("details.sample").first.wait_for()
+        page.get_by_label("Verdict").select_option("tampered")
+        page.get_by_text("No such sample is kept.").wait_for()
+        screen.show(f"runs/{id}/samples/{worst.id}")
+        page.get_by_text("Prompt", exact=True).wait_for()
 
     def test_two_side_by_side(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
         page = screen.page

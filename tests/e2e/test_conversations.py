@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from google.protobuf.json_format import MessageToJson
 
 from ratchet_client import ApiError, Client
 from ratchet_problems import Problem, load
@@ -17,6 +18,10 @@ from .conftest import Platform
 pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 STARTER = Path(__file__).parents[2] / "models" / "starter"
 SYSTEM = "Answer with code."
+JUDGE = """
+import json, sys
+print(json.dumps([float("def " in one["answer"]) for one in json.load(sys.stdin)["samples"]]))
+"""
 SAID = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "What is solve?"}]
 
 
@@ -75,9 +80,28 @@ def test_conversations_are_trained_on_measured_and_gated(platform: Platform, cli
     version = f"starter@{newest.ref.number}"
     gated = platform.ratchet("gate", "--model", version, *measured, "--system", SYSTEM)
     assert gated.returncode == 0, gated.stdout + gated.stderr
-    (gate,) = client.models.gates("starter")
-    under = client.evaluations.get(gate.candidate_evaluation_id)
+    (gate_of_tests,) = client.models.gates("starter")
+    under = client.evaluations.get(gate_of_tests.candidate_evaluation_id)
     assert (under.spec.system, under.spec.problems.name) == (SYSTEM, "chats@1/test")
     bare = json.loads(platform.ratchet("evaluate", "--model", version, *measured, "--json").stdout)
     with pytest.raises(ApiError, match=f"differ in their system: none against {SYSTEM}"):
         client.evaluations.compare(bare["id"], under.id)
+    put = ("--system", SYSTEM, "--chat-template", str(template))
+    same = json.loads(platform.ratchet("evaluate", "--model", version, *measured, *put, "--json").stdout)
+    assert same["pass_at_k"] == json.loads(MessageToJson(under, preserving_proto_field_name=True))["pass_at_k"]
+    with pytest.raises(ApiError, match="differ in their chat template"):
+        client.evaluations.compare(same["id"], under.id)
+
+    (tmp_path / "writes.py").write_text(JUDGE)
+    assert platform.ratchet("reward", "add", str(tmp_path / "writes.py")).stdout.startswith("writes@1  ")
+    asked = [{"id": one.id, "prompt": one.prompt, "references": ["any"]} for one in load("basics")[:12]]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    added = platform.ratchet("data", "add", str(tmp_path / "test.jsonl"), "--name", "asked")
+    assert added.returncode == 0, added.stderr
+    few = ("--benchmark", "asked/test", "--samples", "1", "--max-tokens", "32", "--temperature", "0")
+    judged = platform.ratchet("gate", "--model", version, *few, "--judge", "writes=0.5")
+    assert judged.returncode == 1, judged.stdout + judged.stderr  # both write programs: no gain
+    decided = next(gate for gate in client.models.gates("starter") if gate.id != gate_of_tests.id)
+    by = client.evaluations.get(decided.candidate_evaluation_id)
+    assert (by.spec.judge.reward, by.spec.judge.passing_score) == ("writes@1", 0.5)
+    assert by.pass_at_k[0].estimate.value > 0.5

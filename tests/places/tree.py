@@ -62,7 +62,7 @@ class Tree:
 
     @classmethod
     def copied(cls, folder: Path) -> "Tree":
-        ignored = shutil.ignore_patterns("*.egg-info", "*.png", "*.safetensors", ".*")
+        ignored = shutil.ignore_patterns("*.png", "*.safetensors", ".*")
         for part in PARTS:
             shutil.copytree(ROOT / part, folder / part, ignore=ignored, symlinks=True)
         for file in ("pyproject.toml", "Makefile", "CONTRIBUTING.md"):

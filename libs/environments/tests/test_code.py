@@ -11,8 +11,9 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Outcome, Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unavailable
-from ratchet_problems import CallTest, CheckTest, Message, Problem
+from ratchet_problems import CallTest, CheckTest, Message, Problem, StdioTest
 from ratchet_rewards import Grade
 
 TASK = Task.of(Problem("p", "Write f.", (CallTest("[1]", "2"),) * 4, entry_point="f"))
@@ -73,6 +74,51 @@ async def test_what_came_back_is_said(result: pb.TestResult, detail: str) -> Non
     sandbox = ScriptedSandbox(pb.Execution(verdict=verdict_pb2.VERDICT_FAILED, results=results))
     async with Executor(sandbox) as executor:
         assert (await judge(CodeEnvironment(executor), TASK, "x")).grade.detail == detail
+
+
+async def test_failed_tests_are_kept_for_people_and_held_out_ones_are_counted() -> None:
+    tests = (
+        CallTest("[1]", "2"),
+        CallTest("[2]", "4"),
+        CallTest("[3]", raises="ValueError"),
+        CallTest("[99]", "198", held_out=True),
+        StdioTest("5\n", "x" * 999),
+    )
+    results = [
+        pb.TestResult(passed=True, got="2", expected="2"),
+        pb.TestResult(got="3", expected="4"),
+        pb.TestResult(error="TypeError: 3"),
+        pb.TestResult(held_out=True),
+        pb.TestResult(got="y" * 999),
+    ]
+    execution = pb.Execution(verdict=verdict_pb2.VERDICT_FAILED, results=results, stderr="o" * 5000 + "the end")
+    task = Task.of(Problem("p", "Write f.", tests, entry_point="f"))
+    async with Executor(ScriptedSandbox(execution)) as executor:
+        environment = CodeEnvironment(executor)
+        episode = await environment.step(await environment.start(task), "def f(x): return 3")
+    [turn] = episode.turns
+    assert turn.failures.tests == (
+        FailedTest("f(2)", "4", "3"),
+        FailedTest("f(3)", "ValueError", error="TypeError: 3"),
+        FailedTest("5\n", "x" * 497 + "...", "y" * 497 + "..."),
+    )
+    assert turn.failures.held_out == 1
+    assert "99" not in str(turn.failures)
+    assert (len(turn.failures.stderr), turn.failures.stderr[-7:]) == (4000, "the end")
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+async def test_a_compiler_quotes_no_test_that_is_held_out(held_out: bool) -> None:
+    execution = pb.Execution(
+        verdict=verdict_pb2.VERDICT_COMPILE_ERROR,
+        results=[pb.TestResult(held_out=held_out)],
+        compile_output="assert(f(99) == 198): no such f",
+    )
+    task = Task.of(Problem("p", "Write f.", (CheckTest("assert f(99) == 198", held_out),), entry_point="f"))
+    async with Executor(ScriptedSandbox(execution)) as executor:
+        environment = CodeEnvironment(executor)
+        episode = await environment.step(await environment.start(task), "int g;")
+    assert (episode.turns[0].failures.stderr == "") == held_out
 
 
 async def test_only_a_program_that_passes_has_passed() -> None:

@@ -35,6 +35,7 @@ from ratchet_problems import Message, ToolCall
             Tools((Tool("run"), Tool("see", "It sees.", "{}", False)), True, "see", True),
         ),
         TextPrompt("def f"),
+        TextPrompt("def f", "return x"),
         TokenPrompt((1, 2)),
     ],
 )
@@ -77,6 +78,7 @@ def test_what_is_no_prompt_is_refused_with_its_field() -> None:
         Sampling(0.5, 0.9, 40, 64, ("\n",), (2,), 7, True, True, 1.1, 4),
         Sampling(top_logprobs=0, presence_penalty=0.0, frequency_penalty=0.0, json_schema="", echo=True),
         Sampling(None, None, None, None, (), (), None, False, False, None, 1, 3, -2.0, 2.0, {0: -1.5, 7: 100.0}, "{}"),
+        Sampling(min_p=0.0, must_fit=True),
     ],
 )
 def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
@@ -87,5 +89,5 @@ def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
 def test_completions_cross(reason: FinishReason) -> None:
     candidates = ((TokenCandidate(5, "def", -0.5), TokenCandidate(9, "if", -0.75)), (TokenCandidate(6, " f", -0.25),))
     calls = (ToolCall("run", "{}", "call_1"), ToolCall("", "}", "", 1))
-    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates, calls)
+    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates, calls, "\n\n")
     assert convert.completion_from_proto(convert.completion_to_proto(completion)) == completion

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit import json_text, syntax
+from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import AnswerTest, CallTest, CheckTest, InvalidProblem, Message, Problem, StdioTest, jsonl, load
 
 GOOD = {"prompt": "Write f(x).", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
@@ -253,3 +254,32 @@ def test_a_file_that_is_no_set_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "packed.jsonl").write_bytes(gzip.compress(b"{}"))
     with pytest.raises(InvalidProblem, match="is compressed: unpack it"):
         load(str(tmp_path / "packed.jsonl"))
+
+
+def test_all_faults_of_a_file_are_said_at_once_up_to_twenty(tmp_path: Path) -> None:
+    good = {"prompt": "p", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
+    rows = [good, {"promt": "p"}, good, {"prompt": ""}]
+    path = tmp_path / "set.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InvalidArgument) as refused:
+        jsonl.read(path)
+    first, second = refused.value.message.split("; ", 1)[0], refused.value.message
+    assert first.startswith("set.jsonl line 2: promt: unknown field")
+    assert "set.jsonl line 4: tests: is missing" in second
+    path.write_text("\n".join(["{"] * 30))
+    with pytest.raises(InvalidArgument, match=r"line 1 and 19 more: .*; there may be more"):
+        jsonl.read(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'{"prompt": "p"}\n{"prompt": "\xe9"}', r"line 2 is not UTF-8 at its byte 13: save the file as UTF-8"),
+        ('{"prompt": "p"}'.encode("utf-16"), r"line 1 is UTF-16: save the file as UTF-8"),
+    ],
+)
+def test_another_encoding_is_named_with_its_line(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(InvalidProblem, match=reason):
+        jsonl.read(path)

@@ -11,7 +11,18 @@ import pyarrow.parquet
 import pytest
 
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, StdioTest, examine, mapping, tables
+from ratchet_problems import (
+    AnswerTest,
+    CallTest,
+    CheckTest,
+    Message,
+    Problem,
+    StdioTest,
+    examine,
+    jsonl,
+    mapping,
+    tables,
+)
 
 HUMAN_EVAL = {
     "task_id": "T/0",
@@ -231,7 +242,7 @@ def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
     file = written(tmp_path / "set.jsonl", [{"prompt": 1, "tests": [{}]}] * 30)
     with pytest.raises(InvalidArgument) as error:
         read(file)
-    assert error.value.message.startswith(f"set.jsonl line 1 and {tables.MOST_FAULTS - 1} more: prompt: must be text")
+    assert error.value.message.startswith(f"set.jsonl line 1 and {jsonl.MOST_FAULTS - 1} more: prompt: must be text")
     assert error.value.message.endswith("there may be more")
 
 

@@ -1,14 +1,14 @@
 """The page of a run: of one that goes on, has failed, learns by rewards, from examples or from pairs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import problem_pb2
+from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_reports import run_files, training
 from ratchet_reports.errors import ReportError
@@ -22,6 +22,7 @@ class Runs:
 
     def __init__(self, run: pb.Run, steps: list[pb.Step], files: Mapping[str, str], checkpoints: list[pb.Checkpoint]):
         self._run, self._steps, self._checkpoints = run, steps, checkpoints
+        self.kept: list[pb.TrainingSample] = []
         self._files = {name: text.encode() for name, text in files.items()}
 
     def get(self, id: str) -> pb.Run:
@@ -32,6 +33,9 @@ class Runs:
 
     def checkpoints(self, id: str) -> list[pb.Checkpoint]:
         return self._checkpoints
+
+    def samples(self, id: str) -> Iterator[pb.TrainingSample]:
+        return iter(self.kept)
 
     def files(self, id: str) -> list[pb.RunFile]:
         return [pb.RunFile(name=name, size_bytes=len(data)) for name, data in self._files.items()]
@@ -93,16 +97,32 @@ def test_a_page_is_made_of_every_run_and_loads_nothing(kind: str, tmp_path: Path
 
 def test_a_page_has_config_samples_and_traces(tmp_path: Path) -> None:
     run, steps = KINDS["rl"]
-    sample = '[{"problem": "p1", "prompt": "Add <two>", "completion": "a + b", "verdict": "PASSED", "reward": 1.0}]'
     files = {
         "config/attempt-1.yaml": "old: 1",
         "config/attempt-2.yaml": "lr: <5e-5>",
         "profile/step2.json.gz": "x",
-        "samples/step-10.json": sample,
-        "samples/step-9.json": "[]",
     }
-    training.write(training.gather(_client(run, steps, files), "run_1"), tmp_path / "run.html")
+    client = _client(run, steps, files)
+    test = pb.FailedTest(test="f(<1>)", got="3", expected="2")
+    client.runs.kept = [
+        pb.TrainingSample(
+            step=3,
+            problem_id="p1",
+            prompt="Add <two>",
+            completion="a + b",
+            verdict=verdict_pb2.VERDICT_FAILED,
+            reward=0.25,
+            components={"tests": 0.2, "brevity": 0.7},
+            failed_tests=[test],
+            held_out_failed=2,
+        ),
+        pb.TrainingSample(step=2, problem_id="older"),
+    ]
+    training.write(training.gather(client, "run_1"), tmp_path / "run.html")
     page = (tmp_path / "run.html").read_text()
+    assert "p1: FAILED, reward 0.250 (brevity 0.7, tests 0.2)" in page
+    assert "f(&lt;1&gt;): 3, not 2; 2 held-out tests failed" in page
+    assert "older" not in page
     assert "lr: &lt;5e-5&gt;" in page
     assert "old: 1" not in page
     assert "Add &lt;two&gt;" in page

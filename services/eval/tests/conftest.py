@@ -23,8 +23,9 @@ from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
-from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
+from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest, templates
 from ratchet_problems.prompting import OWN_PROMPTING
+from ratchet_problems.templates import Template
 from ratchet_rewards import Grade, Registered
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
@@ -116,6 +117,8 @@ class MemoryHost:
         self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
         self.texts: list[tuple[str, Sampling]] = []
         self.has_chat_template = True
+        self.templates: set[str] = set()
+        """Chat templates of requests."""
         self.room = 100
         """Messages of a chat that it takes."""
         self.opened: Counter[str] = Counter()
@@ -169,6 +172,7 @@ class MemoryPolicy:
         assert isinstance(prompt, ChatPrompt)
         if len(prompt.messages) > host.room:
             raise InvalidArgument("too long", [FieldViolation("prompt.chat", "the prompt has 9 tokens")])
+        host.templates.add(prompt.chat_template)
         host.completions.append((prompt.messages, sampling))
         return Answer(f"{prompt.messages[-1].content} {sampling.seed}", 3)
 
@@ -275,6 +279,7 @@ class World:
             self.rewards,
             self.events,
             clock,
+            self.examine_template,
             watch_interval=timedelta(milliseconds=5),
         )
         deadlines = Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10))
@@ -284,6 +289,9 @@ class World:
             Drawer(self.host, clock, at_once=4, moment=0),
             Judge(lambda spec: self.environment, self.meter, at_once=8, moment=0),
         )
+
+    async def examine_template(self, source: str) -> Template:
+        return templates.rendered(source, {})
 
     async def sleep(self, seconds: float) -> None:
         self.clock.advance(timedelta(seconds=seconds))

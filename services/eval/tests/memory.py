@@ -46,7 +46,9 @@ class MemoryEvaluationStore:
     ) -> Sequence[Evaluation]:
         def fits(one: Evaluation) -> bool:
             named = not only.model or one.spec.model_name == only.model
-            return named and (not only.problems or only.problems in one.spec.names)
+            timely = only.after_time is None or one.create_time >= only.after_time
+            stated = only.state in (None, one.state)
+            return named and timely and stated and (not only.problems or only.problems in one.spec.names)
 
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
         return [self._evaluations[id] for id in ids if fits(self._evaluations[id])][:limit]

@@ -119,15 +119,17 @@ class ScriptedEngine:
     ) -> Generation:
         words = await self._words(name, policy_id, prompt)
         self.samplings.append(sampling)
-        made = [] if sampling.max_tokens == 0 else words
+        made = [] if sampling.max_tokens == 0 else _stopped(words, sampling)
+        stop = _stop(words, sampling)
         calls = _calls(prompt, words)
         completions = tuple(
             Completion(
                 index=index,
                 text="" if calls else " ".join(made),
-                finish_reason=_reason(prompt, calls),
+                finish_reason=_reason(prompt, calls, words, sampling),
                 token_ids=tuple(range(len(made))),
                 tool_calls=calls,
+                stop=stop,
                 candidates=tuple(_candidates(word, sampling) for word in made)
                 if sampling.top_logprobs is not None
                 else (),
@@ -142,10 +144,12 @@ class ScriptedEngine:
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
         words = await self._words(name, policy_id, prompt)
+        self.samplings.append(sampling)
         calls = _calls(prompt, words)
+        made = _stopped(words, sampling)
         try:
-            for position, word in enumerate(words):
-                last = position == len(words) - 1
+            for position, word in enumerate(made):
+                last = position == len(made) - 1
                 for index in range(sampling.n):
                     text = word if position == 0 else f" {word}"
                     if index == sampling.n - 1 and position == self.breaks_off_after.get(name):
@@ -154,10 +158,11 @@ class ScriptedEngine:
                     piece = Completion(
                         index=index,
                         text="" if calls else text,
-                        finish_reason=_reason(prompt, calls) if last else FinishReason.UNFINISHED,
+                        finish_reason=(_reason(prompt, calls, words, sampling) if last else FinishReason.UNFINISHED),
                         token_ids=(position,),
                         tool_calls=_pieces(calls, position, last),
                         candidates=(_candidates(word, sampling),) if sampling.top_logprobs is not None else (),
+                        stop=_stop(words, sampling) if last else "",
                     )
                     opens = position == index == 0
                     echo = _echo(words, sampling) if opens else None
@@ -205,8 +210,20 @@ def _pieces(calls: Sequence[ToolCall], position: int, last: bool) -> tuple[ToolC
     return tuple(pieces)
 
 
-def _reason(prompt: Prompt, calls: Sequence[ToolCall]) -> FinishReason:
+def _stop(words: Sequence[str], sampling: Sampling) -> str:
+    return next((word for word in words if word in sampling.stop), "")
+
+
+def _stopped(words: Sequence[str], sampling: Sampling) -> Sequence[str]:
+    """Up to a word that is a stop string, and to `max_tokens`."""
+    stop = _stop(words, sampling)
+    return (words[: words.index(stop)] if stop else words)[: sampling.max_tokens]
+
+
+def _reason(prompt: Prompt, calls: Sequence[ToolCall], words: Sequence[str], sampling: Sampling) -> FinishReason:
     tools = _tools(prompt)
+    if not calls and not _stop(words, sampling) and len(words) > (sampling.max_tokens or len(words)):
+        return FinishReason.LENGTH
     return FinishReason.TOOL_CALLS if tools and calls and not tools.called else FinishReason.STOP
 
 

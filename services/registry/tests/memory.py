@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -11,8 +12,8 @@ from registry_service.domain.dataset import Dataset
 from registry_service.domain.finding import Finding
 from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
-from registry_service.domain.ports import Stores
-from registry_service.domain.version import Version, VersionSpec, check_deletion
+from registry_service.domain.ports import Stores, VersionFilter
+from registry_service.domain.version import State, Version, VersionSpec, check_deletion
 
 from .memory_rewards import MemoryRewardStore
 
@@ -89,11 +90,12 @@ class MemoryModelStore:
         return None if name is None else self._tables.model(name)
 
     async def get(self, name: str) -> Model:
-        return self._tables.model(name)
+        failed = [ref for ref, one in self._tables.versions.items() if ref.model == name and one.state is State.FAILED]
+        return replace(self._tables.model(name), failed_versions=len(failed))
 
     async def page(self, limit: int, after: str | None) -> Sequence[Model]:
-        models = self._tables.models
-        return [models[name] for name in sorted(models) if after is None or name > after][:limit]
+        names = [name for name in sorted(self._tables.models) if after is None or name > after]
+        return [await self.get(name) for name in names[:limit]]
 
     async def delete(self, name: str) -> None:
         tables = self._tables
@@ -146,10 +148,24 @@ class MemoryVersionStore:
     async def get(self, ref: VersionRef) -> Version:
         return self._tables.version(ref)
 
-    async def page(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
-        self._tables.model(model)
-        of_model = [version for ref, version in self._tables.versions.items() if ref.model == model]
-        return [version for version in reversed(of_model) if after is None or version.ref.number < after][:limit]
+    async def page(
+        self, model: str | None, limit: int, after: Sequence[Any] | None, only: VersionFilter = VersionFilter()
+    ) -> Sequence[Version]:
+        if model is not None:
+            self._tables.model(model)
+
+        def place(ref: VersionRef) -> tuple[str, int]:
+            return ref.model, -ref.number
+
+        start = ("", 0) if after is None else (after[0], -after[1])
+        found = [self._tables.versions[ref] for ref in sorted(self._tables.versions, key=place) if place(ref) > start]
+        return [
+            one
+            for one in found
+            if model in (None, one.ref.model)
+            and only.state in (None, one.state)
+            and (only.after_time is None or one.create_time >= only.after_time)
+        ][:limit]
 
     async def change(self, ref: VersionRef, change: Callable[[Version], Version]) -> Version:
         self._tables.versions[ref] = changed = change(self._tables.version(ref))

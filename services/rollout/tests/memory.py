@@ -15,9 +15,11 @@ from ratchet_policies import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    no_room,
     over_length,
 )
 from ratchet_problems import ToolCall
+from rollout_service.adapters.vllm.infill import NO_FORM
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import Changes, KeptPolicy, ModelFolder, PolicyEngine
@@ -61,6 +63,11 @@ class ScriptedEngine:
         room = MAX_MODEL_LEN - len(prompt)
         wanted = request.sampling.max_tokens
         count = room if wanted is None else min(wanted, room)
+        if request.sampling.must_fit and count < (wanted or 0):
+            problem = no_room(len(prompt), wanted or 0, MAX_MODEL_LEN)
+            raise InvalidArgument(problem, [FieldViolation("sampling.max_tokens", problem)])
+        if isinstance(request.prompt, TextPrompt) and request.prompt.suffix:
+            raise InvalidArgument(NO_FORM, [FieldViolation("prompt.suffix", NO_FORM)])
         echo = _echo(request, prompt) if request.sampling.echo else None
         self.generating += 1
         try:

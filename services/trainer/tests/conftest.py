@@ -50,6 +50,7 @@ from .memory import (
     MemoryRegistry,
     MemoryRewards,
     MemoryRunStore,
+    MemorySamples,
     NoMeter,
 )
 
@@ -130,6 +131,7 @@ class Trainer:
     registry: MemoryRegistry
     rewards: MemoryRewards
     folders: MemoryFolders
+    samples: MemorySamples
     policies: MemoryPolicies
     events: MemoryEvents
     clock: ManualClock
@@ -159,7 +161,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         "mine@3/train": "sha256:3",
     }
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
-    policies, events, rewards = MemoryPolicies(), MemoryEvents(), MemoryRewards()
+    policies, events, rewards, samples = MemoryPolicies(), MemoryEvents(), MemoryRewards(), MemorySamples()
     ports = Ports(
         store=store,
         queue=queue,
@@ -169,6 +171,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         rewards=rewards,
         folders=folders,
         files=folders,
+        samples=samples,
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS, {"median": MEDIAN}),
         policies=policies,
@@ -180,7 +183,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
     async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
-            ports, store, queue, jobs, registry, rewards, folders, policies, events, clock,
+            ports, store, queue, jobs, registry, rewards, folders, samples, policies, events, clock,
             runs=service.runs, reports=service.reports, following=service.following, driver=service.driver,
             deadlines=deadlines,
         )  # fmt: skip

@@ -14,8 +14,9 @@ from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Trial
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.ports import RunFile, RunFilter
 from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.recipes import Recipe
@@ -46,9 +47,18 @@ class MemoryRunStore:
             raise NotFound(f"there is no run {id!r}")
         return self._runs[id]
 
-    async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
+    async def page(self, limit: int, after: str | None, only: RunFilter = RunFilter()) -> Sequence[Run]:
+        def fits(run: Run) -> bool:
+            models = (getattr(run.spec.base, "model", ""), run.spec.output_model)
+            return (
+                only.state in (None, run.state)
+                and (not only.model or only.model in models)
+                and only.name.lower() in run.spec.display_name.lower()
+                and (only.after_time is None or run.create_time >= only.after_time)
+            )
+
         ids = sorted((id for id in self._runs if after is None or id < after), reverse=True)
-        return [self._runs[id] for id in ids if state in (None, self._runs[id].state)][:limit]
+        return [self._runs[id] for id in ids if fits(self._runs[id])][:limit]
 
     async def unfinished(self) -> Sequence[Run]:
         return [self._runs[id] for id in sorted(self._runs) if not self._runs[id].state.is_final]
@@ -211,6 +221,28 @@ class MemoryRewards:
     async def use(self, ref: RewardRef, id: RunId) -> None:
         await self.find(ref)
         self.used.append((str(ref), id))
+
+
+class MemorySamples:
+    def __init__(self, *samples: Sample) -> None:
+        self.samples = list(samples)
+        self.runs: set[RunId] = set()
+        """Those that have samples."""
+        self.looked_at: list[int] = []
+
+    async def steps(self, id: RunId) -> Sequence[int]:
+        return list({one.step for one in self.samples})
+
+    async def of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
+        self.looked_at.append(step)
+        found = [one for one in self.samples if one.step == step]
+        return [one for one in found if wanted.takes(one.problem_id, one.verdict, one.reward)]
+
+    async def with_samples(self) -> Sequence[RunId]:
+        return sorted(self.runs)
+
+    async def remove(self, id: RunId) -> None:
+        self.runs.discard(id)
 
 
 class MemoryFolders:

@@ -43,4 +43,5 @@ def read(path: Path, limit: int | None = None) -> tuple[Problem, ...]:
     except OSError as error:
         raise InvalidArgument(f"{path.name} cannot be read: {error.strerror}") from error
     records = [{name: value for name, value in row.items() if value is not None} for row in table]
-    return jsonl.problems(enumerate(records, start=1), path, "row")
+    numbered = ((f"{path.name} row {number}", number, record) for number, record in enumerate(records, start=1))
+    return tuple(jsonl.problems(numbered, lambda record, where: record, path.name))

@@ -59,6 +59,7 @@ app = typer.Typer(
 for command in (
     platform.up,
     platform.status,
+    platform.failures,
     platform.logs,
     platform.down,
     demo,

@@ -72,3 +72,11 @@ def test_versions_are_shown_with_where_they_come_from(ratchet: Any, gateway: Scr
     assert lines[1].split()[:6] == ["2", "READY", "-", "starter@1", "run_1", "60"]
     assert lines[2].split()[2] == "champion"
     assert lines[3] == "champion: none -> 1, -: first version"
+
+
+def test_failed_versions_are_counted_and_say_why(ratchet: Any, gateway: ScriptedGateway) -> None:
+    model = {"name": "starter", "latest_version": 2, "failed_versions": 1}
+    failed = {"ref": REF, "state": "STATE_FAILED", "failure": {"message": "there is no such folder"}}
+    gateway.answers({"models": [model]}, {"model": model}, {"versions": [failed]}, {"changes": []})
+    assert "2 (1 failed)" in ratchet("models", "list").stdout
+    assert "starter@2 failed: there is no such folder" in ratchet("models", "show", "starter").stdout

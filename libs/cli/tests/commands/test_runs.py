@@ -1,5 +1,6 @@
 """`ratchet train` and `ratchet runs` against an HTTP server in the gateway's place."""
 
+import re
 from typing import Any
 
 import pytest
@@ -87,9 +88,45 @@ def test_runs_are_listed_and_deleted(ratchet: Any, gateway: ScriptedGateway) -> 
     runs = [run("FAILED", failure={"message": sentence})["run"], run("RUNNING", step=1)["run"]]
     gateway.answers({"runs": runs}, {})
     lines = ratchet("runs", "list").stdout.splitlines()
-    assert sentence in lines[1]
-    assert lines[2].split()[:4] == ["run_1", "?", "RUNNING", "1/2"]
+    assert lines[1].endswith(f"FAILED 0/2: {sentence}")
+    assert lines[2].endswith("RUNNING 1/2")
     assert ratchet("runs", "delete", "run_1").stdout == "run_1 is deleted.\n"
+
+
+@pytest.mark.usefixtures("address")
+def test_runs_are_asked_for_by_state_model_name_and_time(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"runs": []})
+    asked = ("--state", "failed", "--model", "starter", "--name", "night", "--since", "2026-11-27T00:00:00+00:00")
+    assert ratchet("runs", "list", *asked).returncode == 0
+    query = dict(gateway.received[-1].query)
+    del query["page_size"]
+    wanted = {"state": "STATE_FAILED", "model": "starter", "name": "night", "after_time": "2026-11-27T00:00:00Z"}
+    assert query == wanted
+    for wrong in (("--state", "lost"), ("--since", "tomorrow"), ("--since", "0h")):
+        result = ratchet("runs", "list", *wrong)
+        assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+        assert wrong[1] in result.stderr
+
+
+@pytest.mark.usefixtures("address")
+def test_a_run_is_shown_by_name_with_its_sets_numbers_and_times(ratchet: Any, gateway: ScriptedGateway) -> None:
+    spec = {
+        "display_name": "night 1",
+        "steps": 2,
+        "problems": {"name": "mine@1/train", "limit": 12},
+        "validation_problems": {"name": "mine@1/validation"},
+        "hyperparameters": {"learning_rate": 1e-6, "group_size": 8, "learning_rate_schedule": 1},
+    }
+    shown = run("SUCCEEDED", spec=spec, actor="key_1", create_time="2026-01-02T03:04:05Z")
+    gateway.answers(shown, {"checkpoints": []})
+    lines = ratchet("runs", "show", "run_1").stdout.splitlines()
+    fields = {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
+    assert fields["name"] == "night 1"
+    assert fields["problems"] == "mine@1/train, the first 12"
+    assert fields["validation"] == "mine@1/validation"
+    assert (fields["learning_rate"], fields["group_size"]) == ("1e-06", "8")
+    assert fields["learning_rate_schedule"] == "LEARNING_RATE_SCHEDULE_CONSTANT"
+    assert re.fullmatch(r"2026-01-0\d \d\d:\d\d:05 \S+ \(\d+d ago\) by key_1", fields["created"])
 
 
 @pytest.mark.usefixtures("address")
@@ -99,9 +136,7 @@ def test_a_queued_run_says_what_it_waits_for(ratchet: Any, gateway: ScriptedGate
     leaving = run("RUNNING", step=1, preempted_by="run_9")["run"]
     gateway.answers({"runs": [waiting, leaving]}, {"run": waiting}, {"checkpoints": []})
     lines = ratchet("runs", "list").stdout.splitlines()
-    assert "high" in lines[1]
-    assert "waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in lines[1]
-    assert "normal" in lines[2]
+    assert "high: waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in lines[1]
     assert "making room for run_9 after this step" in lines[2]
     shown = ratchet("runs", "show", "run_1").stdout
     assert "now             waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in shown

@@ -138,6 +138,56 @@ def test_samples_are_listed_and_downloaded(ratchet: Any, gateway: ScriptedGatewa
     assert ratchet("samples", "list", "eval_1", "--verdict", "lost").returncode == 2
 
 
+OF_TRAINING = {
+    "id": "40-3-1",
+    "step": 40,
+    "problem_id": "p7",
+    "prompt": "<|user|>Write f.",
+    "completion": "def f(x):\n    return 3",
+    "verdict": "VERDICT_FAILED",
+    "tests_passed": 1,
+    "tests_total": 4,
+    "failed_tests": [{"test": "f(2)", "got": "3", "expected": "4"}, {"test": "f(0)", "error": "ValueError"}],
+    "held_out_failed": 1,
+    "reward": 0.25,
+    "components": {"tests_fraction": 0.25, "brevity@2": 0.9},
+    "advantage": -0.5,
+    "stderr": "warned",
+}
+
+
+@pytest.mark.usefixtures("address")
+def test_the_worst_answers_of_a_step_of_training_are_listed_with_why(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"samples": [OF_TRAINING]}, {"sample": OF_TRAINING})
+    result = ratchet("samples", "list", "run_1", "--step", "40", "--verdict", "FAILED", "--below", "0.5")
+    assert result.returncode == 0, result.stderr
+    assert gateway.received[0].path == "/api/v1/runs/run_1/samples"
+    assert gateway.received[0].query == {
+        "step": "40",
+        "verdict": "VERDICT_FAILED",
+        "below": "0.5",
+        "page_size": "200",
+    }
+    line = " ".join(result.stdout.splitlines()[1].split())
+    assert line == (
+        "40-3-1 p7 FAILED 0.250 brevity@2 0.9, tests_fraction 0.25 1 of 4 f(2): 3, not 4; 1 held-out test failed"
+    )
+    shown = ratchet("samples", "show", "run_1", "40-3-1").stdout
+    assert gateway.received[1].path == "/api/v1/runs/run_1/samples/40-3-1"
+    for said in ("f(0): ValueError", "-0.5", "<|user|>Write f.", "    return 3", "warned", "1 tests failed"):
+        assert said in shown
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    "arguments", [["eval_1", "--step", "4"], ["eval_1", "--below", "0.5"], ["run_1", "--benchmark", "humaneval"]]
+)
+def test_what_the_other_kind_of_samples_has_is_refused(ratchet: Any, arguments: list[str]) -> None:
+    result = ratchet("samples", "list", *arguments)
+    assert result.returncode == 2
+    assert "evaluation" in result.stderr
+
+
 def of_known_problems() -> tuple[dict[str, Any], list[dict[str, Any]], str]:
     """An evaluation of two problems of composed/train, its samples, and the first problem's prompt."""
     loaded = ratchet_benchmarks.load("composed/train", 2)

@@ -51,6 +51,22 @@ def test_a_terminal_that_is_too_narrow_gets_fields(shown: Callable[..., list[str
     assert lines[:3] == [f"id      {ID}", "state   FAILED", f"result  {SENTENCE}"]
 
 
+def test_a_list_has_one_line_a_row_in_any_terminal(shown: Callable[..., list[str]]) -> None:
+    columns = ("id", "name", "state")
+    rows = [(ID, "a name of some length", f"FAILED: {SENTENCE}"), (ID, "b", "RUNNING")]
+
+    def show() -> None:
+        print_table(columns, rows, clipped=("name", "state"))
+
+    assert shown(80, show) == [
+        "id                              name                   state",
+        f"{ID}  a name of some length  FAILED: the job died 5 t…",
+        f"{ID}  b                      RUNNING",
+    ]
+    assert len(shown(60, show)[1]) == 60
+    assert shown(None, show)[1].endswith(SENTENCE)
+
+
 @pytest.mark.parametrize("width", [None, 20])
 def test_a_field_is_one_line(shown: Callable[..., list[str]], width: int | None) -> None:
     assert shown(width, lambda: print_fields([("id", ID), ("why", "[it] is")])) == [f"id   {ID}", "why  [it] is"]

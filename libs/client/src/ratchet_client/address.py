@@ -24,13 +24,19 @@ def find(url: str | None = None, api_key: str | None = None) -> Address:
 
     Raises Unreachable when no address is known, or the one named is no URL of HTTP.
     """
-    url = url or os.environ.get("RATCHET_URL")
+    url = url or elsewhere()
     api_key = api_key or os.environ.get("RATCHET_API_KEY")
     if not url:
         return _local(home(), api_key)
     if not url.startswith(("http://", "https://")):
         raise Unreachable(f"'{url}' is not a gateway's address: begin it with http:// or https://.")
     return Address(url.rstrip("/"), api_key)
+
+
+def elsewhere() -> str:
+    """RATCHET_URL: the address of a platform that need not see this machine's files; empty for the one of this
+    machine."""
+    return os.environ.get("RATCHET_URL", "")
 
 
 def home() -> Path:

@@ -1,6 +1,7 @@
 """Evaluations, their samples, and the comparison of two."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from ratchet.common.v1 import statistics_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
@@ -26,9 +27,18 @@ class Evaluations(Resource[S]):
         return call(request, pb.GetEvaluationResponse, lambda reply: reply.evaluation)
 
     @listed
-    def list(self, model: str = "", problems: str = "") -> Listing[pb.Evaluation]:
-        """The newest first; those of one model's versions, or of one set, where they are named."""
-        request = pb.ListEvaluationsRequest(model=model, problems=problems)
+    def list(
+        self,
+        model: str = "",
+        problems: str = "",
+        state: pb.Evaluation.State.ValueType = pb.Evaluation.STATE_UNSPECIFIED,
+        since: datetime | None = None,
+    ) -> Listing[pb.Evaluation]:
+        """The newest first; those of one model's versions, of one set, in that state, created since then, where these
+        are given. `since` must be aware."""
+        request = pb.ListEvaluationsRequest(model=model, problems=problems, state=state)
+        if since:
+            request.after_time.FromDatetime(since)
         return listing(request, pb.ListEvaluationsResponse, lambda reply: reply.evaluations)
 
     @unary

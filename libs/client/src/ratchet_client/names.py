@@ -3,6 +3,7 @@
 from typing import Any
 
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
+from ratchet.eval.v1 import eval_pb2
 
 
 def version_name(ref: model_pb2.VersionRef) -> str:
@@ -19,6 +20,13 @@ def model_name(ref: model_pb2.ModelRef) -> str:
             return f"{ref.alias.model}:{ref.alias.alias}"
         case _:
             return ref.model or ref.uri
+
+
+def measured_name(evaluation: eval_pb2.Evaluation) -> str:
+    """The version that was measured: "starter@2", also where "starter" or an alias was asked for."""
+    if not evaluation.spec.HasField("model"):
+        return "(samples)"
+    return version_name(evaluation.version) or model_name(evaluation.spec.model)
 
 
 def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:

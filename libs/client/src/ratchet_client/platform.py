@@ -1,5 +1,7 @@
 """The services of the platform, the names that it knows, and the policies that its engines have loaded."""
 
+from datetime import datetime
+
 from ratchet.gateway.v1 import platform_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_client.calls import Call, Listing, call, listing
@@ -16,6 +18,15 @@ class Platform(Resource[S]):
     def catalogue(self) -> Call[pb.GetCatalogueResponse]:
         """Names that a spec may say: algorithms, rewards, sets, benchmarks and measures."""
         return call(pb.GetCatalogueRequest(), pb.GetCatalogueResponse, lambda reply: reply)
+
+    @unary
+    def failures(self, since: datetime | None = None) -> Call[pb.GetFailuresResponse]:
+        """The latest failures of runs, evaluations, releases and versions; None: of the last 7 days. `since` must be
+        aware."""
+        request = pb.GetFailuresRequest()
+        if since:
+            request.after_time.FromDatetime(since)
+        return call(request, pb.GetFailuresResponse, lambda reply: reply)
 
     @listed
     def policies(self) -> Listing[rollout_pb2.Policy]:

@@ -1,5 +1,8 @@
 """Training runs, their steps and checkpoints."""
 
+from datetime import datetime
+
+from ratchet.common.v1 import verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
 from ratchet_client.resource import Resource, S, last, listed, streamed, unary
@@ -18,9 +21,19 @@ class Runs(Resource[S]):
         return call(pb.GetRunRequest(id=run_id), pb.GetRunResponse, lambda reply: reply.run)
 
     @listed
-    def list(self, state: pb.Run.State.ValueType = pb.Run.STATE_UNSPECIFIED) -> Listing[pb.Run]:
-        """The newest first. `state`: only runs in it, when given."""
-        return listing(pb.ListRunsRequest(state=state), pb.ListRunsResponse, lambda reply: reply.runs)
+    def list(
+        self,
+        state: pb.Run.State.ValueType = pb.Run.STATE_UNSPECIFIED,
+        model: str = "",
+        name: str = "",
+        since: datetime | None = None,
+    ) -> Listing[pb.Run]:
+        """The newest first; only runs in that state, of that model (their base's, or the one that they make a version
+        of), with a name that contains `name`, created since then, where these are given. `since` must be aware."""
+        request = pb.ListRunsRequest(state=state, model=model, name=name)
+        if since:
+            request.after_time.FromDatetime(since)
+        return listing(request, pb.ListRunsResponse, lambda reply: reply.runs)
 
     @unary
     def cancel(self, run_id: str) -> Call[pb.Run]:
@@ -54,8 +67,33 @@ class Runs(Resource[S]):
         return listing(pb.ListStepsRequest(run_id=run_id), pb.ListStepsResponse, lambda reply: reply.steps)
 
     @listed
+    def samples(
+        self,
+        run_id: str,
+        step: int | None = None,
+        problem_id: str = "",
+        verdict: verdict_pb2.Verdict.ValueType = verdict_pb2.VERDICT_UNSPECIFIED,
+        below: float | None = None,
+    ) -> Listing[pb.TrainingSample]:
+        """Samples of training, the newest step first, and the lowest reward first in a step; those of one step, of one
+        problem, of one verdict, with a reward below one, where they are named."""
+        request = pb.ListTrainingSamplesRequest(
+            run_id=run_id, step=step, problem_id=problem_id, verdict=verdict, below=below
+        )
+        return listing(request, pb.ListTrainingSamplesResponse, lambda reply: reply.samples)
+
+    @unary
+    def sample(self, run_id: str, sample_id: str) -> Call[pb.TrainingSample]:
+        """`sample_id`: "40-3-1"."""
+        return call(
+            pb.GetTrainingSampleRequest(run_id=run_id, id=sample_id),
+            pb.GetTrainingSampleResponse,
+            lambda reply: reply.sample,
+        )
+
+    @listed
     def files(self, run_id: str) -> Listing[pb.RunFile]:
-        """On record: the config that verl got, samples, traces; by name."""
+        """On record: the config that verl got, traces; by name."""
         return listing(pb.ListRunFilesRequest(run_id=run_id), pb.ListRunFilesResponse, lambda reply: reply.files)
 
     @unary

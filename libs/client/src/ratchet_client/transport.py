@@ -157,6 +157,10 @@ def _refusal(response: httpx.Response) -> ApiError:
     if not isinstance(body, Mapping):
         text = f"{response.url} answers HTTP {response.status_code}: {response.text[:300]}"
         return ApiError(response.status_code, "UNKNOWN", text)
+    if response.status_code == httpx.codes.UNAUTHORIZED and "Authorization" not in response.request.headers:
+        url = response.request.url
+        text = f"{url.scheme}://{url.netloc.decode()} asks for an API key: set RATCHET_API_KEY (rk_...)."
+        return ApiError(response.status_code, "UNAUTHENTICATED", text)
     return _error(response.status_code, body)
 
 

@@ -3,18 +3,21 @@ answer, the policy's is compared with it. Where it has neither, the answer may b
 rewards judge it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import answers
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
+from ratchet_environments.failures import LONGEST, LONGEST_STDERR, MOST, FailedTest, Failures
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
 from ratchet_kit.times import duration_from_proto
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Problem, StdioTest
+from ratchet_problems.problem import TestCase
 from ratchet_rewards import UNTESTED, Grade
 
 _LONGEST = 200
@@ -28,6 +31,7 @@ class Ran:
     grade: Grade
     results: Sequence[pb.TestResult] = ()
     """Results of the tests that it came to, in order."""
+    failures: Failures = field(default_factory=Failures)
 
 
 class CodeEnvironment:
@@ -43,7 +47,8 @@ class CodeEnvironment:
 
     async def step(self, episode: Episode, answer: str) -> Episode:
         """The end of the episode. Raises what `run` raises."""
-        return episode.end(answer, Outcome((await self.run(episode.task, answer)).grade))
+        ran = await self.run(episode.task, answer)
+        return episode.end(answer, Outcome(ran.grade), ran.failures)
 
     async def run(self, task: Task, answer: str) -> Ran:
         """Raises Unavailable when the platform failed again and again, InvalidArgument for a problem that the sandbox
@@ -59,7 +64,7 @@ class CodeEnvironment:
             )
         try:
             execution = await self._executor.execute(program_for(task, answer))
-            return Ran(grade_of(execution), execution.results)
+            return Ran(grade_of(execution), execution.results, failures_of(task.problem, execution))
         except InvalidArgument as error:
             if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
                 raise
@@ -96,3 +101,28 @@ def _difference(results: Sequence[pb.TestResult]) -> str:
 
 def _is_tuple_for_list(got: str, expected: str) -> bool:
     return got[:1] == "(" and expected[:1] == "[" and got[1:-1].rstrip(",") == expected[1:-1]
+
+
+def failures_of(problem: Problem, execution: pb.Execution) -> Failures:
+    results = zip(problem.tests, execution.results, strict=False)
+    failed = [(test, result) for test, result in results if not result.passed]
+    shown = [_failed(problem, test, result) for test, result in failed if not (test.held_out or result.held_out)]
+    held_out = len(failed) - len(shown)
+    # A test of C++ or Java is compiled with the program, and compilers quote it.
+    stderr = execution.stderr if held_out else execution.compile_output or execution.stderr
+    return Failures(tuple(shown[:MOST]), held_out, stderr[-LONGEST_STDERR:])
+
+
+def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:
+    match test:
+        case CallTest():
+            arguments = test.args[1:-1] if test.args.startswith("[") else test.args
+            shown, expected = f"{problem.entry_point}({arguments})", test.raises or test.expected
+        case StdioTest():
+            shown, expected = test.stdin, test.expected_stdout
+        case CheckTest():
+            shown, expected = test.code, ""
+        case AnswerTest():
+            shown, expected = "", ""
+    texts = (shown, result.expected or expected, result.got, result.error)
+    return FailedTest(*(clip(text, LONGEST) for text in texts))

@@ -1,7 +1,8 @@
 """The exchange of a policy and an environment. Values: an environment's `step` gives a new episode."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ratchet_environments.failures import Failures
 from ratchet_environments.task import Task
 from ratchet_problems import Message
 from ratchet_rewards import Grade
@@ -15,6 +16,8 @@ class Turn:
     answer: str
     grade: Grade
     replies: tuple[Message, ...] = ()
+    failures: Failures = field(default_factory=Failures)
+    """For people; empty where nothing was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,13 @@ class Episode:
         """The policy's last; empty before the first."""
         return self.turns[-1].answer if self.turns else ""
 
-    def go_on(self, answer: str, grade: Grade, *replies: Message) -> "Episode":
+    def go_on(self, answer: str, grade: Grade, *replies: Message, failures: Failures = Failures()) -> "Episode":
         """`grade`: the outcome, should there be no room for another answer."""
-        return replace(self, turns=(*self.turns, Turn(answer, grade, replies)))
+        return replace(self, turns=(*self.turns, Turn(answer, grade, replies, failures)))
 
-    def end(self, answer: str, outcome: Outcome) -> "Episode":
-        return replace(self, turns=(*self.turns, Turn(answer, outcome.grade)), outcome=outcome)
+    def end(self, answer: str, outcome: Outcome, failures: Failures = Failures()) -> "Episode":
+        turn = Turn(answer, outcome.grade, failures=failures)
+        return replace(self, turns=(*self.turns, turn), outcome=outcome)
 
     def cut(self) -> "Episode":
         """Ended as its last turn left it: there is no room for another answer. Asks for a turn."""

@@ -64,12 +64,12 @@ class TurnsEnvironment:
             shown = replace(task, problem=replace(problem, tests=tests))
             ran, seen = await asyncio.gather(self._code.run(task, answer), self._code.run(shown, answer))
         if is_last or seen.grade.verdict == TAMPERED:
-            return episode.end(answer, Outcome(ran.grade))
+            return episode.end(answer, Outcome(ran.grade), ran.failures)
         answers = [*(turn.answer for turn in episode.turns), answer]
         said = await self._reply(Seen(problem, answers, tests, seen))
         if said is None:
-            return episode.end(answer, Outcome(ran.grade))
-        return episode.go_on(answer, ran.grade, Message("user", said))
+            return episode.end(answer, Outcome(ran.grade), ran.failures)
+        return episode.go_on(answer, ran.grade, Message("user", said), failures=ran.failures)
 
 
 def _line(problem: Problem, test: TestCase, result: pb.TestResult) -> str:

@@ -1,10 +1,12 @@
 """Time: a clock that can be handed in, and protobuf's Duration and Timestamp to and from Python's."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from ratchet_kit.errors import invalid
 
 
 class Clock(Protocol):
@@ -73,3 +75,14 @@ def timestamp_to_proto(value: datetime) -> Timestamp:
 def timestamp_from_proto(value: Timestamp) -> datetime:
     """Aware, in UTC. A field that was not set gives 1970: ask `HasField` first."""
     return value.ToDatetime(UTC)
+
+
+def since_from_proto(message: Any, field: str = "after_time") -> datetime | None:
+    """The beginning of the period that a list request asks for; None if it says none. Raises InvalidArgument for a time
+    that no datetime holds."""
+    if not message.HasField(field):
+        return None
+    try:
+        return timestamp_from_proto(getattr(message, field))
+    except (OverflowError, ValueError) as error:
+        raise invalid(field, "must be a time between the years 1 and 9999") from error

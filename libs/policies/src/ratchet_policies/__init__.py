@@ -28,6 +28,7 @@ from ratchet_policies.generation import (
     is_over_length,
     joined,
     joined_calls,
+    no_room,
     over_length,
     require_whole,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "is_over_length",
     "joined",
     "joined_calls",
+    "no_room",
     "over_length",
     "require_whole",
     "unload",

@@ -92,7 +92,7 @@ def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> 
     """Raises InvalidArgument, which names the field, when none is set."""
     match message.WhichOneof("prompt"):
         case "text":
-            return TextPrompt(message.text)
+            return TextPrompt(message.text, message.suffix)
         case "tokens":
             return TokenPrompt(tuple(message.tokens.ids))
         case "chat":
@@ -104,11 +104,11 @@ def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> 
 
 def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
     match prompt:
-        case TextPrompt(text):
-            return generation_pb2.Prompt(text=text)
+        case TextPrompt(text, suffix):
+            return generation_pb2.Prompt(text=text, suffix=suffix)
         case TokenPrompt(ids):
             return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
-        case ChatPrompt(messages, tools):
+        case ChatPrompt(messages, tools):  # its chat template goes beside it: see `generate_request`
             offered = _tools_to_proto(tools) if tools else None
             return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(message_to_proto, messages), tools=offered))
 
@@ -173,6 +173,8 @@ def sampling_from_proto(message: generation_pb2.SamplingParams) -> Sampling:
         logit_bias=dict(message.logit_bias),
         json_schema=message.json_schema if message.HasField("json_schema") else None,
         echo=message.echo,
+        min_p=message.min_p if message.HasField("min_p") else None,
+        must_fit=message.must_fit,
     )
 
 
@@ -195,6 +197,8 @@ def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
         logit_bias=sampling.logit_bias,
         json_schema=sampling.json_schema,
         echo=sampling.echo,
+        min_p=sampling.min_p,
+        must_fit=sampling.must_fit,
     )
 
 
@@ -217,6 +221,7 @@ def generate_request(
         sampling=sampling_to_proto(sampling),
         expected_policy_id=policy_id,
         priority=_PRIORITIES_TO_PROTO[priority],
+        chat_template=prompt.chat_template if isinstance(prompt, ChatPrompt) else "",
     )
 
 
@@ -250,6 +255,7 @@ def completion_from_proto(message: generation_pb2.Completion) -> Completion:
         log_probs=tuple(message.log_probs),
         candidates=_candidates(message.candidates),
         tool_calls=tuple(map(_call, message.tool_calls)),
+        stop=message.stop,
     )
 
 
@@ -262,6 +268,7 @@ def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
         text=completion.text,
         finish_reason=_FINISH_REASONS_TO_PROTO[completion.finish_reason],
         tool_calls=map(_call_to_proto, completion.tool_calls),
+        stop=completion.stop,
     )
 
 

@@ -40,11 +40,15 @@ class ChatPrompt:
 
     messages: tuple[Message, ...]
     tools: Tools | None = None
+    chat_template: str = ""
+    """Jinja; in place of the model's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextPrompt:
     text: str
+    suffix: str = ""
+    """Comes after the gap that the policy fills, by its tokenizer's special tokens; empty: it goes on from the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Sampling:
     """The form that the text has to follow."""
     echo: bool = False
     """True where the prompt comes back, too."""
+    min_p: float | None = None
+    """In [0, 1]: the least share of the likeliest token's probability with which another is drawn."""
+    must_fit: bool = False
+    """True where `max_tokens` beyond the model's length are refused; else a completion ends there."""
 
 
 class FinishReason(StrEnum):
@@ -120,6 +128,8 @@ class Completion:
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
     """For each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
     tool_calls: tuple[ToolCall, ...] = ()
+    stop: str = ""
+    """The stop string that ended it; empty for any other end."""
 
 
 def joined(pieces: Sequence[Completion]) -> Completion:
@@ -135,6 +145,7 @@ def joined(pieces: Sequence[Completion]) -> Completion:
         log_probs=tuple(one for piece in pieces for one in piece.log_probs),
         candidates=tuple(one for piece in pieces for one in piece.candidates),
         tool_calls=calls,
+        stop=pieces[-1].stop,
     )
 
 
@@ -147,8 +158,11 @@ def joined_calls(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple
     return tuple(known[index] for index in sorted(known))
 
 
-_OVER_LENGTH = "this model's maximum context length is {most} tokens, completion included, and the prompt has {tokens}"
-_IS_OVER_LENGTH = re.compile(_OVER_LENGTH.format(most=r"\d+", tokens=r"(?:at least )?\d+"))
+_MOST = "this model's maximum context length is {most} tokens"
+_OVER_LENGTH = _MOST + ", completion included, and the prompt has {tokens}"
+_NO_ROOM = _MOST + ", and {wanted} are requested: {tokens} of the prompt and {max_tokens} of max_tokens"
+_NUMBERS = {"most": r"\d+", "wanted": r"\d+", "tokens": r"(?:at least )?\d+", "max_tokens": r"\d+"}
+_IS_OVER_LENGTH = re.compile("|".join(text.format(**_NUMBERS) for text in (_OVER_LENGTH, _NO_ROOM)))
 
 
 def over_length(tokens: int, most: int, *, at_least: bool = False) -> str:
@@ -156,8 +170,13 @@ def over_length(tokens: int, most: int, *, at_least: bool = False) -> str:
     return _OVER_LENGTH.format(most=most, tokens=f"at least {tokens}" if at_least else tokens)
 
 
+def no_room(tokens: int, max_tokens: int, most: int) -> str:
+    """A node's error for a prompt that fits and leaves no room for `max_tokens`."""
+    return _NO_ROOM.format(most=most, wanted=tokens + max_tokens, tokens=tokens, max_tokens=max_tokens)
+
+
 def is_over_length(text: str) -> bool:
-    """True for that error of a node. Errors cross as text."""
+    """True for those two errors of a node. Errors cross as text."""
     return _IS_OVER_LENGTH.fullmatch(text) is not None
 
 

@@ -1,6 +1,6 @@
 """Problems with tests, or with a right answer: the type, the generator, the named sets and the JSONL loader."""
 
-from ratchet_problems.examination import examine, notices
+from ratchet_problems.examination import examine, faults_of, notices
 from ratchet_problems.fingerprint import fingerprint, taught, tests_fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
@@ -31,6 +31,7 @@ __all__ = [
     "UnknownProblemSet",
     "data_digest",
     "examine",
+    "faults_of",
     "fingerprint",
     "load",
     "notices",

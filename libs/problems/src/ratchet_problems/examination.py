@@ -8,8 +8,11 @@ import ast
 import re
 import symtable
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
 
 from ratchet_kit import syntax
+from ratchet_problems import jsonl
 from ratchet_problems.extraction import program_of
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.problem import CheckTest, Problem, StdioTest, TestCase
@@ -40,6 +43,25 @@ def examine(problem: Problem) -> str:
         if fault and _fault_of_reference(_as_answer(reference, problem), problem.entry_point):
             return f"references[{place}]: {fault}"
     return ""
+
+
+def faults_of(problems: Iterable[Problem], path: Path) -> tuple[str, ...]:
+    """Faults of a set's problems, MOST_FAULTS at most, of a JSONL file with their lines:
+    "good.jsonl line 10, sums/3: tests[0].check: ..."."""
+    found = ((problem, fault) for problem in problems if (fault := examine(problem)))
+    named = list(islice(found, jsonl.MOST_FAULTS))
+    lines = _lines(path) if named and path.suffix == ".jsonl" else {}
+    places = (f"{path.name} line {lines[one.id]}, " if one.id in lines else "" for one, _ in named)
+    return tuple(f"{place}{one.id}: {fault}" for place, (one, fault) in zip(places, named, strict=True))
+
+
+def _lines(path: Path) -> dict[str, int]:
+    """The lines of a file's problems, by their ids."""
+    found = {}
+    for number, line in jsonl.numbered_lines(path):
+        default = f"{path.stem}/{number}"
+        found[jsonl.parse(line, path.name, default_id=default).id] = number
+    return found
 
 
 def notices(problems: Iterable[Problem]) -> tuple[str, ...]:

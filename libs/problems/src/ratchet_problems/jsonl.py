@@ -20,11 +20,12 @@ without it tokens are compared as text), any test "held_out": true (it counts, a
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ratchet_kit import json_text, syntax
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import check_encodable
 from ratchet_problems.languages import language_of
 from ratchet_problems.messages import Message
@@ -40,6 +41,9 @@ from ratchet_problems.problem import (
 )
 
 _GZIP = b"\x1f\x8b"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+MOST_FAULTS = 20
+"""The number of a file's faults that are told at once."""
 _TEXTS = ("id", "entry_point", "source", "licence", "structure", "language")
 _FIELDS = {"prompt", "tests", "answer", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
@@ -59,48 +63,79 @@ _TEST_FIELDS = {
 def read(path: str | Path) -> tuple[Problem, ...]:
     """The problems of a file, in its order; blank lines are skipped.
 
-    Raises InvalidProblem: for the first line that is not a problem, for a repeated id, for a file that cannot be read
-    or holds none.
+    Raises InvalidArgument as `problems`, and InvalidProblem for a file that cannot be read.
     """
     path = Path(path)
-    records = ((number, record(line, f"{path.name} line {number}")) for number, line in numbered_lines(path))
-    return problems(records, path, "line")
+    lines = ((f"{path.name} line {number}", number, line) for number, line in numbered_lines(path))
+    return tuple(problems(lines, record, path.name))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Those that are not blank, from 1, one after another. Raises InvalidProblem for a file that cannot be read."""
-    number, before = 0, 0
+    number = 0
     try:
         with path.open("rb") as file:
             for number, data in enumerate(file, start=1):  # no other ends of lines: a text may hold U+2028
                 try:
                     line = data.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
-                    is_packed = number == 1 and data[:2] == _GZIP
-                    reason = "is compressed: unpack it" if is_packed else f"not UTF-8 at byte {before + error.start}"
-                    raise InvalidProblem(path.name, "file", reason) from error
-                before += len(data)
+                    raise InvalidProblem(path.name, "file", _not_utf8(data, number, error.start)) from error
                 if line.strip():
                     yield number, line.removesuffix("\n")
     except OSError as error:
         raise InvalidProblem(path.name, "file", error.strerror or "cannot be read") from error
 
 
-def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tuple[Problem, ...]:
-    """The problems of a file's records, each with the number of its `unit` ("line"); one without an id is named by it.
+def _not_utf8(data: bytes, number: int, place: int) -> str:
+    """The reason why a line cannot be read. `place`: of the first byte that is wrong."""
+    if number == 1 and data.startswith(_GZIP):
+        return "is compressed: unpack it"
+    if number == 1 and data.startswith(_UTF_16):
+        return "line 1 is UTF-16: save the file as UTF-8"
+    return f"line {number} is not UTF-8 at its byte {place + 1}: save the file as UTF-8"
 
-    Raises InvalidProblem: for the first record that is no problem, for a repeated id, and where there are none.
+
+def problems(
+    records: Iterable[tuple[str, int, Any]], read: Callable[[Any, str], object], name: str
+) -> Iterator[Problem]:
+    """The problems of records, each with where it is and its number; `read(record, where)` gives it in our form. One
+    without an id is named by its number. `name`: of the file.
+
+    Raises InvalidArgument with up to MOST_FAULTS faults, each with its place and field, at the end of the records or at
+    the last of these faults; also where they hold no problem.
     """
-    found: dict[str, Problem] = {}
-    for number, record in records:
-        where = f"{path.name} {unit} {number}"
-        problem = read_record(record, where, default_id=f"{path.stem}/{number}")
-        if problem.id in found:
-            raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier line")
-        found[problem.id] = problem
-    if not found:
-        raise InvalidProblem(path.name, "file", "holds no problems")
-    return tuple(found.values())
+    faults: list[InvalidProblem] = []
+    seen: set[str] = set()
+    for where, number, record in records:
+        try:
+            problem = read_record(read(record, where), where, default_id=f"{Path(name).stem}/{number}")
+            if problem.id in seen:
+                raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier problem")
+        except InvalidProblem as error:
+            faults.append(error)
+            if len(faults) == MOST_FAULTS:
+                break
+            continue
+        seen.add(problem.id)
+        if not faults:
+            yield problem
+    if faults:
+        raise at_fault(faults)
+    if not seen:
+        raise InvalidProblem(name, "file", "holds no problems")
+
+
+def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
+    """One sentence for all; a fault that many rows have is told once, with the first of them."""
+    if len(faults) == 1:
+        return faults[0]
+    found: dict[str, list[str]] = {}
+    for fault in faults:
+        found.setdefault(f"{fault.path}: {fault.reason}", []).append(fault.where)
+    sentences = [
+        f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {text}" for text, rows in found.items()
+    ]
+    return InvalidArgument("; ".join(sentences) + ("; there may be more" if len(faults) == MOST_FAULTS else ""))
 
 
 def write(problems: Iterable[Problem], path: str | Path) -> None:

@@ -176,7 +176,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 def problems(path: Path, mapped: Columns) -> Iterator[Problem]:
     """The problems of a file. Raises as `tables.checked`."""
     records = ((where, number, row) for number, (where, row) in enumerate(rows(path), 1))
-    return tables.problems(records, partial(_record, mapped), plain_name(path))
+    return jsonl.problems(records, partial(_record, mapped), plain_name(path))
 
 
 def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import jsonl, messages, pairs, tables
+from ratchet_problems.jsonl import MOST_FAULTS
 from ratchet_problems.mapping import Columns, plain_name
 from ratchet_problems.mapping import rows as rows_of
 from ratchet_problems.pairs import Pair, PairForm
 from ratchet_problems.problem import InvalidProblem, digest_of
-from ratchet_problems.tables import MOST_FAULTS, ROWS_AT_ONCE, Kept
+from ratchet_problems.tables import ROWS_AT_ONCE, Kept
 
 ANSWERS = ("chosen", "rejected")
 """Columns by which rows are known as pairs."""
@@ -103,7 +104,7 @@ def _checked(records: Records, name: str) -> Iterator[Pair]:
         if not faults:
             yield pair
     if faults:
-        raise tables.at_fault(faults)
+        raise jsonl.at_fault(faults)
     if not seen:
         raise InvalidArgument(f"{name} holds no pairs")
 

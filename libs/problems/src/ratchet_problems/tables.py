@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,12 +10,10 @@ from typing import IO, Any
 
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import jsonl, messages
-from ratchet_problems.problem import InvalidProblem, Problem, digest_of
+from ratchet_problems.problem import Problem, digest_of
 
 MAGIC = b"PAR1"
 ROWS_AT_ONCE = 1_000
-MOST_FAULTS = 20
-"""The number of a file's faults that are told at once."""
 _TEXTS = ("id", "prompt", "entry_point", "tests", "source", "licence", "structure", "language")
 _LISTS = ("references", "tags")
 _CONVERSATION = "conversation"
@@ -82,51 +80,13 @@ def read(path: Path, name: str, limit: int | None = None) -> tuple[Problem, ...]
 def checked(path: Path, name: str) -> Iterator[Problem]:
     """The problems of a user's file, JSONL or parquet, one after another.
 
-    Raises InvalidArgument with up to MOST_FAULTS faults, each with its line or row and field, at the end of the file or
-    at the last of these faults; also for a file that is neither, or holds no problem.
+    Raises InvalidArgument as `jsonl.problems`, and for a file that is neither.
     """
     if is_table(path):
         records = ((f"{name} row {number}", number, row) for number, row in enumerate(rows(path, name), 1))
-        return problems(records, _record, name)
+        return jsonl.problems(records, _record, name)
     lines = ((f"{name} line {number}", number, line) for number, line in jsonl.numbered_lines(path))
-    return problems(lines, jsonl.record, name)
-
-
-def problems(
-    records: Iterable[tuple[str, int, Any]], read: Callable[[Any, str], object], name: str
-) -> Iterator[Problem]:
-    """The problems of records, each with where it is and its number; `read(record, where)` gives it in our form.
-    `name`: of the file. Raises as `checked`."""
-    faults: list[InvalidProblem] = []
-    seen: set[str] = set()
-    for where, number, record in records:
-        try:
-            problem = jsonl.read_record(read(record, where), where, default_id=f"{Path(name).stem}/{number}")
-            if problem.id in seen:
-                raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier problem")
-        except InvalidProblem as error:
-            faults.append(error)
-            if len(faults) == MOST_FAULTS:
-                break
-            continue
-        seen.add(problem.id)
-        if not faults:
-            yield problem
-    if faults:
-        raise at_fault(faults)
-    if not seen:
-        raise InvalidArgument(f"{name} holds no problems")
-
-
-def at_fault(faults: Sequence[InvalidProblem]) -> InvalidArgument:
-    """One sentence for all; a fault that many rows have is told once, with the first of them."""
-    found: dict[str, list[str]] = {}
-    for fault in faults:
-        found.setdefault(f"{fault.path}: {fault.reason}", []).append(fault.where)
-    sentences = [
-        f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {text}" for text, rows in found.items()
-    ]
-    return InvalidArgument("; ".join(sentences) + ("; there may be more" if len(faults) == MOST_FAULTS else ""))
+    return jsonl.problems(lines, jsonl.record, name)
 
 
 def _row(problem: Problem) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The content of a report on evaluations, gathered through the public API and nothing else."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 from ratchet.common.v1 import statistics_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_client import ApiError, Client
-from ratchet_client.names import environment_name, model_name, state_name
+from ratchet_client.names import environment_name, examples_name, model_name, state_name
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 from ratchet_kit.text import clip
 from ratchet_reports.document import (
@@ -26,6 +27,8 @@ from ratchet_reports.document import (
 
 IMPORTED = "imported samples"
 WHOLE = "whole score"
+_OF_SETUP = ("temperature", "max tokens", "environment", "system", "examples", "judge", "chat template")
+"""Settings that two evaluations must share to be compared."""
 STILL = {"QUEUED": "has not begun", "RUNNING": "is still running", "FAILED": "failed", "CANCELLED": "was cancelled"}
 BY_VERDICT = {
     verdict_pb2.VERDICT_UNSPECIFIED: "PLATFORM",
@@ -77,9 +80,7 @@ def _baseline(
 def _measured(it: EvaluationResult) -> tuple[object, ...]:
     return (
         tuple((one.name, one.digest) for one in it.sets),
-        it.settings.get("temperature"),
-        it.settings.get("max tokens"),
-        it.settings.get("system"),
+        *(it.settings.get(name) for name in _OF_SETUP),
     )
 
 
@@ -200,7 +201,9 @@ def _settings(spec: pb.EvaluationSpec) -> dict[str, str]:
         return {name: str(value) for name, value in shown.items()} | {"imported": str(spec.imported_samples)}
     shown |= {"temperature": f"{spec.temperature:g}", "max tokens": spec.max_tokens, "seed": spec.seed, "form": form}
     shown["environment"] = environment_name(spec.environment) if spec.HasField("environment") else ""
-    shown["system"] = spec.system
+    shown |= {"system": spec.system, "examples": examples_name(spec.examples), "judge": spec.judge.reward}
+    if spec.chat_template:
+        shown["chat template"] = f"its own, sha256:{hashlib.sha256(spec.chat_template.encode()).hexdigest()[:12]}"
     shown["shots"] = spec.prompting.shots if spec.prompting.HasField("shots") else ""
     return {name: str(value) for name, value in shown.items() if value != ""}
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from ratchet.common.v1 import priority_pb2
+from ratchet.common.v1 import priority_pb2, verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.names import model_name
 
@@ -55,6 +55,30 @@ def reward(spec: pb.RewardSpec) -> str:
         return _component(spec.components[0])
     combination = pb.RewardSpec.Combination.Name(spec.combination).removeprefix("COMBINATION_").lower()
     return f"{combination} of {', '.join(map(_component, spec.components))}"
+
+
+def verdict(sample: pb.TrainingSample) -> str:
+    return verdict_pb2.Verdict.Name(sample.verdict).removeprefix("VERDICT_") if sample.verdict else "UNTESTED"
+
+
+def components(sample: pb.TrainingSample) -> str:
+    """The values of a sample's reward, by name."""
+    return ", ".join(f"{name} {value:.3g}" for name, value in sorted(sample.components.items()))
+
+
+def failed(test: pb.FailedTest) -> str:
+    """One line."""
+    found = test.error or test.got or "nothing"
+    return f"{test.test}: {found}{f', not {test.expected}' if test.expected else ''}"
+
+
+def reason(sample: pb.TrainingSample) -> str:
+    """The first thing that went wrong, and what else did; empty for a pass."""
+    said = failed(sample.failed_tests[0]) if sample.failed_tests else sample.detail
+    many = sample.held_out_failed
+    held_out = f"{many} held-out test{'s' if many > 1 else ''} failed" if many else ""
+    cut = "cut off at max_response_tokens" if sample.truncated else ""
+    return "; ".join(filter(None, (said, held_out, cut)))
 
 
 def _component(component: pb.RewardComponent) -> str:

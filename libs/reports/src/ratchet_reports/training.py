@@ -1,10 +1,10 @@
 """A training run as one HTML page, whatever its state: made of what the API says of it, so that it can be made at any
 time."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,8 @@ class RunReport:
     """YAML."""
     config: str
     """The configuration of verl in the last attempt, YAML; empty before the first."""
-    sampled: str
-    """The name of the file that the samples are from."""
-    samples: Sequence[Mapping[str, Any]]
+    samples: Sequence[pb.TrainingSample]
+    """The lowest rewards of the newest step that has samples."""
     profiles: Sequence[str]
     """Names of traces."""
 
@@ -81,7 +80,6 @@ def gather(client: Client, id: str) -> RunReport:
     """Raises ApiError for a run that is not there."""
     run = client.runs.get(id)
     names = [one.name for one in client.runs.files(id)]
-    sampled = max((name for name in names if name.startswith("samples/")), key=_number, default="")
     return RunReport(
         title=run.spec.display_name or run.id,
         run=run,
@@ -93,8 +91,7 @@ def gather(client: Client, id: str) -> RunReport:
         facts={name: value for name, value in _facts(run) if value},
         spec=yaml.safe_dump(MessageToDict(run.spec, preserving_proto_field_name=True), allow_unicode=True),
         config=_config(client, id),
-        sampled=sampled,
-        samples=json.loads(run_files.read(client, id, sampled))[:MOST_SAMPLES] if sampled else (),
+        samples=_worst(client, id),
         profiles=[name for name in names if name.startswith("profile/")],
     )
 
@@ -106,9 +103,9 @@ def _config(client: Client, id: str) -> str:
         return ""
 
 
-def _number(name: str) -> int:
-    digits = "".join(filter(str.isdigit, name))
-    return int(digits or 0)
+def _worst(client: Client, id: str) -> Sequence[pb.TrainingSample]:
+    found = list(islice(client.runs.samples(id), MOST_SAMPLES))
+    return [one for one in found if one.step == found[0].step]
 
 
 def _sentence(run: pb.Run) -> str:
@@ -172,6 +169,7 @@ def write(report: RunReport, path: Path) -> None:
         totals=_totals(steps),
         judging=_judging(steps),
         duration=duration,
+        words=run_words,
     )
 
 

@@ -53,6 +53,14 @@ def test_one_system_is_trained_and_measured_with(tmp_path: Path) -> None:
         planned(tmp_path, f"system: 3\n{PLAN}")
 
 
+def test_one_chat_template_is_trained_and_measured_with(tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("{{ messages }}")
+    plan = planned(tmp_path, f"chat_template: mine.jinja\n{PLAN}")
+    assert (plan.train.chat_template, plan.evaluate.chat_template) == ("{{ messages }}", "{{ messages }}")
+    with pytest.raises(UsageError, match=r"chat_template cannot be read: .*theirs.jinja"):
+        planned(tmp_path, f"chat_template: theirs.jinja\n{PLAN}")
+
+
 def test_a_reward_of_the_registry_may_judge(tmp_path: Path) -> None:
     for said, score in (("facts@2=0.5", 0.5), ("facts@2", 1.0), ("{reward: facts@2, passing_score: 0.5}", 0.5)):
         judge = planned(tmp_path, PLAN.replace("samples_per", f"judge: {said}, samples_per")).evaluate.judge

@@ -8,7 +8,7 @@ from eval_service.domain.evaluation import State
 from eval_service.domain.evaluations import Report
 from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Choice, Pair
-from eval_service.domain.ports import SampleFilter
+from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.preferences import Pairing
 from eval_service.domain.ranking import Rank
 from eval_service.domain.sample import Judgement, Sample
@@ -24,9 +24,9 @@ from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
-from ratchet_kit.names import AnyModel, BareModel
+from ratchet_kit.names import AnyModel, BareModel, VersionRef
 from ratchet_kit.statistics import comparison_to_proto, estimate_to_proto
-from ratchet_kit.times import duration_to_proto, timestamp_to_proto
+from ratchet_kit.times import duration_to_proto, since_from_proto, timestamp_to_proto
 from ratchet_problems import examples
 
 MAX_ADDED = 2_000
@@ -80,6 +80,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         if message.HasField("environment")
         else None,
         system=message.system,
+        chat_template=message.chat_template,
         judge=_judge(message.judge) if message.HasField("judge") else None,
         examples=_examples(message.examples) if message.HasField("examples") else None,
     )
@@ -119,6 +120,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         exclude_unsound=spec.exclude_unsound,
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
+        chat_template=spec.chat_template,
         examples=_problems_to_proto(spec.examples) if spec.examples else None,
         judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )
@@ -138,7 +140,7 @@ def _problems_to_proto(problems: ProblemSetRef) -> problem_pb2.ProblemSetRef:
 
 def report_to_proto(report: Report) -> pb.Evaluation:
     evaluation, score = report.evaluation, report.score
-    ends = report.expected_end_time
+    ends, measured = report.expected_end_time, evaluation.model
     return pb.Evaluation(
         id=evaluation.id,
         spec=_spec_to_proto(evaluation.spec),
@@ -162,6 +164,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         references_total=evaluation.references.total,
         waits_for=report.waits_for,
         notices=evaluation.notices,
+        version=refs.version_to_proto(VersionRef.parse(measured.version)) if measured and measured.version else None,
     )
 
 
@@ -212,6 +215,14 @@ def filter_from_proto(message: pb.ListSamplesRequest) -> SampleFilter:
         raise InvalidArgument(f"verdict {message.verdict} is not known")
     verdict = verdict_pb2.Verdict.Name(message.verdict).removeprefix("VERDICT_") if message.verdict else ""
     return SampleFilter(message.benchmark, message.problem_id, verdict)
+
+
+def evaluation_filter_from_proto(message: pb.ListEvaluationsRequest) -> EvaluationFilter:
+    """Raises InvalidArgument for a state that is not known here, and for an invalid time."""
+    states = {value: state for state, value in _STATES.items()}
+    if message.state and message.state not in states:
+        raise InvalidArgument(f"state {message.state} is not known")
+    return EvaluationFilter(message.model, message.problems, states.get(message.state), since_from_proto(message))
 
 
 def sample_to_proto(sample: Sample) -> pb.Sample:

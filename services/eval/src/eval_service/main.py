@@ -54,6 +54,7 @@ from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
+from ratchet_problems import templates
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_rewards import Component
 
@@ -141,7 +142,16 @@ async def provision(
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)
         timing = timing or Timing.of_lease(settings.lease)
         yield Service(
-            Evaluations(store, queue, problems, models, rewards or GrpcRewardSource(registry), events, clock),
+            Evaluations(
+                store,
+                queue,
+                problems,
+                models,
+                rewards or GrpcRewardSource(registry),
+                events,
+                clock,
+                lambda template: asyncio.to_thread(templates.examined, template, {}),
+            ),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, events, clock, timing.reconcile, settings.fault_patience),

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 from eval_service import convert
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.ports import EvaluationFilter
 from eval_service.domain.preferences import Preferences
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2, preference_pb2_grpc
@@ -28,7 +27,7 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         return pb.GetEvaluationResponse(evaluation=convert.report_to_proto(report))
 
     async def ListEvaluations(self, request: pb.ListEvaluationsRequest, context: Context) -> pb.ListEvaluationsResponse:
-        only = EvaluationFilter(request.model, request.problems)
+        only = convert.evaluation_filter_from_proto(request)
         page = (await self._evaluations.page(request.page_size, request.page_token, only)).map(convert.report_to_proto)
         return pb.ListEvaluationsResponse(evaluations=page.items, next_page_token=page.next_page_token)
 

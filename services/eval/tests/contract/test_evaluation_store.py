@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -189,7 +190,7 @@ async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
     for id, spec in specs.items():
         await store.create(replace(evaluation(id), spec=spec), Request(f"req_{id}", "f"))
 
-    async def ids(after: str | None = None, **only: str) -> list[str]:
+    async def ids(after: str | None = None, **only: Any) -> list[str]:
         return [item.id for item in await store.page(9, after, EvaluationFilter(**only))]
 
     assert await ids(model="starter") == ["eval_1"]
@@ -197,6 +198,11 @@ async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
     assert await ids("eval_3", problems="more") == ["eval_1"]
     assert await ids(problems="basic") == []
     assert await ids(model="another", problems="basics") == ["eval_2"]
+    await store.change("eval_1", lambda present: present.cancel(NOW))
+    assert await ids(state=State.CANCELLED) == ["eval_1"]
+    assert await ids(state=State.QUEUED, problems="more") == ["eval_3"]
+    assert await ids(after_time=NOW) == ["eval_3", "eval_2", "eval_1"]
+    assert await ids(after_time=NOW + timedelta(seconds=1)) == []
 
 
 async def test_what_is_deleted_is_gone_with_its_samples_and_its_request(store: EvaluationStore) -> None:

@@ -23,6 +23,7 @@ from ratchet_kit.names import VersionRef
 
 from ..memory import MemoryEvaluationStore
 
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
 
@@ -172,6 +173,7 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
         (replace(SPEC, max_tokens=9), "max_tokens"),
         (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
         (replace(SPEC, system="Be brief."), "system: none against Be brief."),
+        (replace(SPEC, chat_template=TEMPLATE), "chat template: none against sha256:[0-9a-f]{64}"),
         (replace(SPEC, examples=ProblemSetRef("more", 1)), "examples: none against 1 of sha256"),
         (replace(SPEC, judge=RewardJudge("facts", 0.5)), "judge: none against facts@2, from 0.5 on"),
     ):
@@ -222,7 +224,14 @@ class PartlyUnreadableStore(MemoryEvaluationStore):
 async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> None:
     store = PartlyUnreadableStore()
     evaluations = Evaluations(
-        store, world.queue, world.problems, world.models, world.rewards, world.events, world.clock
+        store,
+        world.queue,
+        world.problems,
+        world.models,
+        world.rewards,
+        world.events,
+        world.clock,
+        world.examine_template,
     )
     ids = [(await evaluations.create(SPEC, "")).evaluation.id for _ in range(3)]
     store.unreadable = ids[1]
@@ -230,6 +239,20 @@ async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> N
     assert [report.evaluation.id for report in page.items] == [ids[2], ids[0]]
     with pytest.raises(ValueError, match="UNHEARD"):
         await evaluations.get(ids[1])
+
+
+async def test_a_chat_template_of_its_own_is_tried_before_anything_is_stored(world: Any) -> None:
+    report = await world.evaluations.create(replace(SPEC, chat_template=TEMPLATE), "")
+    assert (
+        report.evaluation.notices[-1] == "measured in a chat template of its own; a version is served in the version's"
+    )
+    for template, fault in (("{{ messages", "in line 1"), ("hi", "does not write what the user says")):
+        with pytest.raises(InvalidArgument, match=f"spec.chat_template must put a problem to a model: it .*{fault}"):
+            await world.evaluations.create(replace(SPEC, chat_template=template), "")
+    deaf = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    with pytest.raises(InvalidArgument, match="writes a message of the system 0 times"):
+        await world.evaluations.create(replace(SPEC, chat_template=deaf, system="Be brief."), "")
+    assert len((await world.evaluations.page(9, "")).items) == 1
 
 
 async def test_a_judge_is_fixed_to_a_version_of_its_reward(world: Any) -> None:

@@ -192,8 +192,17 @@ async def test_a_system_is_put_before_problems_without_one_of_their_own(world: A
     said = {tuple(message.content for message in messages) for messages, _ in world.host.completions}
     assert said == {("Be brief.", "Solve 0."), ("Answer in Python.", "Solve 1.")}
     world.host.has_chat_template = False
-    with pytest.raises(InvalidArgument, match=r"spec.system must be left out: it is a message of a chat"):
+    with pytest.raises(InvalidArgument, match=r"spec.system must be left out: it is of chats"):
         await world.measurer.run(await claimed(world, replace(SPEC, system="Answer in Python.")), "me")
+
+
+async def test_a_chat_template_of_its_own_makes_chats_of_a_model_that_has_none(world: Any) -> None:
+    world.host.has_chat_template = False
+    template = "{{ messages[0].content }}"
+    evaluation = await claimed(world, replace(SPEC, chat_template=template))
+    await world.measurer.run(evaluation, "me")
+    assert world.host.templates == {template}
+    assert (await world.store.get(evaluation.id)).spec.prompting.form is Form.CHAT
 
 
 async def test_solved_problems_are_shown_before_each_and_none_before_itself(world: Any) -> None:
@@ -450,3 +459,12 @@ async def test_a_problem_is_judged_in_the_kind_that_its_reference_needs(world: A
         samples = await world.store.sample_page(evaluation.id, 99, None)
         assert {one.key.problem_id for one in samples if one.judgement.forgeable} == set(found.shared)
         assert {one.name for one in found.slices} == ({"strict grading", "shared grading"})
+
+
+async def test_a_prompt_without_room_names_its_problem_and_can_be_left_out(world: Any) -> None:
+    world.host.room = 0
+    with pytest.raises(FailedPrecondition, match=r"cannot be passed here \(exclude_unsound .*: \S+: too long"):
+        await world.measurer.run(await claimed(world), "me")
+    assert world.host.completions == []
+    with pytest.raises(FailedPrecondition, match="no problem that can be measured"):  # all are left out
+        await world.measurer.run(await claimed(world, replace(SPEC, exclude_unsound=True)), "me")

@@ -13,11 +13,13 @@ import pytest
 from eval_service.adapters.problems import LibraryProblems
 from eval_service.adapters.registry import GrpcModelSource
 from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet.common.v1 import model_pb2
+from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_kit.names import DatasetRef, Location
+from ratchet_kit.names import BareModel, DatasetRef, Location, VersionRef
 from ratchet_problems import load, tables
 from ratchet_problems.dataset_cache import cached
 
@@ -69,6 +71,26 @@ async def test_a_models_folder_is_below_a_place(tmp_path: Path) -> None:
         for uri in ("/etc", f"{tmp_path}/../x", "http://169.254.169.254/model"):
             with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
                 await models.resolve(Location(uri))
+
+
+async def test_a_name_is_pinned_to_the_version_that_it_means() -> None:
+    class Registry(registry_pb2_grpc.RegistryServiceServicer):
+        async def GetVersion(
+            self, request: registry_pb2.GetVersionRequest, context: Any
+        ) -> registry_pb2.GetVersionResponse:
+            ref = model_pb2.VersionRef(model=request.model, number=request.number or 2)
+            version = registry_pb2.Version(ref=ref, state=registry_pb2.Version.STATE_READY, artifact_uri="/a")
+            return registry_pb2.GetVersionResponse(version=version)
+
+    server = grpc.aio.server()
+    registry_pb2_grpc.add_RegistryServiceServicer_to_server(Registry(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        models = GrpcModelSource(channel, Places([]))
+        found = [await models.resolve(ref) for ref in (BareModel("starter"), VersionRef("starter", 1))]
+    await server.stop(None)
+    assert [one.version for one in found] == ["starter@2", "starter@1"]
 
 
 async def test_own_sets_have_no_version_and_are_put_as_lines() -> None:
@@ -141,3 +163,17 @@ async def test_a_benchmark_comes_from_the_platform_where_it_is_not_here(
     Datasets.there = "v0.2.0", lines
     with pytest.raises(InvalidArgument, match=r"the rows of mbpp\+@v0.2.0 are not those of that edition"):
         await source.check(ProblemSetRef("mbpp+@v0.2.0"))
+
+
+async def test_a_file_that_no_program_can_pass_is_refused_with_lines_and_ids(tmp_path: Path) -> None:
+    good = '{"id": "a", "prompt": "Double it.", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}'
+    bad = '{"id": "%s", "prompt": "Double it.", "entry_point": "f", "tests": [{"check": "def check(f:"}]}'
+    (tmp_path / "set.jsonl").write_text("\n".join([good, "", bad % "b", bad % "c"]))
+    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()), NONE)
+    with pytest.raises(InvalidArgument) as refused:
+        await problems.check(ProblemSetRef(f"{tmp_path}/set.jsonl"))
+    said = [one.description for one in refused.value.violations]
+    assert [one[:53] for one in said] == [
+        "set.jsonl line 3, b: tests[0].check: is not valid Pyt",
+        "set.jsonl line 4, c: tests[0].check: is not valid Pyt",
+    ]

@@ -48,11 +48,12 @@ def test_a_request_is_all_that_a_completion_depends_on() -> None:
         request_of("w", TextPrompt("a"), sampling),
         request_of("w", TokenPrompt((1, 2)), sampling),
         request_of("w", ChatPrompt((Message("system", "a"),)), sampling),
+        request_of("w", ChatPrompt((Message("user", "a"),), chat_template="{{ mine }}"), sampling),
         *(
             request_of("w", chat, Sampling(**{"temperature": 1.0, "max_tokens": 9, "seed": 1, **other}))  # type: ignore[arg-type]
             for other in ({"temperature": 0.5}, {"max_tokens": 8}, {"seed": 2}, {"stop": ("x",)})
         ),
     ]
-    assert len({same, *others}) == 9
+    assert len({same, *others}) == 10
     greedy = [request_of("w", chat, Sampling(temperature=0.0, max_tokens=9, seed=seed)) for seed in (1, 2)]
     assert greedy[0] == greedy[1]

@@ -48,6 +48,13 @@ def test_every_fault_is_named() -> None:
     ]
 
 
+def test_a_chat_template_is_of_chats_that_are_drawn() -> None:
+    EvaluationSpec(STARTER, (BASICS,), chat_template="{{ messages }}")
+    assert fields_of(chat_template=" ") == fields_of(chat_template="x" * 400_000) == ["spec.chat_template"]
+    assert fields_of(chat_template="x", prompting=Prompting(Form.COMPLETION)) == ["spec.chat_template"]
+    assert "spec.chat_template" in fields_of(chat_template="x", imported_samples=1)
+
+
 def test_a_system_is_a_message_of_a_chat_that_is_drawn() -> None:
     EvaluationSpec(STARTER, (BASICS,), system="Be brief.")
     assert fields_of(system=" ") == fields_of(system="x" * 40_000) == ["spec.system"]

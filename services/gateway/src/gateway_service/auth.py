@@ -95,12 +95,14 @@ def http_auth(scope: Scope) -> Any:
     return Depends(check)
 
 
-def secret_of(headers: Sequence[str]) -> str:
-    """What the Authorization headers of a request carry; empty without one.
+def secret_of(headers: Sequence[str], api_keys: Sequence[str] = ()) -> str:
+    """The key that a request carries in its Authorization headers, or as Anthropic's clients send it, in x-api-key;
+    empty without one.
 
     Raises Unauthenticated where there are several: which of them somebody before us has looked at is not known.
     """
-    if len(headers) > 1:
-        raise Unauthenticated("there is more than one Authorization header")
     kind, _, secret = (headers[0] if headers else "").partition(" ")
-    return secret.strip() if kind.lower() == "bearer" else ""
+    secret = secret.strip() if kind.lower() == "bearer" else ""
+    if len(headers) > 1 or len(api_keys) > 1 or (headers and api_keys and api_keys[0] != secret):
+        raise Unauthenticated("there is more than one Authorization or x-api-key header")
+    return api_keys[0] if api_keys else secret

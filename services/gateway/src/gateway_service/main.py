@@ -18,6 +18,7 @@ from sqlalchemy import text
 from gateway_service import wiring
 from gateway_service.adapters.datasets import GrpcDataSets
 from gateway_service.adapters.event_feed import RedisFeed
+from gateway_service.adapters.failures import EvaluationFailures, RunFailures, VersionFailures
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
@@ -169,7 +170,7 @@ def _wire(ground: Ground) -> Service:
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
         KeyServicer(keys.keys),
-        PlatformServicer(platform),
+        PlatformServicer(platform, wiring.wire_failures(ground)),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
     )
@@ -287,6 +288,11 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             },
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),
+            failures={
+                "trainer": RunFailures(trainer_pb2_grpc.TrainerServiceStub(trainer)),
+                "eval": EvaluationFailures(eval_pb2_grpc.EvalServiceStub(evaluation)),
+                "registry": VersionFailures(registry_pb2_grpc.RegistryServiceStub(registry)),
+            },
         )
 
 

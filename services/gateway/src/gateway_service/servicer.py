@@ -12,6 +12,7 @@ from gateway_service import convert
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionResponse, ResponseDelta
 from gateway_service.domain.experiments.experiments import Experiments
+from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.platform import Platform
@@ -36,7 +37,7 @@ from ratchet.gateway.v1 import (
 )
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet_kit import server
-from ratchet_kit.times import timestamp_from_proto
+from ratchet_kit.times import since_from_proto, timestamp_from_proto
 from ratchet_policies.convert_nodes import node_to_proto
 
 Context: TypeAlias = server.Context | None
@@ -268,8 +269,9 @@ class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
 
 
 class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, failures: Failures) -> None:
         self._platform = platform
+        self._failures = failures
 
     async def GetPlatform(
         self, request: platform_pb2.GetPlatformRequest, context: Context = None
@@ -282,6 +284,11 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
         self, request: platform_pb2.GetCatalogueRequest, context: Context = None
     ) -> platform_pb2.GetCatalogueResponse:
         return convert.catalogue_to_proto()
+
+    async def GetFailures(
+        self, request: platform_pb2.GetFailuresRequest, context: Context = None
+    ) -> platform_pb2.GetFailuresResponse:
+        return convert.failures_to_proto(await self._failures.latest(since_from_proto(request)))
 
     async def ListNodes(
         self, request: platform_pb2.ListNodesRequest, context: Context = None

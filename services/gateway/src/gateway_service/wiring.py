@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_service.adapters import redactions
@@ -13,6 +13,7 @@ from gateway_service.domain.experiments.experiments import Experiments, Needs
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, ReplayOptions
+from gateway_service.domain.failures import Failures, FailureSource, ReleaseFailures
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
@@ -71,6 +72,8 @@ class Peers:
     """The stubs that answer /api/v1."""
     sender: Sender
     feed: Feed
+    failures: Mapping[str, FailureSource] = field(default_factory=dict)
+    """By the names of the services that know some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,10 @@ def wire_webhooks(ground: Ground) -> WebhookRoom:
     addresses = Addresses(ground.settings.webhook_urls.split(","))
     deliverer = Deliverer(store, peers.sender, addresses, peers.feed, clock, ground.chance)
     return WebhookRoom(Webhooks(store, addresses, clock), deliverer)
+
+
+def wire_failures(ground: Ground) -> Failures:
+    return Failures({"gateway": ReleaseFailures(ground.stores.releases), **ground.peers.failures}, ground.clock)
 
 
 def kept(ground: Ground) -> Sequence[Kept]:

@@ -96,6 +96,99 @@ async def test_tools_in_pieces(client) -> None:
     assert json.loads(call.function.arguments) == {"said": "say hi to all"}
 
 
+FUNCTIONS = [{"type": "function", "name": name, "parameters": {}, "strict": False} for name in ("weather", "time")]
+
+
+async def test_a_response(client) -> None:
+    answer = await client.responses.create(
+        model="starter", input="say hi to all", instructions="Be brief.", metadata={"team": "a"}, user="me"
+    )
+    assert (answer.output_text, answer.status, answer.model) == ("say hi to all", "completed", "starter@1")
+    assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.total_tokens) == (4, 4, 8)
+    assert (answer.instructions, answer.metadata, answer.store) == ("Be brief.", {"team": "a"}, False)
+    parts = [{"role": "user", "content": [{"type": "input_text", "text": "and go on"}]}]
+    after = await client.responses.create(model="starter", input=[*answer.output, *parts])
+    assert after.output_text == "and go on"
+    cut = await client.responses.create(model="starter", input="say hi to all", max_output_tokens=2)
+    assert (cut.output_text, cut.status, cut.incomplete_details.reason) == ("say hi", "incomplete", "max_output_tokens")
+
+
+async def test_a_response_in_pieces(client) -> None:
+    async with client.responses.stream(model="starter", input="say hi to all") as stream:
+        events = [event async for event in stream]
+        final = await stream.get_final_response()
+    assert [event.type.removeprefix("response.") for event in events] == [
+        *("created", "in_progress", "output_item.added", "content_part.added", *["output_text.delta"] * 4),
+        *("output_text.done", "content_part.done", "output_item.done", "completed"),
+    ]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert (final.output_text, final.usage.total_tokens) == ("say hi to all", 8)
+    whole = await client.responses.create(model="starter", input="say hi to all")
+    for part in (final, whole):
+        part.id = part.output[0].id = ""
+    assert final.model_dump(exclude={"output"}) == whole.model_dump(exclude={"output"})
+    cut = [
+        one
+        async for one in await client.responses.create(model="starter", input="a b c", stream=True, max_output_tokens=2)
+    ]
+    assert (cut[-1].type, cut[-1].response.output[0].status) == ("response.incomplete", "incomplete")
+
+
+async def test_a_response_of_a_type(world: World, client) -> None:
+    class Total(BaseModel):
+        total: int
+
+    reply = await client.responses.parse(model="starter", input='{"total":3}', text_format=Total)
+    assert reply.output_parsed == Total(total=3)
+    assert '"total"' in world.engine.samplings[-1].json_schema
+    assert reply.text.format.schema_["required"] == ["total"]
+
+
+async def test_tools_of_a_response(client) -> None:
+    answer = await client.responses.create(model="starter", input="say hi to all", tools=FUNCTIONS)
+    assert [(item.type, item.name) for item in answer.output] == [
+        ("function_call", "weather"),
+        ("function_call", "time"),
+    ]
+    results = [{"type": "function_call_output", "call_id": one.call_id, "output": "sunny"} for one in answer.output]
+    asked = {"role": "user", "content": "say hi to all"}
+    after = await client.responses.create(model="starter", input=[asked, *answer.output, *results], tools=FUNCTIONS)
+    assert after.output_text == "sunny"
+    async with client.responses.stream(model="starter", input="say hi to all", tools=FUNCTIONS) as stream:
+        pieces = [event.type async for event in stream]
+        final = await stream.get_final_response()
+    assert [json.loads(item.arguments) for item in final.output] == [{"said": "say hi to all"}] * 2
+    assert pieces.count("response.function_call_arguments.done") == 2
+
+
+async def test_errors_of_a_response(world: World, client) -> None:
+    for body, param in (
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"store": True}, "store"),
+        ({"tools": [{"type": "web_search"}]}, "tools.0"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input.0.content.0"),
+    ):
+        with pytest.raises(openai.BadRequestError) as wrong:
+            await client.responses.create(**{"model": "starter", "input": "hi"} | body)
+        assert wrong.value.param == param
+    with pytest.raises(openai.NotFoundError) as unknown:
+        await client.responses.create(model="nobody", input="hi", stream=True)
+    assert unknown.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError, match="answers are not kept") as kept:
+        await client.responses.retrieve("resp_1")
+    assert kept.value.code == "unknown_url"
+    world.engine.breaks_off_after = {"starter@1": 2}
+    with pytest.raises(openai.APIError, match="broke the answer off"):
+        async for _ in await client.responses.create(model="starter", input="say hi to all", stream=True):
+            pass
+
+
+async def test_embeddings_are_refused_in_words(client) -> None:
+    with pytest.raises(openai.NotFoundError, match="make no embeddings") as refused:
+        await client.embeddings.create(model="starter", input="hi")
+    assert refused.value.code == "unknown_url"
+
+
 async def test_models(client) -> None:
     assert [model.id async for model in client.models.list()] == ["starter"]
     assert (await client.models.retrieve("starter@2")).id == "starter@2"

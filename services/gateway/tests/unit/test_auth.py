@@ -25,6 +25,9 @@ OPEN = {"/healthz", "/readyz", "/docs", "/docs/files", "/openapi.json", "/", "/c
 FOR_INFERENCE = {
     "/v1/chat/completions",
     "/v1/completions",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/responses",
     "/v1/models",
     "/v1/models/{model:path}",
     "/generate",

@@ -58,7 +58,7 @@ async def test_a_set_that_is_no_file_of_the_folder_is_not_known(tmp_path: Path, 
 
 async def test_a_set_that_cannot_be_read_is_the_operators_and_shows_no_path(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{")
-    with pytest.raises(FailedPrecondition, match=r"mine\.jsonl cannot be read: line: is not JSON") as caught:
+    with pytest.raises(FailedPrecondition, match=r"cannot be read: mine\.jsonl line 1: line: is not JSON") as caught:
         await grade(tmp_path, "mine.jsonl")
     assert str(tmp_path) not in caught.value.message
 

@@ -42,6 +42,11 @@ def test_a_prompt_that_is_a_text_stays_one() -> None:
     assert lesson(edited) is None
 
 
+def test_a_gap_that_was_filled_makes_no_pair() -> None:
+    edited = replace(exchange("bad", prompt=TextPrompt("def f(", "return x")), accepted=Accepted("x): ..."))
+    assert list(pairs(edited, {})) == []
+
+
 def test_conversations_with_tools_are_left_out() -> None:
     prompts = (
         ChatPrompt(ASKED, Tools((Tool("find"),))),

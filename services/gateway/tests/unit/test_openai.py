@@ -181,11 +181,17 @@ async def test_a_prompt_that_is_too_long_has_openais_code(world: World, http) ->
 
 
 async def test_a_path_that_there_is_not_is_no_missing_model(http) -> None:
-    for method, path in (("POST", "/v1/embeddings"), ("GET", "/v1/chat"), ("POST", "/v1/responses")):
+    for method, path, said in (
+        ("POST", "/v1/embeddings", "make no embeddings"),
+        ("GET", "/v1/chat", "Here are /v1/chat/completions"),
+        ("GET", "/v1/responses/resp_1", "answers are not kept"),
+        ("POST", "/v1/files", "data sets are at /api/v1/datasets"),
+    ):
         reply = await http.request(method, path, json={"model": "starter", "input": "x"})
         error = reply.json()["error"]
         assert (reply.status_code, error["code"], error["param"]) == (404, "unknown_url", None)
         assert path in error["message"]
+        assert said in error["message"]
 
 
 async def test_errors_have_openais_shape(world: World, http) -> None:

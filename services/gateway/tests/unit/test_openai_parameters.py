@@ -5,9 +5,15 @@ import json
 import pytest
 from openai.types import completion_create_params as text_create_params
 from openai.types.chat import completion_create_params
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
+from gateway_service.rest import responses_requests
 from gateway_service.rest.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
+from gateway_service.rest.responses_requests import ResponsesRequest
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_policies import TextPrompt, no_room
 
+from ..world import World
 from .test_openai import HI, chat
 from .test_openai_tools import CALL, WEATHER
 
@@ -19,16 +25,64 @@ from .test_openai_tools import CALL, WEATHER
         ({"prompt": ["a"] * 129}, "prompt"),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
         ({"prompt": "a", "tools": []}, "tools"),
-        ({"prompt": "a", "suffix": "b"}, "suffix"),
+        ({"prompt": [1, 2], "suffix": "b"}, "suffix"),
+        ({"prompt": "a", "suffix": "b", "echo": True}, "echo"),
+        ({"prompt": "a", "suffix": "\ud800"}, "suffix"),
+        ({"prompt": "a", "min_p": 1.5}, "min_p"),
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
         ({"prompt": "a", "stop": ["b"] * 65}, "stop"),
         ({"prompt": "a", "logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
     ],
 )
 async def test_says_which_parameter_of_a_text_is_wrong(http, body, param) -> None:
-    reply = await http.post("/v1/completions", json={"model": "starter"} | body)
+    reply = await http.post("/v1/completions", content=json.dumps({"model": "starter"} | body))
     assert reply.status_code == 400
     assert reply.json()["error"]["param"].startswith(param)
+
+
+async def test_a_gap_is_filled_between_prompt_and_suffix(world: World, http) -> None:
+    body = {"model": "starter", "prompt": ["def f(x):", "def g(x):"], "suffix": "return y", "min_p": 0.1}
+    assert (await http.post("/v1/completions", json=body)).status_code == 200
+    assert world.engine.prompts == [TextPrompt("def f(x):", "return y"), TextPrompt("def g(x):", "return y")]
+    assert world.engine.samplings[-1].min_p == 0.1
+    await http.post("/v1/completions", json=body | {"suffix": "", "min_p": 0, "prompt": "a"})
+    assert (world.engine.prompts[-1], world.engine.samplings[-1].min_p) == (TextPrompt("a"), None)
+
+
+async def test_a_model_that_fills_no_gaps_is_refused_by_the_parameters_name(world: World, http) -> None:
+    def refuse(name: str) -> None:
+        raise InvalidArgument("this model fills no gaps", [FieldViolation("prompt.suffix", "this model fills no gaps")])
+
+    world.engine.before_answer = refuse
+    reply = await http.post("/v1/completions", json={"model": "starter", "prompt": "a", "suffix": "b"})
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"], error["message"]) == (400, "suffix", "this model fills no gaps")
+
+
+async def test_max_tokens_that_find_no_room_have_openais_code(world: World, http) -> None:
+    def refuse(name: str) -> None:
+        said = no_room(10, 100_000, 8192)
+        raise InvalidArgument(said, [FieldViolation("sampling.max_tokens", said)])
+
+    world.engine.before_answer = refuse
+    for body in ({"max_tokens": 100_000}, {"max_completion_tokens": 100_000, "stream": True}):
+        reply = await chat(http, **body)
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["param"]) == (400, "context_length_exceeded", "max_tokens")
+        assert "maximum context length is 8192 tokens, and 100010 are requested" in error["message"]
+    world.engine.before_answer = lambda name: None
+    await chat(http, max_tokens=5)
+    await http.post("/v1/completions", json={"model": "starter", "prompt": "a", "max_tokens": 5})
+    await http.post("/generate", json={"model": "starter", "prompt": "a", "max_tokens": 5})
+    assert [made.must_fit for made in world.engine.samplings] == [True] * 3
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file"])
+async def test_a_part_that_is_no_text_is_refused_in_one_sentence(http, kind: str) -> None:
+    parts = [{"type": "text", "text": "look"}, {"type": kind, kind: {"url": "https://example.com/a.png"}}]
+    reply = await chat(http, messages=[{"role": "user", "content": parts}])
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "messages.0.content.1")
+    assert reply.json()["error"]["message"] == f"messages.0.content.1: the models here take text only, no {kind}"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +129,10 @@ async def test_what_changes_no_answer_is_ignored(http) -> None:
         "prompt_cache_key": "k",
         "prompt_cache_options": {"mode": "explicit"},
         "prompt_cache_retention": "24h",
+        "reasoning_effort": "high",
         "safety_identifier": "u",
         "service_tier": "flex",
-        "verbosity": "medium",
+        "verbosity": "low",
     }
     parts = [{"type": "text", "text": "say hi to all", "prompt_cache_breakpoint": {"mode": "explicit"}}]
     options = {"include_usage": True, "include_obfuscation": True}
@@ -94,6 +149,8 @@ def test_every_parameter_of_the_newest_client_is_known() -> None:
     ):
         known = {*body.model_fields, "stream", *IGNORED, *NEUTRAL}
         assert params.__annotations__.keys() - known == set()
+    known = {*ResponsesRequest.model_fields, *responses_requests.IGNORED, *responses_requests.NEUTRAL}
+    assert ResponseCreateParamsBase.__annotations__.keys() - known == set()
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,17 @@ from ratchet_kit.names import (
     check_version_number,
 )
 from ratchet_kit.statistics import comparison_to_proto
-from ratchet_kit.times import duration_to_proto, timestamp_to_proto
+from ratchet_kit.times import duration_to_proto, since_from_proto, timestamp_to_proto
 from ratchet_problems.balance import Balance, Quantiles
 from registry_service.domain.dataset import Card, Dataset, DatasetSpec, Split, Upload
 from registry_service.domain.finding import Finding, FindingState, Kind, Rule
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.gate_rules import GateRules, Guard
 from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.ports import VersionFilter
 from registry_service.domain.reference_runs import ReferenceRuns
 from registry_service.domain.reward import Reward, RewardSpec
-from registry_service.domain.version import Lineage, Version, VersionSpec
+from registry_service.domain.version import Lineage, State, Version, VersionSpec
 
 T = TypeVar("T")
 _KINDS: Mapping[int, Kind] = {dataset_pb2.Finding.Kind.Value(f"KIND_{kind.name}"): kind for kind in Kind}
@@ -123,6 +124,7 @@ def model_to_proto(model: Model) -> pb.Model:
         create_time=timestamp_to_proto(model.create_time),
         aliases=model.aliases,
         latest_version=model.latest_version,
+        failed_versions=model.failed_versions,
     )
 
 
@@ -247,6 +249,12 @@ def rule_from_proto(request: dataset_pb2.ListFindingsRequest | dataset_pb2.Decid
 def finding_state_from_proto(request: dataset_pb2.ListFindingsRequest) -> FindingState | None:
     """Raises InvalidArgument for an unknown one."""
     return _known(_FINDING_STATES, "state", request.state)
+
+
+def version_filter_from_proto(request: pb.ListVersionsRequest) -> VersionFilter:
+    """Raises InvalidArgument for an unknown state, and for an invalid time."""
+    states: dict[int, State] = {pb.Version.State.Value(f"STATE_{state.name}"): state for state in State}
+    return VersionFilter(_known(states, "state", request.state), since_from_proto(request))
 
 
 def decided_from_proto(request: dataset_pb2.DecideFindingsRequest) -> FindingState:

@@ -63,7 +63,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         return pb.GetVersionResponse(version=convert.version_to_proto(version))
 
     async def ListVersions(self, request: pb.ListVersionsRequest, context: Context) -> pb.ListVersionsResponse:
-        page = await self._versions.page(request.model, request.page_size, request.page_token)
+        only = convert.version_filter_from_proto(request)
+        page = await self._versions.page(request.model, request.page_size, request.page_token, only)
         versions = page.map(convert.version_to_proto)
         return pb.ListVersionsResponse(versions=versions.items, next_page_token=versions.next_page_token)
 

@@ -1,7 +1,9 @@
 """What every VersionStore promises."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failu
 from ratchet_kit.names import AliasRef, BareModel, Location, VersionRef
 from ratchet_kit.work import Hold
 from registry_service.domain.model import AliasChange
-from registry_service.domain.ports import Stores
+from registry_service.domain.ports import Stores, VersionFilter
 from registry_service.domain.version import Lineage, State, Version, VersionSpec
 
 from ..conftest import NOW, starter
@@ -33,9 +35,29 @@ async def test_versions_are_listed_newest_first(stores: Stores) -> None:
     for id in ("a", "b", "c"):
         await add_version(stores, id)
     assert [version.ref.number for version in await stores.versions.page("starter", 2, None)] == [3, 2]
-    assert [version.ref.number for version in await stores.versions.page("starter", 2, 2)] == [1]
+    assert [version.ref.number for version in await stores.versions.page("starter", 2, ["starter", 2])] == [1]
     with pytest.raises(NotFound):
         await stores.versions.page("nobody", 2, None)
+
+
+async def test_those_of_all_models_are_listed_by_state_and_time(stores: Stores) -> None:
+    for id, model in (("a", "starter"), ("b", "starter"), ("c", "other")):
+        await add_version(stores, id, model)
+    for ref in (starter(2), VersionRef("other", 1)):
+        await stores.versions.change(
+            ref, lambda one: replace(one, state=State.FAILED, failure=Failure("INTERNAL", "no"))
+        )
+
+    async def listed(after: list[Any] | None = None, **only: Any) -> list[str]:
+        return [str(one.ref) for one in await stores.versions.page(None, 9, after, VersionFilter(**only))]
+
+    assert await listed() == ["other@1", "starter@2", "starter@1"]
+    assert await listed(["starter", 2]) == ["starter@1"]
+    assert await listed(state=State.FAILED) == ["other@1", "starter@2"]
+    assert await listed(["other", 1], state=State.FAILED) == ["starter@2"]
+    assert await listed(state=State.FAILED, after_time=LATER) == []
+    assert [one.failed_versions for one in await stores.models.page(9, None)] == [1, 1]
+    assert (await stores.models.get("starter")).failed_versions == 1
 
 
 @pytest.mark.parametrize("base", [None, BareModel("m"), AliasRef("m", "a"), VersionRef("m", 7), Location("s3://b/m")])

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
@@ -72,6 +73,10 @@ def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, Gene
     faults.unless(request.policy, "policy", "must name a loaded policy")
     prompt = faults.read("prompt", prompt_from_proto, request.prompt)
     _check_prompt(prompt, faults.under("prompt"))
+    if request.chat_template and isinstance(prompt, ChatPrompt):
+        prompt = replace(prompt, chat_template=request.chat_template)
+    elif prompt and request.chat_template:
+        faults.add("chat_template", "must be empty: the prompt is no chat")
     sampling = sampling_from_proto(request.sampling)
     _check_sampling(sampling, faults.under("sampling"))
     priority = faults.read("priority", priority_from_proto, request.priority)
@@ -166,8 +171,8 @@ def _check_prompt(prompt: Prompt | None, faults: Faults) -> None:
     match prompt:
         case TokenPrompt(ids):
             faults.unless(ids, "tokens.ids", "must hold at least one token")
-        case TextPrompt(text):
-            faults.required("text", text)
+        case TextPrompt(text, suffix):
+            faults.required("text", text or suffix)
         case ChatPrompt(messages, tools):
             faults.unless(messages, "chat.messages", "must hold at least one message")
             for index, message in enumerate(messages):
@@ -194,6 +199,8 @@ def _check_sampling(sampling: Sampling, faults: Faults) -> None:
         faults.bounds("top_p", sampling.top_p, above=0, at_most=1)
     if sampling.top_k is not None:
         faults.bounds("top_k", sampling.top_k, at_least=1)
+    if sampling.min_p is not None:
+        faults.bounds("min_p", sampling.min_p, at_least=0, at_most=1)
     if sampling.max_tokens is not None:
         faults.bounds("max_tokens", sampling.max_tokens, at_least=0 if sampling.echo else 1)
     if sampling.repetition_penalty is not None:

@@ -25,6 +25,7 @@ from ratchet_policies import (
     TokenPrompt,
     Tool,
     Tools,
+    is_over_length,
     joined,
 )
 from ratchet_problems import Message, ToolCall
@@ -184,6 +185,30 @@ async def test_pieces_make_up_the_whole(engine: PolicyEngine) -> None:
         assert "".join(part.text for part in parts) == completion.text
         assert [part.finish_reason for part in parts[:-1]] == [FinishReason.UNFINISHED] * (len(parts) - 1)
         assert parts[-1].finish_reason is FinishReason.LENGTH
+
+
+async def test_max_tokens_beyond_the_models_length_end_there_or_are_refused(engine: PolicyEngine) -> None:
+    most = engine.info.max_model_len
+    (output,) = await answers(engine, tokens(1, 2, 3, max_tokens=most, ignore_eos=True))
+    assert len(output.completions[0].token_ids) == most - 3
+    with pytest.raises(InvalidArgument) as refused:
+        await answers(engine, tokens(1, 2, 3, max_tokens=most - 2, must_fit=True))
+    (violation,) = refused.value.violations
+    assert violation.field == "sampling.max_tokens"
+    assert is_over_length(violation.description)
+    await answers(engine, tokens(1, 2, 3, max_tokens=2, must_fit=True))
+
+
+async def test_a_model_without_tokens_for_gaps_says_so(engine: PolicyEngine) -> None:
+    with pytest.raises(InvalidArgument, match="fills no gaps") as refused:
+        await answers(engine, GenerationRequest(TextPrompt("def f", "return x"), Sampling(max_tokens=1)))
+    assert [violation.field for violation in refused.value.violations] == ["prompt.suffix"]
+
+
+async def test_the_likeliest_token_alone_is_drawn_with_min_p_1(engine: PolicyEngine) -> None:
+    greedy = await answers(engine, tokens(1, 2, 3, max_tokens=4, temperature=0))
+    drawn = await answers(engine, tokens(1, 2, 3, max_tokens=4, temperature=1, min_p=1))
+    assert drawn[0].completions[0].token_ids == greedy[0].completions[0].token_ids
 
 
 @pytest.mark.parametrize("prompt", [TextPrompt("def f"), ChatPrompt((Message("user", "sum"),))])

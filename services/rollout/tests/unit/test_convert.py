@@ -48,6 +48,8 @@ def test_chat() -> None:
     chat = Chat(messages=[ChatMessage(role="user", content=[ContentPart(text="hi")])])
     _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", prompt=Prompt(chat=chat)))
     assert request.prompt == ChatPrompt((Message("user", "hi"),))
+    own = pb.GenerateRequest(policy="p", prompt=Prompt(chat=chat), chat_template="{{ mine }}")
+    assert convert.generation_from_proto(own)[1].prompt == ChatPrompt((Message("user", "hi"),), None, "{{ mine }}")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,7 @@ def test_chat() -> None:
     [
         (pb.GenerateRequest(prompt=TOKENS), "policy"),
         (pb.GenerateRequest(policy="p"), "prompt"),
+        (pb.GenerateRequest(policy="p", prompt=TOKENS, chat_template="{{ mine }}"), "chat_template"),
         (pb.GenerateRequest(policy="p", prompt=Prompt(text="")), "prompt.text"),
         (pb.GenerateRequest(policy="p", prompt=Prompt(tokens=Tokens())), "prompt.tokens.ids"),
         (pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat())), "prompt.chat.messages"),

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import pytest
 
-from ratchet.common.v1 import generation_pb2
+from ratchet.common.v1 import chat_pb2, generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit import policy_id, service_auth
@@ -215,6 +215,22 @@ def test_greedy_repeats_itself_and_a_seed_does(service: Service, model: Any) -> 
     assert greedy[0] == greedy[1]
     assert seeded[0] == seeded[1]
     assert free[0] != free[1]
+
+
+def test_a_chat_is_put_by_the_template_of_its_request(service: Service, model: Any) -> None:
+    said = chat_pb2.ChatMessage(role="user", content=[chat_pb2.ContentPart(text="hi")])
+
+    def read(template: str) -> list[int]:
+        request = pb.GenerateRequest(policy="p", prompt=generation_pb2.Prompt(chat=chat_pb2.Chat(messages=[said])))
+        request.chat_template = template
+        request.sampling.max_tokens = 1
+        return list(service.stub.Generate(request).prompt_token_ids)
+
+    once, twice = (read("{{ messages[0]['content'] }}" * times) for times in (1, 2))
+    assert twice == once * 2
+    assert read("") not in (once, twice)
+    with pytest.raises(grpc.RpcError, match="the chat template refuses them: no users"):
+        read("{{ raise_exception('no users') }}")
 
 
 def test_a_text_that_is_far_too_long_is_refused_before_its_tokens_are_counted(service: Service, model: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor
 
-from ratchet.common.v1 import priority_pb2, problem_pb2
+from ratchet.common.v1 import priority_pb2, problem_pb2, verdict_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_environments import convert as environments
@@ -18,18 +18,21 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
-from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
+from ratchet_kit.times import since_from_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_problems import examples
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.ports import RunFile
+from trainer_service.domain.run.ports import RunFile, RunFilter
 from trainer_service.domain.run.run import Drawn, Forecast, Phase, Run, State, Step
+from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
 from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.spec.thresholds import Thresholds
+
+_VERDICTS = {name.removeprefix("VERDICT_"): number for name, number in verdict_pb2.Verdict.items()}
 
 
 def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
@@ -80,6 +83,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         all_answers=message.all_answers,
         examples=_examples_from_proto(message.examples) if message.HasField("examples") else None,
         chat_template=message.chat_template,
+        kept_groups=message.kept_groups if message.HasField("kept_groups") else None,
         follow_problems=message.follow_problems,
     )
 
@@ -137,6 +141,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         all_answers=spec.all_answers,
         examples=_problem_set_to_proto(spec.examples) if spec.examples else None,
         chat_template=spec.chat_template,
+        kept_groups=spec.kept_groups,
         follow_problems=spec.follow_problems,
     )
 
@@ -170,14 +175,15 @@ def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
     return Hyperparameters(**given)
 
 
-def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
-    """None for a state that is not set. Raises InvalidArgument for one that we do not know."""
-    name = _enum_from_proto(pb.Run.State.DESCRIPTOR, value)
+def filter_from_proto(message: pb.ListRunsRequest) -> RunFilter:
+    """Raises InvalidArgument for a state that is not known here, and for an invalid time."""
+    name = _enum_from_proto(pb.Run.State.DESCRIPTOR, message.state)
     faults = Faults()
-    if value and faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State]):
-        return State(name)
+    if name:
+        faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State])
     faults.raise_if_any("there are no such runs")
-    return None
+    since = since_from_proto(message)
+    return RunFilter(State(name) if name else None, message.model, message.name, since)
 
 
 def phase_from_proto(value: pb.Run.Phase.ValueType) -> Phase | None:
@@ -295,6 +301,46 @@ def runs_to_proto(page: Page[Run]) -> pb.ListRunsResponse:
 
 def steps_to_proto(page: Page[Step]) -> pb.ListStepsResponse:
     return pb.ListStepsResponse(steps=page.map(step_to_proto).items, next_page_token=page.next_page_token)
+
+
+def wanted_from_proto(request: pb.ListTrainingSamplesRequest) -> Wanted:
+    return Wanted(
+        request.step if request.HasField("step") else None,
+        request.problem_id,
+        _enum_from_proto(verdict_pb2.Verdict.DESCRIPTOR, request.verdict).upper(),
+        request.below if request.HasField("below") else None,
+    )
+
+
+def samples_to_proto(page: Page[Sample]) -> pb.ListTrainingSamplesResponse:
+    return pb.ListTrainingSamplesResponse(samples=page.map(sample_to_proto).items, next_page_token=page.next_page_token)
+
+
+def sample_to_proto(sample: Sample) -> pb.TrainingSample:
+    return pb.TrainingSample(
+        id=str(sample.id),
+        step=sample.step,
+        problem_id=sample.problem_id,
+        index=sample.index,
+        prompt=sample.prompt,
+        completion=sample.completion,
+        verdict=_VERDICTS.get(sample.verdict, verdict_pb2.VERDICT_UNSPECIFIED),
+        tests_passed=sample.tests_passed,
+        tests_total=sample.tests_total,
+        detail=sample.detail,
+        failed_tests=[pb.FailedTest(**asdict(one)) for one in sample.failed_tests],
+        held_out_failed=sample.held_out_failed,
+        stderr=sample.stderr,
+        reward=sample.reward,
+        components=sample.components,
+        advantage=sample.advantage,
+        policy_id=sample.policy_id,
+        tokens=sample.tokens,
+        truncated=sample.truncated,
+        turns=sample.turns,
+        staleness=sample.staleness,
+        attempt=sample.attempt,
+    )
 
 
 def files_to_proto(page: Page[RunFile]) -> pb.ListRunFilesResponse:

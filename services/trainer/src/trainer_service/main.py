@@ -38,6 +38,7 @@ from trainer_service.adapters.ray_head import Cluster, LocalRay, RayHeadOptions
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.adapters.registry import GrpcCatalogue, GrpcModelRegistry, GrpcRewardRegistry
 from trainer_service.adapters.rollout import RolloutPolicyHost
+from trainer_service.adapters.samples import FsspecSamples
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.trials import SandboxTrials
 from trainer_service.adapters.wandb import Wandb
@@ -49,6 +50,8 @@ from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plu
 from trainer_service.domain.inputs.references import References
 from trainer_service.domain.run.ports import Events, Meter, RunFiles, RunStore
 from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.run.sample import SampleStore
+from trainer_service.domain.run.samples import Samples
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.mirror import ModelMirror
@@ -82,6 +85,7 @@ class Ports:
     rewards: RewardRegistry
     folders: ModelFolders
     files: RunFiles
+    samples: SampleStore
     problems: ProblemSets
     plugins: Plugins
     policies: PolicyHost
@@ -97,6 +101,7 @@ class Service:
     """What is served, and what runs beside it."""
 
     runs: Runs
+    samples: Samples
     reports: Reports
     following: Following
     driver: Driver
@@ -106,7 +111,7 @@ class Service:
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers; returns their full names."""
-        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs), grpc_server)
+        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs, self.samples), grpc_server)
         job_report_pb2_grpc.add_JobReportServiceServicer_to_server(
             JobReportServicer(self.reports, self.following), grpc_server
         )
@@ -175,10 +180,11 @@ def _compose(
     )
     references = References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins)
     limits = _limits(settings)
-    retention = Retention(ports.store, ports.folders)
+    retention = Retention(ports.store, ports.folders, ports.samples)
     kept = [
         Kept("checkpoints", settings.keep_checkpoints, retention.remove_checkpoints),
         Kept("exports", settings.keep_exports, retention.remove_exports),
+        Kept("samples", settings.keep_samples, retention.remove_samples),
     ]
     return Service(
         runs=Runs(
@@ -187,6 +193,7 @@ def _compose(
             jobs=ports.jobs,
             folders=ports.folders,
             files=ports.files,
+            samples=ports.samples,
             policies=ports.policies,
             references=references,
             limits=limits,
@@ -195,6 +202,7 @@ def _compose(
             scheduler=scheduler,
             clock=ports.clock,
         ),
+        samples=Samples(ports.store, ports.samples),
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         following=Following(ports.store, ports.problems, references, limits, updates, ports.clock),
         driver=driver,
@@ -288,6 +296,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             rewards=GrpcRewardRegistry(registry_channel),
             folders=folders,
             files=folders,
+            samples=FsspecSamples(settings.runs_folder, Folder(settings.samples_uri) if settings.samples_uri else None),
             problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox), Datasets(registry_channel)),
             plugins=plugins,
             policies=RolloutPolicyHost(rollouts),
@@ -352,6 +361,7 @@ def _job_options(settings: Settings) -> JobOptions:
     return JobOptions(
         runs_folder=settings.runs_folder,
         exports_uri=settings.exports_uri,
+        samples_uri=settings.samples_uri,
         python=settings.python,
         trainer_target=settings.target,
         rollout_target=settings.rollout_target,

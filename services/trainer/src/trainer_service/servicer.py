@@ -13,14 +13,16 @@ from trainer_service import convert
 from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.run.run import RunId
+from trainer_service.domain.run.samples import Samples
 from trainer_service.domain.work.reports import Reports
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
-    """ratchet.trainer.v1.TrainerService over `Runs`."""
+    """ratchet.trainer.v1.TrainerService over `Runs` and `Samples`."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, samples: Samples) -> None:
         self._runs = runs
+        self._samples = samples
 
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
         faults = Faults().under("spec")
@@ -32,7 +34,7 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         return pb.GetRunResponse(run=convert.run_to_proto(await self._runs.get(RunId(request.id))))
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
-        page = await self._runs.page(request.page_size, request.page_token, convert.state_from_proto(request.state))
+        page = await self._runs.page(request.page_size, request.page_token, convert.filter_from_proto(request))
         return convert.runs_to_proto(page)
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:
@@ -57,6 +59,19 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: Context) -> pb.ListCheckpointsResponse:
         page = await self._runs.checkpoints(RunId(request.run_id), request.page_size, request.page_token)
         return convert.checkpoints_to_proto(page)
+
+    async def ListTrainingSamples(
+        self, request: pb.ListTrainingSamplesRequest, context: Context
+    ) -> pb.ListTrainingSamplesResponse:
+        wanted = convert.wanted_from_proto(request)
+        page = await self._samples.page(RunId(request.run_id), wanted, request.page_size, request.page_token)
+        return convert.samples_to_proto(page)
+
+    async def GetTrainingSample(
+        self, request: pb.GetTrainingSampleRequest, context: Context
+    ) -> pb.GetTrainingSampleResponse:
+        sample = await self._samples.get(RunId(request.run_id), request.id)
+        return pb.GetTrainingSampleResponse(sample=convert.sample_to_proto(sample))
 
     async def ListRunFiles(self, request: pb.ListRunFilesRequest, context: Context) -> pb.ListRunFilesResponse:
         page = await self._runs.files(RunId(request.run_id), request.page_size, request.page_token)

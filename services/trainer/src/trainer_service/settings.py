@@ -14,6 +14,7 @@ from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
 from trainer_service.domain.spec.limits import GIB
 from trainer_service.job.run.config import MAX_FAULT_SHARE, Dtype, FaultShare
+from trainer_service.job.run.record import SAMPLES
 
 
 class Settings(ServiceSettings):
@@ -31,8 +32,8 @@ class Settings(ServiceSettings):
     runs_folder: Path = Field(default_factory=lambda: files.home() / "runs")
     """The folder of the runs: checkpoints, logs. With a cluster, one that all its nodes share."""
     artifact_url: str = ""
-    """Folder or fsspec URL below which exported models are kept, in `runs/`: where registry-service and rollout-service
-    can read them. Empty: in the folder of the run, for services on one machine."""
+    """Folder or fsspec URL below which exported models are kept, in `runs/`, where registry-service and rollout-service
+    can read them, and samples, in `samples/`. Empty: in the folder of the run, for services on one machine."""
 
     concurrency: int = Field(default=1, ge=1)
     """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
@@ -52,6 +53,8 @@ class Settings(ServiceSettings):
     """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
     keep_exports: timedelta = timedelta(days=90)
     """How long the models that a run exported are kept after its end; 0: until it is deleted. Its best one stays."""
+    keep_samples: timedelta = timedelta(days=90)
+    """How long the samples of a run are kept after its end; 0: until it is deleted."""
 
     plugins: str = ""
     """Packages, or names of plug-ins, whose code runs may bring into their jobs; several, separated by commas. It runs
@@ -134,6 +137,10 @@ class Settings(ServiceSettings):
     @property
     def exports_uri(self) -> str:
         return f"{self.artifact_url.rstrip('/')}/runs" if self.artifact_url else ""
+
+    @property
+    def samples_uri(self) -> str:
+        return f"{self.artifact_url.rstrip('/')}/{SAMPLES}" if self.artifact_url else ""
 
     @property
     def accelerators(self) -> int:

@@ -18,7 +18,7 @@ from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint, best
-from trainer_service.domain.run.ports import RunStore
+from trainer_service.domain.run.ports import RunFilter, RunStore
 from trainer_service.domain.run.run import Drawn, Forecast, Notice, Phase, Run, RunId, State, Step, Track
 from trainer_service.domain.spec.spec import ProblemSetRef
 
@@ -137,12 +137,31 @@ async def test_pages_are_newest_first_and_by_state(store: RunStore, make_run: An
     for number in (1, 2, 3):
         await store.create(make_run(number), Request.of(f"r{number}"))
     await store.change(RunId("run_2"), lambda run: run.cancel(NOW))
-    assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_2"]
-    assert [run.id for run in await store.page(2, "run_2", None)] == ["run_1"]
-    assert [run.id for run in await store.page(9, None, State.QUEUED)] == ["run_3", "run_1"]
+    assert [run.id for run in await store.page(2, None)] == ["run_3", "run_2"]
+    assert [run.id for run in await store.page(2, "run_2")] == ["run_1"]
+    assert [run.id for run in await store.page(9, None, RunFilter(State.QUEUED))] == ["run_3", "run_1"]
     assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
     counts = await store.counts()
     assert (counts[State.QUEUED], counts[State.CANCELLED], counts.get(State.RUNNING, 0)) == (2, 1, 0)
+
+
+async def test_pages_are_of_a_model_a_name_a_time(store: RunStore, make_run: Any) -> None:
+    first, second, third = (make_run(number) for number in (1, 2, 3))
+    first = replace(first, spec=replace(first.spec, base=VersionRef("starter", 2), display_name="Night_1 100 %"))
+    second = replace(second, spec=replace(second.spec, output_model="starter", display_name="nightly"))
+    for run in (first, second, third):
+        await store.create(run, Request.of(run.id))
+
+    async def ids(after: str | None = None, **only: Any) -> list[str]:
+        return [run.id for run in await store.page(9, after, RunFilter(**only))]
+
+    assert await ids(model="starter") == ["run_2", "run_1"]
+    assert await ids("run_2", model="starter") == ["run_1"]
+    assert await ids(model="start") == []
+    assert await ids(name="NIGHT") == ["run_2", "run_1"]
+    assert await ids(name="night_") == ["run_1"]
+    assert await ids(name="100 %", state=State.QUEUED, model="starter") == ["run_1"]
+    assert await ids(after_time=NOW + timedelta(seconds=2)) == ["run_3", "run_2"]
 
 
 async def test_a_refused_change_stores_nothing(store: RunStore, make_run: Any) -> None:
@@ -279,7 +298,7 @@ async def test_a_run_of_another_version_of_the_service_hides_no_other(database_u
         async with database.writing() as connection:
             await connection.execute(update(runs).where(runs.c.id == "run_2").values(spec='{"unheard": "of"}'))
         assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
-        assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_1"]
+        assert [run.id for run in await store.page(2, None)] == ["run_3", "run_1"]
         assert [run.id for run in await store.arrange(lambda runs: runs)] == ["run_1", "run_3"]
 
 

@@ -16,7 +16,7 @@ def prompted(made: StepSamples, uid: str, index: int) -> Prompted:
 
 async def test_evidence_comes_in_the_order_of_the_draws(make_groups: Any) -> None:
     groups = make_groups(Policy(), Environment()).groups
-    made = StepSamples()
+    made = StepSamples(kept_groups=2)
     drawn = [prompted(made, uid, index) for uid, index in (("a", 2), ("b", 0), ("c", 2))]
     [whole] = await groups.validate(PROBLEMS[:1], samples=2)
     [none] = await groups.validate(PROBLEMS[:1], samples=0)
@@ -26,7 +26,21 @@ async def test_evidence_comes_in_the_order_of_the_draws(make_groups: Any) -> Non
     assert made.evidence == [told, told]
     assert [one.place for one in drawn] == [0, 1, 2]
     assert [one.draw.seed for one in drawn] == [0, 0, 1]  # how often its problem was drawn before
-    assert [shown["problem"] for shown in made.shown(lambda tokens: "")] == ["p2", "p2"]
+    assert [(one.place, one.index) for one in made.records(str, {}, 1, 16)] == [(0, 0), (0, 1)]
+
+
+async def test_what_is_kept_of_a_sample_says_how_it_came_to_its_reward(make_groups: Any) -> None:
+    groups = make_groups(Policy(), Environment(), limit=0.0).groups
+    made = StepSamples(kept_groups=1)
+    drawn = [prompted(made, uid, index) for uid, index in (("a", 2), ("b", 0))]
+    for one in drawn:
+        made.add(one, await groups.make(one.draw))
+    found = made.records(lambda tokens: " ".join(map(str, tokens)), {"a_1_0": -0.5, "b_0_0": 9.0}, 3, 1)
+    assert {one.problem_id for one in found} == {"p2"}  # of the second prompt nothing is kept
+    second = found[1]
+    assert (str(second.id), second.prompt, second.completion) == ("1-0-1", "7 8", "1")
+    assert (second.reward, second.components, second.advantage) == (1.0, {"loud": 1.0}, -0.5)
+    assert (found[0].advantage, second.staleness, second.attempt, second.truncated) == (None, 0, 3, True)
 
 
 def test_what_the_trainer_did_not_stand_still_for_was_beside_an_update() -> None:

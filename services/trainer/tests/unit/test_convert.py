@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from ratchet.common.v1 import environment_pb2, problem_pb2
 from ratchet.trainer.v1 import job_report_pb2
@@ -15,6 +16,7 @@ from ratchet_kit.statistics import Estimate
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import RunFilter
 from trainer_service.domain.run.run import Forecast, Phase, Run, RunId, State
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
@@ -103,6 +105,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         prompt_form="completion",
         system="Be brief.",
         chat_template="{{ messages }}",
+        kept_groups=0,
         all_answers=True,
         follow_problems=True,
         examples=ProblemSetRef("mine@1/train", 3),
@@ -123,16 +126,21 @@ def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) 
     run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
     best = Checkpoint(3, "/exports/3", "sha256:p", NOW, 0.0, Estimate(0.0, 0.0, 0.25))
     message = convert.run_to_proto(replace(run, state=state, best_checkpoint=best, start_time=NOW))
-    assert convert.state_from_proto(message.state) is state
+    assert convert.filter_from_proto(pb.ListRunsRequest(state=message.state)).state is state
     assert message.best_checkpoint.HasField("validation_score")
     assert (message.HasField("start_time"), message.HasField("end_time")) == (True, False)
     assert convert.checkpoint_from_proto(message.best_checkpoint) == best
 
 
 def test_a_state_that_is_none_is_refused() -> None:
-    assert convert.state_from_proto(pb.Run.STATE_UNSPECIFIED) is None
+    assert convert.filter_from_proto(pb.ListRunsRequest()) == RunFilter()
     with pytest.raises(InvalidArgument, match=r"state must be one of .*STATE_QUEUED"):
-        convert.state_from_proto(cast(Any, 77))
+        convert.filter_from_proto(pb.ListRunsRequest(state=cast(Any, 77)))
+
+
+def test_a_time_that_no_calendar_has_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="after_time must be a time"):
+        convert.filter_from_proto(pb.ListRunsRequest(after_time=Timestamp(seconds=1 << 60)))
 
 
 def test_a_step_belongs_to_the_attempt_that_reports_it() -> None:

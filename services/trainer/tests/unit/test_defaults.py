@@ -36,6 +36,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     assert completed.reward == {"sft": Reward(), "reward_model": Reward(), "dapo_steps": TESTS_FRACTION}.get(
         name, TESTS_PASSED
     )
+    assert completed.kept_groups == (16 if ALGORITHMS[name].is_online else None)
     assert complete(completed, Found(STARTER), LIMITS) == completed
 
 

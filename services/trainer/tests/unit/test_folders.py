@@ -12,9 +12,10 @@ from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.names import Location
 from ratchet_kit.storage import Folder
+from ratchet_problems.templates import Template
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain.inputs.found import FetchedModel, Shape, Template
+from trainer_service.domain.inputs.found import FetchedModel, Shape
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
 

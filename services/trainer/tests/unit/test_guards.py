@@ -62,13 +62,15 @@ def test_what_no_run_comes_back_from_stops_it(bad: dict[str, float], guard: str,
         ({"entropy": 0.001}, "entropy", "completions of a prompt hardly differ: entropy is 0.001 nats a token"),
         ({"groups_without_signal": 0.95}, "no_signal", "95% of the groups of the last 5 steps have one reward, so"),
         ({"rewards_clipped": 0.031}, "reward", "the rewards of 3.1% of the completions were cut: to 1, or"),
+        ({"samples_waiting": 2.0}, "samples", "the samples of 2 steps wait for the artifact store"),
+        ({"samples_waiting": 2.0, "samples_lost": 1.0}, "samples", "the samples of 1 steps could not be kept"),
     ],
 )
 def test_the_rest_is_noticed(bad: dict[str, float], guard: str, message: str) -> None:
     [finding] = said(then(bad))
     assert (finding.guard, finding.stops) == (guard, False)
     assert finding.message.startswith(message)
-    assert said(then(bad), OFF) == [] or guard == "reward"
+    assert said(then(bad), OFF) == [] or guard in ("reward", "samples")
 
 
 def test_groups_without_signal_are_of_problems_too_easy_or_too_hard() -> None:

@@ -78,8 +78,8 @@ async def test_a_file_is_examined(tmp_path: Path) -> None:
         ProblemSetRef(str(tmp_path / "mine.jsonl"))
     )
     parse, defines = found.faults
-    assert parse.startswith("p/2: tests[0].check: is not valid Python: invalid syntax")
-    assert defines == "p/3: references[0]: does not define f"
+    assert parse.startswith("mine.jsonl line 2, p/2: tests[0].check: is not valid Python: invalid syntax")
+    assert defines == "mine.jsonl line 3, p/3: references[0]: does not define f"
 
 
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:

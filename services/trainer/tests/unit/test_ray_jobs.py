@@ -75,6 +75,7 @@ async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
     options = JobOptions(
         runs_folder=tmp_path,
         exports_uri="s3://bucket/runs",
+        samples_uri="s3://bucket/samples",
         python="python",
         trainer_target="trainer:1",
         rollout_target="rollout:2",
@@ -112,7 +113,7 @@ async def test_a_job_gets_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp
     assert (job.run_id, job.attempt, job.work_dir) == ("run_1", 1, tmp_path / "run_1")
     assert (job.base_path, job.base_uri) == ("/copies/s", "s3://bucket/s")
     assert job.reward_model_path == ""
-    assert job.export_uri == "s3://bucket/runs/run_1"
+    assert (job.export_uri, job.samples_uri) == ("s3://bucket/runs/run_1", "s3://bucket/samples/run_1")
     assert job.spec == run.spec
     assert (tmp_path / "run_1" / "logs").is_dir()
 

@@ -10,7 +10,7 @@ from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId
 from trainer_service.domain.work.retention import Retention
 
-from ..memory import MemoryFolders, MemoryRunStore
+from ..memory import MemoryFolders, MemoryRunStore, MemorySamples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -35,7 +35,7 @@ async def store(make_complete_spec: Any) -> MemoryRunStore:
 async def test_the_checkpoints_of_a_run_that_ended_long_ago_go(store: MemoryRunStore) -> None:
     folders = MemoryFolders()
     folders.checkpoints = {RunId(f"run_{number}") for number in (1, 2, 3)} | {RunId("run_of_another_platform")}
-    retention = Retention(store, folders)
+    retention = Retention(store, folders, MemorySamples())
     assert await retention.remove_checkpoints(NOW + DAY) == 1
     assert folders.tidied == ["run_1"]
     assert await retention.remove_checkpoints(NOW + DAY) == 0
@@ -43,9 +43,18 @@ async def test_the_checkpoints_of_a_run_that_ended_long_ago_go(store: MemoryRunS
 
 async def test_of_its_exports_the_best_one_stays(store: MemoryRunStore) -> None:
     folders = MemoryFolders()
-    retention = Retention(store, folders)
+    retention = Retention(store, folders, MemorySamples())
     assert await retention.remove_exports(NOW + DAY) == 2
     assert folders.removed_exports == ["/exports/run_1/1", "/exports/run_1/3"]
     assert [one.step for one in await store.checkpoints(RunId("run_1"), 9, -1)] == [2]
     assert [one.step for one in await store.checkpoints(RunId("run_2"), 9, -1)] == [1, 2, 3]
     assert await retention.remove_exports(NOW + DAY) == 0
+
+
+async def test_the_samples_of_a_run_that_ended_long_ago_go(store: MemoryRunStore) -> None:
+    samples = MemorySamples()
+    samples.runs = {RunId(f"run_{number}") for number in (1, 2, 3)} | {RunId("run_of_another_platform")}
+    retention = Retention(store, MemoryFolders(), samples)
+    assert await retention.remove_samples(NOW + DAY) == 1
+    assert samples.runs == {"run_2", "run_3", "run_of_another_platform"}
+    assert await retention.remove_samples(NOW + DAY) == 0

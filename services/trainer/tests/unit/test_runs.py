@@ -20,6 +20,7 @@ from ratchet_kit.storage import SPARE_BYTES
 from ratchet_rewards import Component, Reward, digest
 from trainer_service.domain.create.runs import READ_BYTES, Progress
 from trainer_service.domain.inputs.found import Shape, Trial
+from trainer_service.domain.run.ports import RunFilter
 from trainer_service.domain.run.run import Phase, State, Step
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.spec import ProblemSetRef
@@ -185,13 +186,13 @@ async def test_a_run_is_kept_while_the_queue_is_down(trainer: Any, make_spec: An
 async def test_runs_are_listed_newest_first_page_by_page(trainer: Any, make_spec: Any) -> None:
     ids = [(await trainer.create("", make_spec())).id for _ in range(3)]
     await trainer.runs.cancel(ids[0])
-    first = await trainer.runs.page(2, "", None)
-    second = await trainer.runs.page(2, first.next_page_token, None)
+    first = await trainer.runs.page(2, "")
+    second = await trainer.runs.page(2, first.next_page_token)
     assert [run.id for run in (*first.items, *second.items)] == ids[::-1]
     assert second.next_page_token == ""
-    assert [run.id for run in (await trainer.runs.page(0, "", State.CANCELLED)).items] == ids[:1]
+    assert [run.id for run in (await trainer.runs.page(0, "", RunFilter(State.CANCELLED))).items] == ids[:1]
     with pytest.raises(InvalidArgument):
-        await trainer.runs.page(2, "nonsense", None)
+        await trainer.runs.page(2, "nonsense")
 
 
 async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: Any) -> None:

@@ -56,7 +56,7 @@ async def test_one_after_the_other_where_there_is_one_place(trainer: Any, make: 
         waiting = await trainer.runs.get(second.id)
         assert (waiting.state, waiting.attempt) == (State.QUEUED, 0)
         assert waiting.waits_for == f"the one place for runs ({first.id} is under way)"
-        assert [run.waits_for for run in (await trainer.runs.page(10, "", None)).items] == [waiting.waits_for, ""]
+        assert [run.waits_for for run in (await trainer.runs.page(10, "")).items] == [waiting.waits_for, ""]
         assert await trainer.store.get(second.id) == second, "what it waits for is not stored"
 
 

@@ -34,9 +34,10 @@ def test_ranks_are_on_the_gpus_that_the_trainer_is_given(monkeypatch: pytest.Mon
     assert (given.accelerators, given.ray_environment) == (2, {"CUDA_VISIBLE_DEVICES": "2,3"})
 
 
-def test_exports_go_where_artifacts_are() -> None:
-    assert Settings().exports_uri == ""
-    assert Settings(artifact_url="s3://bucket/artifacts/").exports_uri == "s3://bucket/artifacts/runs"
+def test_exports_and_samples_go_where_artifacts_are() -> None:
+    assert (Settings().exports_uri, Settings().samples_uri) == ("", "")
+    given = Settings(artifact_url="s3://bucket/artifacts/")
+    assert (given.exports_uri, given.samples_uri) == ("s3://bucket/artifacts/runs", "s3://bucket/artifacts/samples")
 
 
 def test_what_cannot_work_is_refused_at_the_start() -> None:

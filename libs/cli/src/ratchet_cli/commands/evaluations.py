@@ -9,11 +9,11 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import importing, options, runtimes, schedule
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
+from ratchet_cli.terminal.output import JsonFlag, age, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
-from ratchet_client.names import model_name, state_name
+from ratchet_client.names import measured_name, state_name
 from ratchet_reports.gather import set_names
 from ratchet_workflows.following import evaluations as following
 from ratchet_workflows.notation import suites
@@ -52,6 +52,7 @@ def evaluate(
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
     system: System = "",
+    chat_template: options.TemplateOption = "",
     judge: options.JudgeOption = "",
     examples: options.ExamplesOption = "",
     exclude_unsound: Annotated[
@@ -85,6 +86,7 @@ def evaluate(
             exclude_unsound=exclude_unsound,
             environment=options.environment(environment),
             system=system,
+            chat_template=options.template(chat_template),
             judge=options.judge(judge),
             examples=options.examples(examples),
             **suites.sets_of(benchmark, limit),
@@ -122,23 +124,27 @@ def evaluate(
 def list_evaluations(
     model: Annotated[str, typer.Option(help="Only evaluations of this model's versions.")] = "",
     benchmark: Annotated[str, typer.Option(help="Only evaluations of this set.")] = "",
+    state: options.StateOption = "",
+    since: options.SinceOption = "",
     limit: options.Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List evaluations, newest first."""
+    wanted = {"state": options.state(state, eval_pb2.Evaluation), "since": options.since(since)}
     with Client() as client:
         print_list(
-            client.evaluations.list(model, benchmark),
+            client.evaluations.list(model, benchmark, **wanted),
             limit,
             as_json,
             {
                 "id": lambda it: it.id,
-                "model": lambda it: model_name(it.spec.model) if it.spec.HasField("model") else "(samples)",
+                "model": measured_name,
                 "problems": set_names,
-                "state": state_name,
+                "age": lambda it: age(it.create_time),
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
-                "created": lambda it: ago(it.create_time),
+                "state": lambda it: state_name(it) + (f": {it.failure.message}" if it.failure.message else ""),
             },
+            clipped=("model", "problems", "state"),
         )
 
 
@@ -147,7 +153,11 @@ def show_evaluation(id: Id, as_json: JsonFlag = False) -> None:
     """Show an evaluation with its intervals and verdicts."""
     with Client() as client:
         evaluation = client.evaluations.get(id)
-    print_json(evaluation) if as_json else view.show_result(evaluation)
+    if as_json:
+        print_json(evaluation)
+        return
+    view.show_facts(evaluation)
+    view.show_result(evaluation)
 
 
 @app.command("cancel")

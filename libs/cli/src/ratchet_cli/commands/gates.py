@@ -39,6 +39,7 @@ def gate(
         int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
     ] = -1,
     system: System = "",
+    chat_template: options.TemplateOption = "",
     judge: options.JudgeOption = "",
     examples: options.ExamplesOption = "",
     min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
@@ -72,6 +73,7 @@ def gate(
             seed=seed,
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             system=system,
+            chat_template=options.template(chat_template),
             judge=options.judge(judge),
             examples=options.examples(examples),
             **sets,

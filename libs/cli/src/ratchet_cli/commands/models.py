@@ -26,7 +26,9 @@ def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
             as_json,
             {
                 "model": lambda model: model.name,
-                "versions": lambda model: model.latest_version,
+                "versions": lambda model: (
+                    f"{model.latest_version}" + (f" ({model.failed_versions} failed)" if model.failed_versions else "")
+                ),
                 "aliases": lambda model: (
                     ", ".join(f"{alias} -> {n}" for alias, n in sorted(model.aliases.items())) or "-"
                 ),
@@ -65,6 +67,9 @@ def show_model(name: Name, as_json: JsonFlag = False) -> None:
             for v in versions
         ],
     )
+    for v in versions:
+        if v.failure.message:
+            say(f"{version_name(v.ref)} failed: {v.failure.message}")
     for change in history:
         before = change.from_number or "none"
         by = f" by {change.actor}" if change.actor else ""

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, TypeVar
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
+from google.protobuf.message import Message
 
 from ratchet.common.v1 import environment_pb2, priority_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
+from ratchet_cli.commands import schedule
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
@@ -31,6 +35,11 @@ TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default
 CallerOption = Annotated[str, typer.Option(help="Owner of the batches; default: this address.")]
 
 
+StateOption = Annotated[str, typer.Option(help="Only those in this state: queued, running, failed, ...")]
+SinceOption = Annotated[
+    str, typer.Option(help="Only those made in this time, or since: 30m, 6h, 2d, 2026-11-27, 2026-11-27T08:00.")
+]
+
 EnvironmentOption = Annotated[
     str,
     typer.Option(
@@ -47,6 +56,12 @@ ExamplesOption = Annotated[
 ]
 
 
+TemplateOption = Annotated[
+    str,
+    typer.Option("--chat-template", help="File of a chat template (Jinja) in place of the model's.", metavar="FILE"),
+]
+
+
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """`fields.environment`, of an option. Raises CommandError."""
     return _read(fields.environment, text, "--environment")
@@ -60,6 +75,33 @@ def judge(text: str) -> eval_pb2.RewardJudge | None:
 def examples(text: str) -> problem_pb2.ProblemSetRef | None:
     """`fields.examples`, of an option. Raises CommandError."""
     return _read(fields.examples, text, "--examples")
+
+
+def state(text: str, kind: type[Message]) -> Any:
+    """The value of the State enum of `kind`; the unspecified one for an empty text. Raises CommandError."""
+    states = {name.removeprefix("STATE_").lower(): number for name, number in kind.State.items()}  # type: ignore[attr-defined]
+    del states["unspecified"]
+    return one_of(text.lower(), {"": 0, **states}, "--state")
+
+
+def since(text: str) -> datetime | None:
+    """When the period begins that --since says; None for an empty text. Raises CommandError."""
+    if not text:
+        return None
+    try:
+        if any(text.endswith(unit) for unit in schedule.UNITS):
+            return datetime.now(UTC) - timedelta(seconds=schedule.period_of(text, "--since"))
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise CommandError(f"--since {text}: a time as 30m, 6h, 2d, or a date as 2026-11-27.", code=2) from error
+
+
+def template(file: str) -> str:
+    """The text of the file. Raises CommandError."""
+    try:
+        return Path(file).read_text(encoding="utf-8") if file else ""
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--chat-template {file} cannot be read: {error}", code=2) from error
 
 
 def _read(parse: Callable[[str], T], text: str, option: str) -> T:

@@ -8,10 +8,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ratchet_cli.commands.options import PortBase
+from ratchet.gateway.v1 import platform_pb2
+from ratchet_cli.commands.options import PortBase, SinceOption
+from ratchet_cli.commands.options import since as since_option
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
+from ratchet_cli.terminal.output import JsonFlag, age, print_json, print_table, say, stderr
 from ratchet_cli.views.platform import bring_up, coloured
+from ratchet_client import Client, address
+from ratchet_client.names import state_name
 from ratchet_kit.files import tail
 from ratchet_kit.times import duration
 from ratchet_local import control
@@ -25,6 +29,7 @@ def up(
     timeout: Annotated[float, typer.Option(help="Seconds to wait until all services are healthy.")] = 180.0,
 ) -> None:
     """Start all services on this machine and wait until each is healthy. A second `up` finds them running."""
+    _say_which()
     home = Home.default()
     already = control.is_running(home)
     state = bring_up(home, port_base, timeout)
@@ -38,7 +43,10 @@ def up(
 
 
 def status(as_json: JsonFlag = False) -> None:
-    """Show each service's state, port, age, restarts and memory."""
+    """Show each service's state, port, age, restarts and memory; of a platform elsewhere (RATCHET_URL) its state."""
+    if url := address.elsewhere():
+        _status_of(url, as_json)
+        return
     home = Home.default()
     state = home.read_state()
     if not control.is_running(home):
@@ -73,6 +81,56 @@ def status(as_json: JsonFlag = False) -> None:
         raise typer.Exit(1)
 
 
+def _status_of(url: str, as_json: bool) -> None:
+    """Raises typer.Exit where a service does not serve."""
+    with Client() as client:
+        found = client.platform.get()
+    if as_json:
+        print_json(found)
+    else:
+        say(f"The platform at {url}:")
+        print_table(
+            ("service", "state", "answers in", ""),
+            [
+                (
+                    one.name,
+                    state_name(one).lower().replace("_", " "),
+                    f"{one.latency.ToMilliseconds()} ms" if one.HasField("latency") else "-",
+                    one.detail,
+                )
+                for one in found.services
+            ],
+            breakable=("",),
+        )
+    if any(one.state != platform_pb2.ServiceHealth.STATE_SERVING for one in found.services):
+        raise typer.Exit(1)
+
+
+def _say_which() -> None:
+    """Start, logs and stop are of this machine, whatever RATCHET_URL says."""
+    if url := address.elsewhere():
+        stderr.print(f"This is about the platform of this machine, not the one at {url}.", markup=False)
+
+
+def failures(since: SinceOption = "", as_json: JsonFlag = False) -> None:
+    """List what failed lately, newest first: runs, evaluations, releases, versions. Default: in the last 7 days."""
+    with Client() as client:
+        found = client.platform.failures(since_option(since))
+    if as_json:
+        print_json(found)
+        return
+    names = {
+        value: name.removeprefix("RESOURCE_").lower() for name, value in platform_pb2.FailedResource.Resource.items()
+    }
+    rows = [(names[one.resource], one.id, one.name, age(one.end_time), one.message) for one in found.failures]
+    if rows:
+        print_table(("", "id", "name", "age", "reason"), rows, clipped=("name", "reason"))
+    elif not found.missing:
+        say("Nothing failed.")
+    for name in found.missing:
+        stderr.print(f"The {name} service does not answer: its failures are not listed.", markup=False)
+
+
 def logs(
     service: Annotated[
         str, typer.Argument(help="gateway, trainer, rollout, sandbox, eval, registry, redis, supervisor")
@@ -81,6 +139,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines.")] = False,
 ) -> None:
     """Print the last log lines of one service, or of all."""
+    _say_which()
     home = Home.default()
     files = [home.log(service)] if service else sorted(home.logs.glob("*.log"))
     files = [file for file in files if file.exists()]
@@ -110,6 +169,7 @@ def _print_line(file: Path, line: str, named: bool) -> None:
 
 def down() -> None:
     """Stop everything that `up` started, and what a killed platform left behind."""
+    _say_which()
     home = Home.default()
     with stderr.status("stopping the platform"):
         stopped = control.down(home)

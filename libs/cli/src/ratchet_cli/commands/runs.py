@@ -7,12 +7,13 @@ import typer
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands import runtimes
+from ratchet_cli.commands import options, runtimes
 from ratchet_cli.commands.options import DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.overrides import override
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, stderr
+from ratchet_cli.terminal.output import JsonFlag, age, print_fields, print_json, print_list, say, stderr, when
+from ratchet_cli.views import runs as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_client.names import environment_name, examples_name, model_name, state_name, version_name
@@ -121,24 +122,29 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
 
 
 @app.command("list")
-def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
+def list_runs(
+    state: options.StateOption = "",
+    model: Annotated[str, typer.Option(help="Only runs that start from a version of it, or make one.")] = "",
+    name: Annotated[str, typer.Option(help="Only runs whose name contains this.")] = "",
+    since: options.SinceOption = "",
+    limit: Limit = 50,
+    as_json: JsonFlag = False,
+) -> None:
     """List runs, newest first."""
-    algorithms = {value: name for name, value in ALGORITHMS.items()}
+    wanted = {"state": options.state(state, trainer_pb2.Run), "since": options.since(since)}
     with Client() as client:
         print_list(
-            client.runs.list(),
+            client.runs.list(**wanted, model=model, name=name),
             limit,
             as_json,
             {
                 "id": lambda run: run.id,
-                "algorithm": lambda run: algorithms.get(run.spec.algorithm, "?"),
-                "state": state_name,
-                "step": lambda run: f"{run.step}/{run.spec.steps}",
-                "priority": run_words.priority,
-                "result": lambda run: version_name(run.version) or run.failure.message or run_words.waits(run) or "-",
-                "created": lambda run: ago(run.create_time),
+                "name": lambda run: run.spec.display_name or "-",
+                "base": lambda run: model_name(run.spec.base),
+                "age": lambda run: age(run.create_time),
+                "state": view.summary,
             },
-            breakable=("result",),
+            clipped=("name", "base", "state"),
         )
 
 
@@ -152,11 +158,16 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         return
     fields: list[tuple[str, object]] = [
         ("id", run.id),
+        ("name", run.spec.display_name or "-"),
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
         ("now", run_words.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
+        ("created", when(run.create_time) + (f" by {run.actor}" if run.actor else "")),
+        ("started", when(run.start_time)),
+        ("ended", when(run.end_time)),
         ("base", model_name(run.spec.base)),
         ("algorithm", run_words.algorithm(run.spec)),
+        *view.learned(run.spec),
         ("prompts", run_words.form(run.spec.prompt_form)),
         ("system", run.spec.system or "-"),
         ("examples", examples_name(run.spec.examples) or "-"),
@@ -170,6 +181,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
+    fields.extend(view.hyperparameters(run.spec))
     fields.extend(("plug-in", run_words.plugin(one)) for one in run.spec.plugins)
     if run.spec.HasField("curriculum"):
         fields.append(("curriculum", f"{run.spec.curriculum.exploration:.0%} of draws are even"))
@@ -190,7 +202,7 @@ def show_config(id: Id, attempt: Annotated[int, typer.Option(help="Attempt; defa
 
 @app.command("files")
 def list_files(id: Id, limit: Limit = 500, as_json: JsonFlag = False) -> None:
-    """List a run's files: configs, samples, traces of profiled steps."""
+    """List a run's files: configs, traces of profiled steps."""
     with Client() as client:
         columns = {"name": lambda one: one.name, "bytes": lambda one: one.size_bytes}
         print_list(client.runs.files(id), limit, as_json, columns)

@@ -1,7 +1,7 @@
-"""`ratchet samples`: what models wrote in evaluations, and what its tests said of it."""
+"""`ratchet samples`: what models wrote in evaluations and in training, and what its tests said of it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -11,16 +11,19 @@ import typer
 import ratchet_benchmarks
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_list, say
+from ratchet_cli.terminal.output import JsonFlag, print_fields, print_heading, print_json, print_list, say
 from ratchet_client import Client, json_lines, sample_files, sample_pairs
 from ratchet_client.address import home
 from ratchet_client.calls import to_json
 from ratchet_kit.errors import RatchetError
+from ratchet_kit.text import clip
 from ratchet_problems import Problem as ProblemOf
 from ratchet_problems import difficulty, jsonl
 from ratchet_problems.messages import records
+from ratchet_reports import run_words
 
 VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
@@ -30,7 +33,17 @@ Benchmark = Annotated[str, typer.Option(help="Only samples of this set.")]
 Problem = Annotated[str, typer.Option(help="Only samples of this problem.")]
 VerdictOption = Annotated[str, typer.Option("--verdict", help="Only samples with this verdict: PASSED, FAILED, ...")]
 
-app = typer.Typer(help="Samples of evaluations.", no_args_is_help=True)
+OF_TRAINING: Mapping[str, Callable[[trainer_pb2.TrainingSample], object]] = {
+    "id": lambda it: it.id,
+    "problem": lambda it: it.problem_id,
+    "verdict": run_words.verdict,
+    "reward": lambda it: f"{it.reward:.3f}",
+    "components": run_words.components,
+    "tests": lambda it: f"{it.tests_passed} of {it.tests_total}",
+    "why": lambda it: clip(run_words.reason(it), 100),
+}
+
+app = typer.Typer(help="Samples of evaluations and of training runs.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -39,10 +52,22 @@ def list_samples(
     benchmark: Benchmark = "",
     problem: Problem = "",
     verdict: VerdictOption = "",
+    step: Annotated[int | None, typer.Option(help="Only samples of this step; for runs.")] = None,
+    below: Annotated[float | None, typer.Option(help="Only samples with a reward below this; for runs.")] = None,
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
-    """List samples by set, problem and index."""
+    """List samples: of an evaluation by set, problem and index; of a run the newest step first, and the lowest reward
+    first in a step."""
+    if _is_run(id):
+        if benchmark:
+            raise CommandError("--benchmark is of evaluations: a run learns from one set.", code=2)
+        with Client() as client:
+            found = client.runs.samples(id, step, problem, one_of(verdict.upper(), VERDICTS, "--verdict"), below)
+            print_list(found, limit, as_json, OF_TRAINING, breakable=("why",))
+        return
+    if step is not None or below is not None:
+        raise CommandError("--step and --below are of runs: an evaluation has no steps and no rewards.", code=2)
     with Client() as client:
         print_list(
             _samples(client, id, benchmark, problem, verdict),
@@ -62,6 +87,41 @@ def list_samples(
             },
             breakable=("detail",),
         )
+
+
+@app.command("show")
+def show_sample(
+    id: Annotated[str, typer.Argument(help="Id of the run.")],
+    sample: Annotated[str, typer.Argument(help="Id of the sample, such as 40-3-1: `ratchet samples list` has them.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a sample of a training run whole: reward and why, failed tests, prompt, completion, stderr."""
+    with Client() as client:
+        one = client.runs.sample(id, sample)
+    if as_json:
+        print_json(one)
+        return
+    print_fields(
+        [
+            ("problem", one.problem_id),
+            ("step", f"{one.step}, attempt {one.attempt}"),
+            ("verdict", f"{run_words.verdict(one)}, {one.tests_passed} of {one.tests_total} tests"),
+            ("reward", f"{one.reward:.4g}"),
+            *((f"  {name}", f"{value:.4g}") for name, value in sorted(one.components.items())),
+            ("advantage", f"{one.advantage:.4g}" if one.HasField("advantage") else "none: nothing was learned from it"),
+            ("tokens", f"{one.tokens}{', cut off' if one.truncated else ''}"),
+            ("answers", one.turns),
+            ("weights", one.policy_id),
+            ("staleness", one.staleness),
+            *(("failed", run_words.failed(test)) for test in one.failed_tests),
+            *([("held out", f"{one.held_out_failed} tests failed")] if one.held_out_failed else []),
+            *([("detail", one.detail)] if one.detail else []),
+        ]
+    )
+    for heading, text in (("Prompt", one.prompt), ("Completion", one.completion), ("Stderr", one.stderr)):
+        if text:
+            print_heading(heading)
+            say(text)
 
 
 @app.command("download")
@@ -134,6 +194,10 @@ def measure_difficulty(
     said = ", ".join(f"{counts[level]} of {level}" for level in sorted(counts))
     left = f"; {len(problems) - len(found)} without a verdict are left out" if len(found) < len(problems) else ""
     say(f"{len(found)} problems are in {out}, by difficulty {said}{left}")
+
+
+def _is_run(id: str) -> bool:
+    return id.startswith("run_")
 
 
 def _prompts(evaluation: pb.Evaluation) -> Callable[[str, str], sample_pairs.Prompt]:

@@ -13,11 +13,11 @@ UNITS = {"m": 60, "h": 3600, "d": 86_400}
 RETRY_S = 60.0
 
 
-def period_of(text: str) -> int:
+def period_of(text: str, option: str = "--every") -> int:
     """Seconds of "30m", "6h", "1d". Raises CommandError."""
     found = re.fullmatch(r"([1-9]\d{0,4})([mhd])", text)
     if not found:
-        raise CommandError(f"--every {text}: a number of minutes, hours or days, as 30m, 6h, 1d.", code=2)
+        raise CommandError(f"{option} {text}: a number of minutes, hours or days, as 30m, 6h, 1d.", code=2)
     return int(found[1]) * UNITS[found[2]]
 
 

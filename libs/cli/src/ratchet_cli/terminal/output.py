@@ -66,12 +66,14 @@ def print_table(
     rows: Iterable[Sequence[object]],
     *,
     breakable: Collection[str] = (),
+    clipped: Collection[str] = (),
     right: Collection[str] = (),
 ) -> None:
     """Cells are texts of rich, or anything that str() shows.
 
     In a terminal, only cells of `breakable` columns take several lines; where even that does not fit, a row becomes a
-    block of fields. Elsewhere every row is one line, however long.
+    block of fields. With `clipped` columns every row is one line: their cells end in "…" where they have no room.
+    Elsewhere every row is one line, however long.
     """
     cells = [[cell if isinstance(cell, Text) else Text(_one_line(str(cell))) for cell in row] for row in rows]
     widths = [max(len(name), *(row[i].cell_len for row in cells), 0) for i, name in enumerate(columns)]
@@ -83,8 +85,15 @@ def print_table(
             )
             typer.echo((" " * GAP).join(padded).rstrip())
         return
+    if clipped:
+        room = stdout.width - GAP * (len(columns) - 1)
+        allotted = _allot(room, dict(zip(columns, widths, strict=True)), clipped)
+        for row in cells:
+            for name, cell in zip(columns, row, strict=True):
+                cell.truncate(allotted[name], overflow="ellipsis")
+        widths = [allotted[name] for name in columns]
     narrowest = [min(w, NARROWEST) if name in breakable else w for name, w in zip(columns, widths, strict=True)]
-    if sum(narrowest) + GAP * (len(columns) - 1) > stdout.width:
+    if not clipped and sum(narrowest) + GAP * (len(columns) - 1) > stdout.width:
         for row in cells:
             print_fields(zip(columns, row, strict=True))
             stdout.print()
@@ -104,13 +113,26 @@ def print_list(
     as_json: bool,
     columns: Mapping[str, Callable[[M], object]],
     breakable: Collection[str] = (),
+    clipped: Collection[str] = (),
 ) -> None:
     """The first `limit` of a list, all when it is 0. `columns`: name -> what it shows of an item."""
     items = list(islice(found, limit or None))
     if as_json:
         print_json(items)
     else:
-        print_table(list(columns), [[show(item) for show in columns.values()] for item in items], breakable=breakable)
+        rows = [[show(item) for show in columns.values()] for item in items]
+        print_table(list(columns), rows, breakable=breakable, clipped=clipped)
+
+
+def _allot(room: int, widths: Mapping[str, int], clipped: Collection[str]) -> dict[str, int]:
+    """The widths of columns that fit into `room`: those of `clipped` share what the others leave, the narrow ones
+    first, and each keeps the width of its heading."""
+    left, allotted = room - sum(width for name, width in widths.items() if name not in clipped), dict(widths)
+    narrow_first = sorted(clipped, key=lambda name: widths[name])
+    for place, name in enumerate(narrow_first):
+        allotted[name] = min(widths[name], max(len(name), left // (len(narrow_first) - place)))
+        left -= allotted[name]
+    return allotted
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
@@ -119,6 +141,18 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         stdout.print(Text.assemble((name.ljust(width + GAP), "bold"), value))
+
+
+def age(time: Timestamp) -> str:
+    """ "12m", in a list where each column counts."""
+    return ago(time).removesuffix(" ago")
+
+
+def when(time: Timestamp) -> str:
+    """ "2026-11-27 08:12:31 UTC (12m ago)", in this machine's time zone; "-" without one."""
+    if not time.seconds:
+        return "-"
+    return f"{time.ToDatetime(tzinfo=UTC).astimezone():%Y-%m-%d %H:%M:%S %Z} ({ago(time)})"
 
 
 def ago(time: Timestamp) -> str:

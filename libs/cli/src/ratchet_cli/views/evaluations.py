@@ -2,12 +2,38 @@
 
 from collections.abc import Iterable, Mapping
 
+from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_cli.terminal.output import print_table, say
-from ratchet_client.names import examples_name, state_name
+from ratchet_cli.terminal.output import print_fields, print_table, say, when
+from ratchet_client.names import examples_name, measured_name, state_name
+from ratchet_reports.gather import set_names
 
 SHOWN = 20
 """Problems that are named, of those that were left out for one reason."""
+
+_ORDER = [
+    name.removeprefix(f"{prefix}_")
+    for kind, prefix in ((verdict_pb2.Verdict, "VERDICT"), (pb.FailureClass, "FAILURE_CLASS"))
+    for name, _ in kind.items()
+]
+
+
+def show_facts(evaluation: pb.Evaluation) -> None:
+    """The model, the sets, the sampling and the times."""
+    spec = evaluation.spec
+    print_fields(
+        [
+            ("id", evaluation.id),
+            ("state", state_name(evaluation)),
+            ("model", measured_name(evaluation)),
+            ("problems", set_names(evaluation)),
+            ("samples", f"{spec.samples_per_problem} a problem at temperature {spec.temperature:g}"),
+            ("weights", evaluation.policy_id or "-"),
+            ("created", when(evaluation.create_time)),
+            ("started", when(evaluation.start_time)),
+            ("ended", when(evaluation.end_time)),
+        ]
+    )
 
 
 def show_result(evaluation: pb.Evaluation) -> None:
@@ -26,6 +52,8 @@ def show_result(evaluation: pb.Evaluation) -> None:
         say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
     if evaluation.spec.system:
         say(f"Every prompt without a system message has this one: {evaluation.spec.system}")
+    if evaluation.spec.chat_template:
+        say("Prompts are put in a chat template of the evaluation's own.")
     if shown := examples_name(evaluation.spec.examples):
         say(f"Shown before every problem: {shown}")
     for notice in evaluation.notices:
@@ -57,4 +85,9 @@ def _passes(items: Iterable[pb.PassAtK]) -> list[tuple[str, str, str]]:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return ", ".join(f"{name} {counts[name]}" for name in sorted(counts, key=_place))
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Its place among all verdicts and reasons, which is the same in every evaluation."""
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)

@@ -1,16 +1,42 @@
-"""How a training run is shown: what it does, how far it is, how long it will take."""
+"""How a training run is shown: what it is made of, what it does, how far it is, how long it will take."""
 
 import time
+from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.table import Table
 
+from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_cli.terminal.output import sparkline
-from ratchet_client.names import state_name
+from ratchet_client.names import state_name, version_name
 from ratchet_kit.times import duration
+from ratchet_reports import run_words
 from ratchet_workflows.following.runs import RunNews, interval
 
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
+
+
+def summary(run: pb.Run) -> str:
+    """Its state, how far it came, and what became of it or what it waits for, in one line."""
+    urgency = run_words.priority(run)
+    words = [state_name(run), f"{run.step}/{run.spec.steps}", urgency if urgency != "normal" else ""]
+    outcome = version_name(run.version) or run.failure.message or run_words.waits(run)
+    return " ".join(filter(None, words)) + (f": {outcome}" if outcome else "")
+
+
+def learned(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:
+    """Its sets: learned from, and validated on."""
+    for name in ("problems", "validation_problems", "pairs", "validation_pairs"):
+        if (found := getattr(spec, name)).name:
+            first = f", the first {found.limit}" if found.HasField("limit") else ""
+            yield name.partition("_")[0], f"{found.name}{first}"
+
+
+def hyperparameters(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:
+    """Each in a field of its own, under its name in a run's file."""
+    for field, value in spec.hyperparameters.ListFields():
+        named = field.enum_type.values_by_number[value].name if field.enum_type else value
+        yield field.name, f"{named:g}" if isinstance(named, float) else named
 
 
 def panel(news: RunNews) -> RenderableType:

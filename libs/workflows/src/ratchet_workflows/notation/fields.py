@@ -30,11 +30,11 @@ from ratchet_workflows.notation.suites import entry
 M = TypeVar("M", bound=Message)
 
 OUTPUT_ONLY = {"digest"}
-SYSTEM = "system"
-"""A field of a plan, beside its sections."""
 EXAMPLES = "examples"
 TEMPLATE = "chat_template"
 """A field whose text may be a file."""
+OF_ALL = ("system", TEMPLATE)
+"""Fields of a plan, beside its sections: of its runs and of its evaluations."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _KINDS: dict[int, tuple[Any, str]] = {
     FieldDescriptor.CPPTYPE_STRING: (str, "a text"),
@@ -171,15 +171,16 @@ class Fields(ABC):
             value = _number(value)  # YAML takes 1e-4 for a text
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(path, f"must be {said}, not {value!r}")
-        if field.name == TEMPLATE and value.endswith(".jinja"):
-            return self._content(self.folder / value, path)
-        return value
+        return self._template(value, path) if field.name == TEMPLATE else value
 
     def _put(self, message: Message, field: FieldDescriptor, value: Any, path: str) -> None:
         try:
             setattr(message, field.name, value)
         except ValueError as error:
             raise self.wrong(path, f"cannot hold {value!r}: {error}") from error
+
+    def _template(self, text: str, path: str) -> str:
+        return self._content(self.folder / text, path) if text.endswith(".jinja") else text
 
     def _content(self, file: Path, path: str) -> str:
         try:
@@ -199,15 +200,18 @@ class Source(Fields):
         """True where a field stands there."""
         return False
 
-    def system_of_all(self, *specs: trainer_pb2.RunSpec | eval_pb2.EvaluationSpec) -> None:
-        """Puts the plan's system message into the specs that name none. Raises UsageError for what is no text."""
-        if SYSTEM not in self.fields():
-            return
-        said = self.fields()[SYSTEM]
-        if not isinstance(said, str) or not said.strip():
-            raise self.wrong(SYSTEM, f"must be a text, not {said!r}")
-        for spec in specs:
-            spec.system = spec.system or said
+    def put_into_all(self, *specs: trainer_pb2.RunSpec | eval_pb2.EvaluationSpec) -> None:
+        """Puts the plan's system message and chat template into the specs that name none. Raises UsageError for what is
+        no text, or a file that is not there."""
+        for name in OF_ALL:
+            if name not in self.fields():
+                continue
+            said = self.fields()[name]
+            if not isinstance(said, str) or not said.strip():
+                raise self.wrong(name, f"must be a text, not {said!r}")
+            text = self._template(said, name) if name == TEMPLATE else said
+            for spec in specs:
+                setattr(spec, name, getattr(spec, name) or text)
 
 
 class Given(Source):

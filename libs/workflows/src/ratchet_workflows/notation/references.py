@@ -1,9 +1,9 @@
 """How people name models: "starter", "starter@2", "starter:champion", a folder or a URL."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.common.v1 import model_pb2
-from ratchet_client import Client
+from ratchet_client import Client, address
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import CHAMPION, AliasRef, AnyModel, BareModel, Location, ModelRef, VersionRef
@@ -11,12 +11,20 @@ from ratchet_workflows.errors import UsageError, WorkflowError
 
 
 def parse(text: str) -> AnyModel:
-    """Raises UsageError for a text in another form, and for a folder that is not there."""
+    """Raises UsageError for a text in another form, and for a folder that is not there. A platform elsewhere
+    (RATCHET_URL) looks for the folder on its own disk: it is passed on as it is, and must be absolute."""
     try:
         named = ModelRef.parse(text)
     except InvalidArgument as error:
         raise UsageError(f"'{text}' names no model: {error.message}.") from error
     if not isinstance(named, Location) or named.is_url:
+        return named
+    if url := address.elsewhere():
+        if not PurePosixPath(named.uri).is_absolute():
+            raise UsageError(
+                f"{text}: a relative folder is not known at {url}. Write it as the platform sees it: an absolute path"
+                " or a URL."
+            )
         return named
     folder = Path(named.uri).expanduser().absolute()
     if not folder.is_dir():

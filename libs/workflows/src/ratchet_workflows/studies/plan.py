@@ -1,6 +1,6 @@
 """The plan of a study, as a YAML file says it.
 
-system: "..."      the system message of runs and evaluations, where they name none
+system: "..."      the system message of runs and evaluations, where they name none; chat_template: mine.jinja, too
 train: {...}       of a RunSpec: the run that all others differ from
 seeds: 5           or a list: each variant is trained with each seed
 vary: {...}        axes, which are crossed: field: [values], or name: {label: {fields}}
@@ -24,11 +24,11 @@ from ratchet.common.v1 import model_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client.names import model_name
-from ratchet_workflows.notation.fields import SYSTEM, Source
+from ratchet_workflows.notation.fields import OF_ALL, Source
 from ratchet_workflows.notation.references import model_ref
 from ratchet_workflows.studies.ranges import Range, Search, read_search
 
-SECTIONS = ("train", "seeds", "vary", "search", "evaluate", "at_once", SYSTEM)
+SECTIONS = ("train", "seeds", "vary", "search", "evaluate", "at_once", *OF_ALL)
 REQUIRED = {"train": "say how it is trained", "evaluate": "say what the results are measured on"}
 OF_STUDY = {"seed": "seeds"}
 """Fields of a run that the study has its own for."""
@@ -78,7 +78,7 @@ class Plan:
         self.evaluate = source.fill(
             eval_pb2.EvaluationSpec(), fields["evaluate"], "evaluate", without=("model", "imported_samples")
         )
-        source.system_of_all(self.train, self.evaluate)
+        source.put_into_all(self.train, self.evaluate)
         if self.train.base.WhichOneof("ref") is None:
             raise source.wrong("train.base", "is missing: name the model that is trained")
         self.at_once = source.whole_number(fields.get("at_once", 1), "at_once", 1, 64)
@@ -119,7 +119,7 @@ class Plan:
         for path, value in changes.items():
             self._put(data, path, value)
         spec = self._source.fill(trainer_pb2.RunSpec(), data, "train")
-        self._source.system_of_all(spec)
+        self._source.put_into_all(spec)
         return Variant(name, spec)
 
     def _crossed(self, axes: Any) -> list[Variant]:

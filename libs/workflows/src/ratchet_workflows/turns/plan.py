@@ -1,7 +1,7 @@
 """The plan of a turn, as a YAML file says it: for each stage the message that the API takes.
 
     model: starter
-    system: "..."      the system message of both, where they name none
+    system: "..."      the system message of both, where they name none; chat_template: mine.jinja, too
     train: {...}       of a RunSpec
     evaluate: {...}    of an EvaluationSpec
     gate: {...}        min_difference and rules, of a CreateGateRequest
@@ -25,7 +25,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
-from ratchet_workflows.notation.fields import SYSTEM, Source
+from ratchet_workflows.notation.fields import OF_ALL, Source
 from ratchet_workflows.traffic import NAME
 
 M = TypeVar("M", bound=Message)
@@ -106,8 +106,8 @@ def read(source: Source) -> Plan:
     """Raises UsageError for what is not a field, is no value of one, or is missing."""
     fields = source.fields()
     for name in fields:
-        if name not in ("model", SYSTEM, *SECTIONS):
-            raise source.unknown("", name, ("model", SYSTEM, *SECTIONS))
+        if name not in ("model", *OF_ALL, *SECTIONS):
+            raise source.unknown("", name, ("model", *OF_ALL, *SECTIONS))
     for name, reason in REQUIRED.items():
         if name not in fields:
             raise source.wrong(name, f"is missing: {reason}")
@@ -130,7 +130,7 @@ def read(source: Source) -> Plan:
     )
     if days is not None and not plan.learns_traffic:
         raise source.wrong("train.days", f"goes with pairs: {NAME}")
-    source.system_of_all(plan.train, plan.evaluate)
+    source.put_into_all(plan.train, plan.evaluate)
     _check_gate(plan, source)
     return plan
 

@@ -15,7 +15,7 @@ from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
-from ratchet_problems import Problem, notices, tables
+from ratchet_problems import Problem, faults_of, notices, tables
 from ratchet_problems.dataset_cache import cached
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.extraction import program_of
@@ -57,7 +57,12 @@ class LibraryProblems:
 
     async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
         if ref.name.endswith(FILES):
-            return notices((await self.load(ref, untested)).problems)
+            problems = (await self.load(ref, untested)).problems
+            path = self._places.file(ref.name)
+            if found := await asyncio.to_thread(faults_of, [one for one in problems if one.tests], path):
+                message = f"{ref.name} has problems that no program can pass: {'; '.join(found)}"
+                raise InvalidArgument(message, [FieldViolation("spec.problems.name", one) for one in found])
+            return notices(problems)
         if dataset := ratchet_benchmarks.dataset_of(ref.name):  # it was examined when it was added
             rows = tables.count(cached(dataset))
             if min(rows, ref.limit or rows) > MOST_PROBLEMS:

@@ -5,6 +5,7 @@ import grpc
 from eval_service.domain.evaluation import ResolvedModel
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_kit import refs
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
@@ -30,11 +31,10 @@ class GrpcModelSource:
                 request = pb.GetVersionRequest(model=model, alias=ref.champion.alias)
         with rpc_errors():
             version = (await self._stub.GetVersion(request)).version
+        name = str(refs.version_from_proto(version.ref))
         if version.state != pb.Version.STATE_READY:
-            raise FailedPrecondition(
-                f"{version.ref.model}@{version.ref.number} is not ready: its weights are not there"
-            )
-        return ResolvedModel(version.artifact_uri, version.policy_id, version.settings_id)
+            raise FailedPrecondition(f"{name} is not ready: its weights are not there")
+        return ResolvedModel(version.artifact_uri, version.policy_id, version.settings_id, name)
 
 
 class GrpcRewardSource:

@@ -66,6 +66,10 @@ class SqlEvaluationStore:
             query = query.where(evaluations.c.model_name == only.model)
         if only.problems:
             query = query.where(evaluations.c.set_names.contains(f"|{only.problems}|", autoescape=True))
+        if only.state is not None:
+            query = query.where(evaluations.c.state == only.state.value)
+        if only.after_time is not None:
+            query = query.where(evaluations.c.create_time >= only.after_time)
         return await self._database.readable(query, to_evaluation, limit)
 
     async def under_way(self) -> Sequence[Evaluation]:

@@ -19,7 +19,7 @@ evaluations = Table(
     Column("failure", JSON(none_as_null=True)),
     Column("policy_id", String(80), nullable=False),
     Column("score", JSON(none_as_null=True)),
-    Column("create_time", UtcDateTime, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False, index=True),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
     Column("notices", JSON, nullable=False, server_default="[]"),

@@ -1,5 +1,6 @@
 """Compares two finished evaluations, problem by problem: in each set and in the whole score. And plans comparisons."""
 
+import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,8 @@ def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
     }
     if spec.system:  # without: what is on record stays the same setup
         setup["system"] = spec.system
+    if spec.chat_template:
+        setup["chat template"] = f"sha256:{hashlib.sha256(spec.chat_template.encode()).hexdigest()}"
     if spec.examples:
         setup["examples"] = f"{spec.examples.limit} of {spec.examples.digest}"
     if spec.judge:

@@ -38,6 +38,8 @@ class ResolvedModel:
     """As the registry knows it; empty for a path, whose weights are known once they are loaded."""
     settings_id: str = ""
     """The same of its config, tokenizer and chat template."""
+    version: str = ""
+    """ "starter@2"; empty for a path."""
 
 
 @dataclass(frozen=True, slots=True)

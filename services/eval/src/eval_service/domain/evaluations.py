@@ -1,7 +1,7 @@
 """The evaluations that there are: create, add samples, look at, watch, cancel, delete, compare, plan."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,13 +32,14 @@ from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, examples_of, looked_at, samples_of
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError
+from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, invalid
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import RewardRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_problems.templates import Template
 
 log = get_logger(__name__)
 
@@ -68,6 +69,7 @@ class Evaluations:
         rewards: RewardSource,
         events: Events,
         clock: Clock,
+        examine_template: Callable[[str], Awaitable[Template]],
         watch_interval: timedelta = timedelta(milliseconds=500),
     ) -> None:
         self._store = store
@@ -77,6 +79,7 @@ class Evaluations:
         self._rewards = rewards
         self._events = events
         self._clock = clock
+        self._examine_template = examine_template
         self._watch_interval = watch_interval
 
     async def create(self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False) -> Report:
@@ -93,6 +96,7 @@ class Evaluations:
         for entry in spec.suite:
             said = await self._problems.check(entry.problems, spec.judge is not None)
             notices += [f"{entry.problems.name}: {one}" for one in said]
+        notices += await self._template(spec)
         spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
         wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
@@ -109,6 +113,17 @@ class Evaluations:
         source = model.source if model else "imported samples"
         log.info("evaluation.created", evaluation_id=evaluation.id, problems=",".join(spec.names), source=source)
         return await self._report(evaluation)
+
+    async def _template(self, spec: EvaluationSpec) -> Sequence[str]:
+        """Notices. Raises InvalidArgument for a chat template that puts no problem to a model."""
+        if not spec.chat_template:
+            return ()
+        its = await self._examine_template(spec.chat_template)
+        fault = its.fault or (its.system_fault if spec.system else "")
+        if fault:
+            raise invalid("spec.chat_template", f"must put a problem to a model: it {fault}")
+        changes = (f"its chat template {its.changes}",) if its.changes else ()
+        return "measured in a chat template of its own; a version is served in the version's", *changes
 
     async def _judge(self, wanted: RewardJudge | None) -> RewardJudge | None:
         """With the number and the source of its reward."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.evaluation import Evaluation, ResolvedModel, State
 from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
@@ -37,6 +37,9 @@ class EvaluationFilter:
     """Name of a model in the registry, whatever the version."""
     problems: str = ""
     """Name of a set."""
+    state: State | None = None
+    after_time: datetime | None = None
+    """When the oldest was created."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,9 @@ def request_of(identity: str, prompt: Prompt, sampling: Sampling) -> str:
     match prompt:
         case TextPrompt(text):
             put: object = text
-        case ChatPrompt(messages):
+        case ChatPrompt(messages, _, template):
             put = [[message.role, message.content] for message in messages]
+            identity = f"{identity} {template}" if template else identity  # without: as it always was
         case _:
             put = list(prompt.ids)
     seed = sampling.seed if sampling.temperature else None  # greedy samples are all the same

@@ -8,7 +8,7 @@ from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, RewardRef, VersionRef
 from ratchet_problems import examples
-from ratchet_problems.messages import MOST_SYSTEM
+from ratchet_problems.messages import MOST_SYSTEM, MOST_TEMPLATE
 
 MAX_SAMPLES_PER_PROBLEM = 1024
 MAX_TOKENS = 131_072
@@ -96,6 +96,8 @@ class EvaluationSpec:
     """None: problems without tests are refused."""
     examples: ProblemSetRef | None = None
     """Solved problems of this set are shown before each problem, `limit` of them."""
+    chat_template: str = ""
+    """Jinja, in place of the model's; empty: the model's."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -120,7 +122,9 @@ class EvaluationSpec:
             spec.bounds("prompting.shots", self.prompting.shots, at_least=0, at_most=MAX_SHOTS)
         self._check_environment(spec)
         if self.system:
-            self._check_system(spec)
+            self._check_of_chats(spec, "system", self.system, MOST_SYSTEM)
+        if self.chat_template:
+            self._check_of_chats(spec, "chat_template", self.chat_template, MOST_TEMPLATE)
         if self.judge:
             self._check_judge(spec, self.judge)
         if self.examples:
@@ -135,12 +139,12 @@ class EvaluationSpec:
         chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
 
-    def _check_system(self, spec: Faults) -> None:
-        spec.length("system", self.system, MOST_SYSTEM)
-        spec.required("system", self.system.strip())
-        spec.unless(not self.imported_samples, "system", "must be left out where samples are imported")
-        texts = "must be left out: it is a message of a chat, and the prompts are texts"
-        spec.unless(self.prompting.form is not Form.COMPLETION, "system", texts)
+    def _check_of_chats(self, spec: Faults, field: str, text: str, most: int) -> None:
+        spec.length(field, text, most)
+        spec.required(field, text.strip())
+        spec.unless(not self.imported_samples, field, "must be left out where samples are imported")
+        texts = "must be left out: it is of chats, and the prompts are texts"
+        spec.unless(self.prompting.form is not Form.COMPLETION, field, texts)
 
     def _check_judge(self, spec: Faults, judge: RewardJudge) -> None:
         spec.read("judge.reward", RewardRef.parse, judge.reward)

@@ -8,8 +8,8 @@ from pathlib import Path
 import ratchet_problems
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_environments import Environment, Task, judge
-from ratchet_kit.errors import FailedPrecondition, NotFound
-from ratchet_problems import InvalidProblem, Problem, tables
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from ratchet_problems import Problem, tables
 from ratchet_problems.dataset_cache import cached
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.sets import dataset_of
@@ -62,10 +62,8 @@ class SandboxGrader:
             name = str(file)
         try:
             found = _by_id(name).get(ref.problem_id)
-        except InvalidProblem as error:  # it names the whole path: the operator's, not the caller's
-            raise FailedPrecondition(
-                f"problem set {ref.problem_set} cannot be read: {error.path}: {error.reason}"
-            ) from error
+        except InvalidArgument as error:  # the operator's fault, not the caller's
+            raise FailedPrecondition(f"problem set {ref.problem_set} cannot be read: {error.message}") from error
         if found is None:
             raise NotFound(f"problem {ref.problem_id!r} is not in {ref.problem_set}")
         return found

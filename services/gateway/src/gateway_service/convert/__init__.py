@@ -14,7 +14,7 @@ from gateway_service.convert.experiments import (
     replay_prompts_from_proto,
 )
 from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_proto, scopes_from_proto
-from gateway_service.convert.platform import catalogue_to_proto, health_to_proto
+from gateway_service.convert.platform import catalogue_to_proto, failures_to_proto, health_to_proto
 from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
 from gateway_service.convert.traffic import (
     exchange_to_proto,
@@ -36,6 +36,7 @@ __all__ = [
     "experiment_spec_from_proto",
     "experiment_to_proto",
     "expire_time_from_proto",
+    "failures_to_proto",
     "feedback_from_proto",
     "headers_of",
     "health_to_proto",

@@ -3,9 +3,10 @@
 import ratchet_benchmarks
 import ratchet_rewards
 from gateway_service.domain import platform
+from gateway_service.domain.failures import LatestFailures
 from ratchet.gateway.v1 import experiment_pb2, platform_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_kit.times import duration_to_proto
+from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 
 
 def catalogue_to_proto() -> platform_pb2.GetCatalogueResponse:
@@ -17,6 +18,20 @@ def catalogue_to_proto() -> platform_pb2.GetCatalogueResponse:
         benchmarks=ratchet_benchmarks.BENCHMARKS,
         measures=filter(None, experiment_pb2.ExperimentMetric.Measure.values()),
     )
+
+
+def failures_to_proto(found: LatestFailures) -> platform_pb2.GetFailuresResponse:
+    failures = (
+        platform_pb2.FailedResource(
+            resource=platform_pb2.FailedResource.Resource.Value(f"RESOURCE_{one.kind.name}"),
+            id=one.id,
+            name=one.name,
+            message=one.message,
+            end_time=timestamp_to_proto(one.end_time),
+        )
+        for one in found.failures
+    )
+    return platform_pb2.GetFailuresResponse(failures=failures, missing=found.missing)
 
 
 def health_to_proto(name: str, health: platform.Health) -> platform_pb2.ServiceHealth:

@@ -13,6 +13,7 @@ from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import (
+    anthropic,
     console,
     docs,
     error_schemas,
@@ -22,14 +23,17 @@ from gateway_service.rest import (
     messages,
     openai,
     resources,
+    responses,
     schemas,
 )
+from gateway_service.rest.completing import Completing, components
 from gateway_service.rest.door import Door
 from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
 from ratchet_kit.times import Clock
 
 VERSION = "0.1.0"
+BODIES = (*openai.BODIES, *responses.BODIES, *anthropic.BODIES)
 
 
 def build(
@@ -48,15 +52,21 @@ def build(
     app = FastAPI(title="Ratchet", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     errors.install(app)
     app.include_router(health.build(health.Readiness(check_ready, clock)))
-    completions = openai.Completions(completer, clock)
+    completing = Completing(completer)
+    completions = openai.Completions(completing, clock)
+    of_responses = responses.Responses(completing, clock)
+    of_messages = anthropic.Messages(completing, completer)
     app.include_router(openai.build(completions, router, registry))
+    app.include_router(responses.build(of_responses))
+    app.include_router(anthropic.build(of_messages))
     app.include_router(generate.build(completer))
     api, shown = resources.build(backends, refresh)
     app.include_router(api)
     console.install(app)
     docs.install(app)
     _describe(app, shown)
-    express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
+    tracks = (*completions.tracks, *of_responses.tracks, *of_messages.tracks)
+    express = Express(app.build_middleware_stack(), {track.path: track for track in tracks})
     app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage))
     return app
 
@@ -69,7 +79,7 @@ def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:
             schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schema["paths"] = {messages.documented_path(path): item for path, item in schema["paths"].items()}
             schema.setdefault("components", {}).setdefault("schemas", {}).update(
-                schemas.components(shown) | openai.components()
+                schemas.components(shown) | components(BODIES)
             )
             error_schemas.describe(schema)
             app.openapi_schema = schema

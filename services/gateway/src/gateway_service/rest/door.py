@@ -36,8 +36,9 @@ class Door:
         headers = dict(scope["headers"])
         with ExitStack() as stack:
             try:
-                sent = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
-                key = await self._authenticator.identify(secret_of(sent))
+                key = await self._authenticator.identify(
+                    secret_of(_values(scope, b"authorization"), _values(scope, b"x-api-key"))
+                )
                 stack.enter_context(self._usage.admit(key))
             except RatchetError as error:
                 await errors.to_response(Request(scope), error)(scope, receive, send)
@@ -64,6 +65,10 @@ class Door:
             return message
 
         return limited
+
+
+def _values(scope: Scope, header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
 def _too_large() -> HTTPException:

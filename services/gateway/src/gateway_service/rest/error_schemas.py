@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_service.rest.errors import OPENAI_PREFIX
+from gateway_service.rest.errors import ANTHROPIC_PREFIX, OPENAI_PREFIX
 
 TEXT = {"type": "string"}
 TEXT_OR_NONE = {"type": ["string", "null"]}
@@ -33,6 +33,9 @@ COMPONENTS: dict[str, Any] = {
             ["message", "type", "param", "code"], message=TEXT, type=TEXT, param=TEXT_OR_NONE, code=TEXT_OR_NONE
         ),
     ),
+    "AnthropicError": _object(
+        ["type", "error"], type={"const": "error"}, error=_object(["type", "message"], type=TEXT, message=TEXT)
+    ),
 }
 
 
@@ -40,6 +43,8 @@ def describe(schema: dict[str, Any]) -> None:
     """Adds to each operation of an OpenAPI what it answers when something is wrong, in place of FastAPI's own."""
     for path, operations in schema["paths"].items():
         name = "OpenAIError" if path.startswith(OPENAI_PREFIX) else "Error"
+        if path.startswith(ANTHROPIC_PREFIX):
+            name = "AnthropicError"
         body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
         for operation in operations.values():
             operation["responses"].pop("422", None)

@@ -1,4 +1,4 @@
-"""The one table from errors to HTTP, and the two bodies that carry them: Ratchet's and OpenAI's."""
+"""The one table from errors to HTTP, and the three bodies that carry them: Ratchet's, OpenAI's and Anthropic's."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -21,6 +21,7 @@ from ratchet_policies import is_over_length
 log = get_logger(__name__)
 
 OPENAI_PREFIX = "/v1/"
+ANTHROPIC_PREFIX = "/v1/messages"
 RETRY_AFTER_SECONDS = 5
 MOST_BYTES = 2048
 """Of a text in an error, which may quote what the caller sent."""
@@ -54,9 +55,35 @@ MEANINGS: Mapping[type[errors.RatchetError], Meaning] = {
 }
 
 
+ANTHROPIC_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""By status; another is api_error from 500 on, else invalid_request_error."""
+ANTHROPIC_TOO_LONG = "prompt is too long: "
+"""Clients look for it, and make their conversation shorter."""
+OFFERED = "Here are /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models"
+ELSEWHERE: Mapping[str, str] = {
+    "embeddings": ": the models here write text and make no embeddings",
+    "images": ": the models here write text and make no images",
+    "audio": ": the models here write text and make no sound",
+    "moderations": ": the models here write text and judge none",
+    "fine_tuning": ": models are trained by `ratchet train`, or at /api/v1/runs",
+    "files": ": no files are kept; data sets are at /api/v1/datasets",
+    "batches": ": send the requests one by one, or many prompts in one to /v1/completions",
+    "responses": ": answers are not kept, so there is none to read, to go on from or to cancel",
+    "messages": ": of messages there are the answer and count_tokens",
+}
+"""Endpoints that clients try, by their first part, each with why it is not here."""
 PARAMS: Mapping[str, str] = {
     "prompt.chat.tools": "tools",
     "prompt.chat": "messages",
+    "prompt.suffix": "suffix",
     "prompt.text": "prompt",
     "prompt.tokens": "prompt",
     "sampling.json_schema": "response_format",
@@ -64,12 +91,14 @@ PARAMS: Mapping[str, str] = {
 """OpenAI's parameters by the fields of rollout-service that they become."""
 
 
-class UnsupportedParameter(errors.InvalidArgument):
-    """A parameter of OpenAI's that is not offered here."""
+NOT_HERE = "is not supported here"
 
-    def __init__(self, name: str) -> None:
-        text = "is not supported here"
-        super().__init__(f"Unsupported parameter: {name} {text}.", [errors.FieldViolation(name, text)])
+
+class UnsupportedParameter(errors.InvalidArgument):
+    """A parameter of an API that is spoken here, which this gateway does not offer."""
+
+    def __init__(self, name: str, reason: str = NOT_HERE) -> None:
+        super().__init__(f"Unsupported parameter: {name} {reason}.", [errors.FieldViolation(name, reason)])
 
 
 class UnknownUrl(errors.NotFound):
@@ -122,8 +151,24 @@ def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
     return {"error": {"message": message_of(error), "type": meaning.openai_type, "param": param, "code": code}}
 
 
+def anthropic_error_body(error: errors.RatchetError, status: int = 0) -> dict[str, Any]:
+    """https://docs.anthropic.com/en/api/errors. `status`: that of the answer; 0: the error's own."""
+    status = status or meaning_of(error).status
+    kind = ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    message = message_of(error)
+    if isinstance(error, errors.InvalidArgument) and any(is_over_length(v.description) for v in error.violations):
+        message = ANTHROPIC_TOO_LONG + message
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def _body(request: Request, error: errors.RatchetError, status: int) -> dict[str, Any]:
+    """In the shape of the API that was called."""
+    if request.url.path.startswith(ANTHROPIC_PREFIX):
+        return anthropic_error_body(error, status)
+    return openai_error_body(error) if request.url.path.startswith(OPENAI_PREFIX) else error_body(error)
+
+
 def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
-    body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
     status = meaning_of(error).status
     if status == 500:
         log.error("request.failed", path=request.url.path, reason=error.message, exc_info=error)
@@ -137,16 +182,24 @@ def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
     if isinstance(error, errors.ResourceExhausted):
         wait = error.retry_after.total_seconds() if error.retry_after else RETRY_AFTER_SECONDS
         headers["Retry-After"] = str(max(1, math.ceil(wait)))
-    return JSONResponse(body(error), status, headers)
+    return JSONResponse(_body(request, error, status), status, headers)
 
 
 def http_response(request: Request, error: HTTPException) -> JSONResponse:
     """For what is wrong with a request as one of HTTP: its path, its method, its size."""
     kinds: Mapping[int, type[errors.RatchetError]] = {404: UnknownUrl, 405: errors.Unimplemented}
     kind = kinds.get(error.status_code, errors.InvalidArgument)
-    meant = kind(f"{request.method} {request.url.path}: {error.detail}")
-    body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
-    return JSONResponse(body(meant), error.status_code, error.headers)
+    meant = kind(f"{request.method} {request.url.path}: {said_of(request, error)}")
+    return JSONResponse(_body(request, meant, error.status_code), error.status_code, error.headers)
+
+
+def said_of(request: Request, error: HTTPException) -> str:
+    """Names, for an endpoint below /v1 that there is not, those that there are."""
+    path = request.url.path
+    if error.status_code != 404 or not path.startswith(OPENAI_PREFIX):
+        return str(error.detail)
+    known = next((text for end, text in ELSEWHERE.items() if path.removeprefix(OPENAI_PREFIX).startswith(end)), "")
+    return f"there is no such endpoint{known}. {OFFERED}"
 
 
 def gone() -> errors.Cancelled:

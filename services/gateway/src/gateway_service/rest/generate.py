@@ -48,7 +48,7 @@ def build(completer: Completer) -> APIRouter:
         begin = time.perf_counter()
         body = await bodies.read_as(http, GenerateRequest)
         prompt = ChatPrompt((Message("user", body.prompt),))
-        sampling = Sampling(temperature=body.temperature, max_tokens=body.max_tokens)
+        sampling = Sampling(temperature=body.temperature, max_tokens=body.max_tokens, must_fit=True)
         request = CompletionRequest(ModelRef.parse_registered(body.model), prompt, sampling)
         answer = await while_connected(http.receive, completer.complete(request))
         response.headers.update(headers_of(answer, time.perf_counter() - begin))

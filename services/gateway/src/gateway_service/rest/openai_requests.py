@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 import ratchet_problems
-from gateway_service.rest.errors import UnsupportedParameter
 from gateway_service.rest.numbers import Number, Whole, WholeKey
 from gateway_service.rest.openai_tools import Call, OfferedTools, ToolChoice, to_tools
-from gateway_service.rest.texts import Text
-from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
+from gateway_service.rest.parameters import refuse_unsupported
+from gateway_service.rest.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Text, text_only
+from ratchet_kit.errors import invalid
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 
 IGNORED = frozenset(
@@ -21,11 +21,14 @@ IGNORED = frozenset(
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
+        "reasoning_effort",
         "safety_identifier",
         "service_tier",
+        "verbosity",
     )
 )
-"""Parameters of OpenAI's that change no answer, whatever their value: hints for its caches, its tiers and its books."""
+"""Parameters of OpenAI's that change no answer, whatever their value: hints for its caches, its tiers, its books, and
+for models that think by degrees."""
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
     "best_of": (1,),
@@ -34,10 +37,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "moderation": (),
     "prediction": (),
-    "reasoning_effort": (),
     "store": (False,),
-    "suffix": ("",),
-    "verbosity": ("medium",),
     "web_search_options": (),
 }
 """Parameters of OpenAI's that are not offered, each with the values that change nothing."""
@@ -83,6 +83,7 @@ class _Request(BaseModel):
     temperature: Number | None = Field(default=None, ge=0, le=2)
     top_p: Number | None = Field(default=None, gt=0, le=1)
     top_k: Whole | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
+    min_p: Number | None = Field(default=None, ge=0, le=1, description="Not OpenAI's; 0 is off.")
     n: Whole | None = Field(default=None, ge=1, le=MAX_CHOICES)
     presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
@@ -96,14 +97,7 @@ class _Request(BaseModel):
 
     def refuse_unsupported(self) -> None:
         """Raises InvalidArgument that names the first parameter that is not offered."""
-        for name, value in (self.model_extra or {}).items():
-            if name in IGNORED:
-                continue
-            if name not in NEUTRAL:
-                text = f"Unrecognized request argument supplied: {name}"
-                raise InvalidArgument(text, [FieldViolation(name, "is not known")])
-            if value is not None and value not in NEUTRAL[name]:
-                raise UnsupportedParameter(name)
+        refuse_unsupported(self.model_extra, IGNORED, NEUTRAL)
 
     @property
     def with_usage(self) -> bool:
@@ -131,6 +125,8 @@ class _Request(BaseModel):
             logit_bias=self.logit_bias or {},
             json_schema=None if json_schema is None else json.dumps(json_schema),
             echo=echo,
+            min_p=self.min_p or None,
+            must_fit=True,
         )
 
 
@@ -142,11 +138,18 @@ class TextPart(BaseModel):
     prompt_cache_breakpoint: dict[str, Any] | None = Field(default=None, description="Ignored.")
 
 
+Content: TypeAlias = Annotated[
+    Annotated[Text, Tag(A_TEXT)]
+    | Annotated[list[Annotated[TextPart, text_only("text")]], Field(max_length=MAX_PARTS, fail_fast=True), Tag(A_LIST)],
+    TEXT_OR_LIST,
+]
+
+
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MAX_PARTS, fail_fast=True)] | None = None
+    content: Content | None = None
     name: str | None = None
     tool_calls: Annotated[list[Call], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
     tool_call_id: Text | None = None
@@ -232,11 +235,14 @@ class TextRequest(_Request):
     max_tokens: Whole | None = Field(default=None, ge=0, le=MAX_INT32, description="0 is for an echo alone.")
     logprobs: Whole | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     echo: StrictBool | None = None
+    suffix: Text | None = Field(default=None, description="Comes after the gap that the model fills.")
 
     def prompts(self) -> Sequence[Prompt]:
-        return [TextPrompt(one) if isinstance(one, str) else TokenPrompt(tuple(one)) for one in self._each()]
+        return [self._prompt(one) for one in self._each()]
 
     def sampling(self) -> Sampling:
+        if self.suffix and self.echo:
+            raise invalid("echo", "cannot be had with a suffix")
         if self.max_tokens == 0 and not self.echo:
             raise invalid("max_tokens", "must be at least 1; only an echo may have 0")
         return self._sampling(self.max_tokens, self.logprobs, echo=bool(self.echo))
@@ -245,3 +251,10 @@ class TextRequest(_Request):
         if isinstance(self.prompt, str):
             return [self.prompt]
         return [self.prompt] if isinstance(self.prompt[0], int) else self.prompt
+
+    def _prompt(self, one: str | list[int]) -> Prompt:
+        if isinstance(one, str):
+            return TextPrompt(one, self.suffix or "")
+        if self.suffix:
+            raise invalid("suffix", "needs a prompt of text: token ids hold the model's own tokens for a gap")
+        return TokenPrompt(tuple(one))

@@ -62,18 +62,24 @@ class NamedTool(_Strict):
 
 
 OfferedTools: TypeAlias = Annotated[list[OfferedTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
-ToolChoice: TypeAlias = Literal["none", "auto", "required"] | NamedTool
+Mode: TypeAlias = Literal["none", "auto", "required"]
+ToolChoice: TypeAlias = Mode | NamedTool
 
 
 def to_tools(offered: Sequence[OfferedTool], choice: ToolChoice | None, parallel: bool | None) -> Tools | None:
-    """None where nothing may be called: the model then does not see the tools.
+    """As `tools_of`."""
+    called = choice.function.name if isinstance(choice, NamedTool) else ""
+    mode = "auto" if choice is None or isinstance(choice, NamedTool) else choice
+    return tools_of([tool.to_tool() for tool in offered], mode, called, single=parallel is False)
+
+
+def tools_of(offered: Sequence[Tool], mode: Mode, called: str, *, single: bool) -> Tools | None:
+    """None where nothing may be called: the model then does not see the tools. `called`: the one that must be.
 
     Raises InvalidArgument for a choice of what is not offered.
     """
-    called = choice.function.name if isinstance(choice, NamedTool) else ""
-    if called not in ("", *(tool.function.name for tool in offered)) or (choice == "required" and not offered):
+    if called not in ("", *(tool.name for tool in offered)) or (mode == "required" and not offered):
         raise invalid("tool_choice", "must name tools that the request offers")
-    if not offered or choice == "none":
+    if not offered or mode == "none":
         return None
-    tools = tuple(tool.to_tool() for tool in offered)
-    return Tools(tools, required=choice == "required", called=called, single=parallel is False)
+    return Tools(tuple(offered), required=mode == "required", called=called, single=single)

@@ -28,9 +28,8 @@ from ratchet_kit.names import DatasetRef
 from ratchet_kit.redaction import has_email, has_secret
 from ratchet_problems import InvalidProblem, Problem, examine, tables
 from ratchet_problems.balance import Balancer
-from ratchet_problems.jsonl import numbered_lines
+from ratchet_problems.jsonl import MOST_FAULTS, at_fault, numbered_lines
 from ratchet_problems.near.sketches import Drawn, Sketcher, draw, shared_out
-from ratchet_problems.tables import MOST_FAULTS
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.dataset import Content, Examined, Tell, Upload
 from registry_service.domain.finding import Finding, Kind
@@ -173,7 +172,7 @@ def _read(
         sketcher.add(some, seen.drawn)
         yield from some
     if faults:
-        raise tables.at_fault(faults[:MOST_FAULTS])
+        raise at_fault(faults[:MOST_FAULTS])
 
 
 def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:

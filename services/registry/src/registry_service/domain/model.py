@@ -19,6 +19,8 @@ class Model:
     """Alias -> version number, as it is now."""
     latest_version: int = 0
     """The highest number given so far; 0 while the model has had no version."""
+    failed_versions: int = 0
+    """Number of its versions that failed."""
 
     @property
     def champion(self) -> int | None:

@@ -14,7 +14,7 @@ from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.reward import Reward, RewardSpec
 from registry_service.domain.tries import Look
-from registry_service.domain.version import Artifact, Version, VersionSpec
+from registry_service.domain.version import Artifact, State, Version, VersionSpec
 
 
 class ModelStore(Protocol):
@@ -55,6 +55,15 @@ class ModelStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class VersionFilter:
+    """Which versions are meant; an empty field leaves it open."""
+
+    state: State | None = None
+    after_time: datetime | None = None
+    """When the oldest was created."""
+
+
 class VersionStore(Protocol):
     """Versions, and the uploads of their artifacts: files that are removed unless a version takes them."""
 
@@ -70,8 +79,11 @@ class VersionStore(Protocol):
         """Raises NotFound, saying whether the model or the version is missing."""
         ...
 
-    async def page(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
-        """Raises NotFound when there is no such model."""
+    async def page(
+        self, model: str | None, limit: int, after: Sequence[Any] | None, only: VersionFilter = VersionFilter()
+    ) -> Sequence[Version]:
+        """Versions of a model, or of all: by model, then the newest first, behind the one with the model and number
+        `after`. Raises NotFound when there is no such model."""
         ...
 
     async def change(self, ref: VersionRef, change: Callable[[Version], Version]) -> Version:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from ratchet_kit import work
 from ratchet_kit.errors import NotFound
@@ -15,7 +16,7 @@ from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from ratchet_problems.messages import MOST_SYSTEM
 from registry_service.domain.copies import Uploads
-from registry_service.domain.ports import ModelStore, VersionStore
+from registry_service.domain.ports import ModelStore, VersionFilter, VersionStore
 from registry_service.domain.version import Version, VersionSpec
 
 log = get_logger(__name__)
@@ -23,6 +24,8 @@ log = get_logger(__name__)
 MAX_TEXT = 2000
 """Characters of one text about where a version comes from, and of a label."""
 MAX_LABELS = 100
+ALL = "-"
+"""In place of a model's name: all models (https://google.aip.dev/159)."""
 MAX_DRAWN = 1000
 """Sets that a version's run drew from beside its first."""
 
@@ -102,10 +105,16 @@ class Versions:
             raise NotFound(f"model {ref.model} has no alias {ref.alias!r}; it has {there}")
         return await self._store.get(VersionRef(ref.model, aliases[ref.alias]))
 
-    async def page(self, model: str, page_size: int, page_token: str) -> Page[Version]:
-        """Newest first. Raises NotFound when there is no such model."""
-        fetch = partial(self._store.page, model)
-        return await fetch_page(fetch, lambda version: version.ref.number, int, page_size, page_token)
+    async def page(
+        self, model: str, page_size: int, page_token: str, only: VersionFilter = VersionFilter()
+    ) -> Page[Version]:
+        """Newest first; of all models for ALL, by model. Raises NotFound when there is no such model."""
+
+        async def fetch(limit: int, after: list[Any] | None) -> Sequence[Version]:
+            return await self._store.page(None if model == ALL else model, limit, after, only)
+
+        kind = (str, int)
+        return await fetch_page(fetch, lambda one: [one.ref.model, one.ref.number], kind, page_size, page_token)
 
     def watch(self, ref: VersionRef) -> AsyncIterator[Version]:
         """The version as it is, then READY or FAILED. Raises NotFound."""

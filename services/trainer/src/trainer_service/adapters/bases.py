@@ -15,9 +15,10 @@ from ratchet_kit.model_config import GENERATION
 from ratchet_kit.names import Location
 from ratchet_kit.safetensors import Entry
 from ratchet_kit.storage import Folder
-from trainer_service.adapters import templates
+from ratchet_problems import templates
+from ratchet_problems.templates import Template
 from trainer_service.adapters.tokenizers import TOKENIZER, Tokens, tokens_of
-from trainer_service.domain.inputs.found import FoundModel, Shape, Template
+from trainer_service.domain.inputs.found import FoundModel, Shape
 
 _MAX_JSON_BYTES = 16 << 20
 _CONFIG = "config.json"

@@ -4,10 +4,11 @@ plug-ins give."""
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
-from ratchet_problems import NAMES, Problem, data_digest, examine, examples, notices, taught
+from ratchet_problems import NAMES, Problem, data_digest, examples, faults_of, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
@@ -126,7 +127,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
     prints = tuple(one for problem in problems for one in taught(problem))
     examined = () if ref.name in NAMES else problems  # our own are tested
-    faults = tuple(f"{problem.id}: {fault}" for problem in examined if problem.tests and (fault := examine(problem)))
+    faults = faults_of([problem for problem in examined if problem.tests], Path(ref.name))
     return FoundSet(
         replace(ref, digest=data_digest(problems)),
         len(problems),

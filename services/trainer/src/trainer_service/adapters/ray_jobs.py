@@ -83,6 +83,8 @@ class JobOptions:
     """Seen under this path by the service and by the cluster's nodes."""
     exports_uri: str
     """Where each run's exports get a folder; empty: in the run's own."""
+    samples_uri: str
+    """The same of samples."""
     python: str
     trainer_target: str
     rollout_target: str
@@ -209,6 +211,7 @@ class RayJobs:
             reward_model_path=str(reward_model.path) if reward_model else "",
             work_dir=options.runs_folder / run.id,
             export_uri=f"{options.exports_uri}/{run.id}" if options.exports_uri else "",
+            samples_uri=f"{options.samples_uri}/{run.id}" if options.samples_uri else "",
             trainer_target=options.trainer_target,
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Row
 
 from ratchet_kit.errors import Failure
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import row_of, value_of
 from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.tables import checkpoints, runs, steps
@@ -23,10 +23,14 @@ _TRACKS = TypeAdapter(tuple[Track, ...])
 
 
 def run_row(run: Run) -> dict[str, Any]:
+    base = run.spec.base
     return row_of(
         run,
         runs,
         spec=_SPEC.dump_json(run.spec).decode(),
+        display_name=run.spec.display_name,
+        base_model="" if isinstance(base, Location | None) else base.model,
+        output_model=run.spec.output_model,
         failure_code=run.failure.code if run.failure else None,
         failure_message=run.failure.message if run.failure else "",
         version=str(run.version or ""),

@@ -13,6 +13,7 @@ from ratchet_kit.sql import Database, read_each, upsert
 from trainer_service.adapters.rows import checkpoint_row, run_row, step_row, to_checkpoint, to_run, to_step
 from trainer_service.adapters.tables import checkpoints, runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.ports import RunFilter
 from trainer_service.domain.run.run import UNFINISHED, Run, RunId, State, Step
 
 _BEST = and_(checkpoints.c.run_id == runs.c.id, checkpoints.c.step == runs.c.best_step)
@@ -39,12 +40,18 @@ class SqlRunStore:
         async with self._database.reading() as connection:
             return await _run(connection, id)
 
-    async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
+    async def page(self, limit: int, after: str | None, only: RunFilter = RunFilter()) -> Sequence[Run]:
         query = _runs().order_by(runs.c.id.desc())
         if after is not None:
             query = query.where(runs.c.id < after)
-        if state is not None:
-            query = query.where(runs.c.state == state.value)
+        if only.state is not None:
+            query = query.where(runs.c.state == only.state.value)
+        if only.model:
+            query = query.where(or_(runs.c.base_model == only.model, runs.c.output_model == only.model))
+        if only.name:
+            query = query.where(runs.c.display_name.icontains(only.name, autoescape=True))
+        if only.after_time is not None:
+            query = query.where(runs.c.create_time >= only.after_time)
         return await self._database.readable(query, _to_run, limit)
 
     async def unfinished(self) -> Sequence[Run]:

@@ -1,6 +1,6 @@
 """The tables of trainer-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
 from ratchet_kit.sql import UtcDateTime, request_columns
 
@@ -14,6 +14,10 @@ runs = Table(
     Column("id", String(64), primary_key=True),
     *request_columns(),
     Column("spec", Text, nullable=False),
+    # The spec's names once more, for lists of those of one name or model.
+    Column("display_name", Text, nullable=False),
+    Column("base_model", String(63), nullable=False),
+    Column("output_model", String(63), nullable=False),
     Column("state", String(20), nullable=False, index=True),
     Column("failure_code", String(40)),
     Column("failure_message", Text, nullable=False),
@@ -22,7 +26,7 @@ runs = Table(
     Column("platform_faults", BigInteger, nullable=False),
     Column("version", String(200), nullable=False),
     Column("best_step", Integer),
-    Column("create_time", UtcDateTime, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False, index=True),
     Column("update_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("trained_time", UtcDateTime),
@@ -46,6 +50,8 @@ runs = Table(
     Column("preemptions", Integer, nullable=False),
     Column("drawn", Text, nullable=False),
     Column("drawn_step", Integer, nullable=False),
+    Index("ix_trainer_runs_base_model", "base_model", "id"),
+    Index("ix_trainer_runs_output_model", "output_model", "id"),
 )
 
 steps = Table(

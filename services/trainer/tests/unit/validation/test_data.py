@@ -7,10 +7,11 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import VersionRef
+from ratchet_problems.templates import Template
 from ratchet_rewards import Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import notices
-from trainer_service.domain.inputs.found import Found, FoundSet, Template
+from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.curriculum import Curriculum, Kind, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, PluginKind

@@ -26,6 +26,14 @@ def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, m
     assert named(make_spec(algorithm=algorithm, resources=Resources(accelerators_per_node=ranks))) == {}
 
 
+def test_samples_are_kept_of_what_a_run_samples_to_learn_from(make_spec: Any) -> None:
+    assert named(make_spec(kept_groups=0)) == {}
+    assert named(make_spec(kept_groups=10**6)) == {}
+    assert list(named(make_spec(kept_groups=-1))) == ["spec.kept_groups"]
+    said = {"spec.kept_groups": "must be absent: SFT samples nothing to learn from"}
+    assert named(make_spec(algorithm="sft", kept_groups=1)) == said
+
+
 def test_a_base_is_whole(make_spec: Any) -> None:
     cut = ("model.safetensors is cut short",)
     broken = replace(STARTER_1, has_tokenizer=False, faults=cut, quantised="its w is U8")

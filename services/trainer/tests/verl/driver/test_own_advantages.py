@@ -1,5 +1,8 @@
 """GDPO by our rewards and our estimator is GDPO as verl computes it where it is handed each component."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage  # noqa: E402
 
 from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
-from trainer_service.verl.driver.own_advantages import whitened  # noqa: E402
+from trainer_service.verl.driver.own_advantages import noted, whitened  # noqa: E402
 
 pytestmark = pytest.mark.verl
 
@@ -51,3 +54,17 @@ def test_it_is_verls_own() -> None:
     )
     assert torch.allclose(found, theirs, atol=1e-4)
     assert torch.equal(found, returns)
+
+
+def test_the_advantage_of_each_sample_is_noted() -> None:
+    """Its mean over the tokens that are learned from."""
+    advantages = torch.tensor([[0.5, 0.5, 9.0], [-1.0, 1.0, -3.0]])
+    batch = {"advantages": advantages, "response_mask": torch.tensor([[1, 1, 0], [1, 1, 1]])}
+
+    def compute(data: Any, batch_keys: Any, **options: Any) -> Any:
+        return data
+
+    found: dict[str, float] = {}
+    data: Any = SimpleNamespace(batch=batch)
+    assert noted(compute, found.update)(data, ["a_0_0", "a_1_0"], gamma=1.0) is data
+    assert found == {"a_0_0": 0.5, "a_1_0": -1.0}

@@ -273,7 +273,7 @@ def test_steps_that_are_made_at_a_time_are_counted_apart(build, puts):
     assert [rollouts.greedy_of(uid) for uid in ("a", "c")] == [0.0, 0.25]
     made = (first, rollouts.take(2))
     assert [one.tally.take()["groups"] for one in made] == [2, 1]
-    assert {shown["problem"] for one in made for shown in one.shown(lambda tokens: "")} == {"p2", "p0"}
+    assert {kept.problem_id for one in made for kept in one.records(str, {}, 1, 16)} == {"p2", "p0"}
     assert [one.greedy_mean for one in made] == [0.25, 0.25]
 
 

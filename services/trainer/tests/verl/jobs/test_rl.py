@@ -11,9 +11,11 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
+from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.spec import Resources
 from trainer_service.job.plugins import entry_points
+from trainer_service.job.samples import sample_files
 
 from .world import PATIENCE, RUNS_JOBS, STARTER, World
 
@@ -33,6 +35,10 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
 
     assert sorted(reports.steps) == [1, 2, 3, 4]
     assert reports.attempts() == [1, 1, 2, 2]
+    kept = [_samples(world, step) for step in (1, 2, 3, 4)]
+    assert [{one.attempt for one in some} for some in kept] == [{1}, {1}, {2}, {2}]  # a repeated step is overwritten
+    assert [len(some) for some in kept] == [16] * 4
+    assert {one.staleness for one in kept[1]} == {max_staleness}
     assert sorted(reports.checkpoints) == [2, 4]
     for checkpoint in reports.checkpoints.values():
         # The export is the very weights that generated, sampled with and were validated.
@@ -193,8 +199,16 @@ async def test_an_environment_of_ones_own_trains(
         assert 1 < step.metrics["turns_mean"] <= 3
         assert step.metrics["logprob_diff_mean"] < 1e-3
     assert world.reports.faults == 0
-    (samples,) = (world.folder / "run").rglob("step-2.json")
-    assert "tests fail." in samples.read_text()  # what it told
+    samples = _samples(world, 2)
+    assert any("tests fail." in one.completion for one in samples)  # what it told
+    assert {one.step for one in samples} == {2}
+    assert all(one.prompt and one.advantage is not None and one.components for one in samples)
+    assert all(one.failed_tests or one.detail for one in samples if one.verdict != "PASSED")
+
+
+def _samples(world: World, step: int) -> list[Sample]:
+    (file,) = (world.folder / "run").rglob(sample_files.name_of(step))
+    return sample_files.read(file.open("rb"), Wanted())
 
 
 async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:

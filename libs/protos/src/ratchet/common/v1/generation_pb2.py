@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ratchet.common.v1 import chat_pb2 as ratchet_dot_common_dot_v1_dot_chat__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/common/v1/generation.proto\x12\x11ratchet.common.v1\x1a\x1cratchet/common/v1/chat.proto\"x\n\x06Prompt\x12\'\n\x04\x63hat\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.ChatH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12+\n\x06tokens\x18\x03 \x01(\x0b\x32\x19.ratchet.common.v1.TokensH\x00\x42\x08\n\x06prompt\"\x15\n\x06Tokens\x12\x0b\n\x03ids\x18\x01 \x03(\x05\"\x9a\x05\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x06 \x03(\x05\x12\x11\n\x04seed\x18\x07 \x01(\x03H\x04\x88\x01\x01\x12\x12\n\nignore_eos\x18\x08 \x01(\x08\x12\x10\n\x08logprobs\x18\t \x01(\x08\x12\x1f\n\x12repetition_penalty\x18\n \x01(\x01H\x05\x88\x01\x01\x12\x0e\n\x01n\x18\x0b \x01(\x05H\x06\x88\x01\x01\x12\x19\n\x0ctop_logprobs\x18\x0c \x01(\x05H\x07\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\r \x01(\x01H\x08\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x0e \x01(\x01H\t\x88\x01\x01\x12\x44\n\nlogit_bias\x18\x0f \x03(\x0b\x32\x30.ratchet.common.v1.SamplingParams.LogitBiasEntry\x12\x18\n\x0bjson_schema\x18\x10 \x01(\tH\n\x88\x01\x01\x12\x0c\n\x04\x65\x63ho\x18\x11 \x01(\x08\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\r\n\x0b_max_tokensB\x07\n\x05_seedB\x15\n\x13_repetition_penaltyB\x04\n\x02_nB\x0f\n\r_top_logprobsB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penaltyB\x0e\n\x0c_json_schema\"\xf0\x01\n\nCompletion\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x11\n\tlog_probs\x18\x03 \x03(\x01\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x36\n\rfinish_reason\x18\x05 \x01(\x0e\x32\x1f.ratchet.common.v1.FinishReason\x12\x36\n\ncandidates\x18\x06 \x03(\x0b\x32\".ratchet.common.v1.TokenCandidates\x12/\n\ntool_calls\x18\x07 \x03(\x0b\x32\x1b.ratchet.common.v1.ToolCall\"L\n\x04\x45\x63ho\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x36\n\ncandidates\x18\x02 \x03(\x0b\x32\".ratchet.common.v1.TokenCandidates\"H\n\x0fTokenCandidates\x12\x35\n\ncandidates\x18\x01 \x03(\x0b\x32!.ratchet.common.v1.TokenCandidate\"B\n\x0eTokenCandidate\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x10\n\x08log_prob\x18\x03 \x01(\x01*\x98\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x19\n\x15\x46INISH_REASON_ABORTED\x10\x03\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/common/v1/generation.proto\x12\x11ratchet.common.v1\x1a\x1cratchet/common/v1/chat.proto\"\x88\x01\n\x06Prompt\x12\'\n\x04\x63hat\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.ChatH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12+\n\x06tokens\x18\x03 \x01(\x0b\x32\x19.ratchet.common.v1.TokensH\x00\x12\x0e\n\x06suffix\x18\x04 \x01(\tB\x08\n\x06prompt\"\x15\n\x06Tokens\x12\x0b\n\x03ids\x18\x01 \x03(\x05\"\xca\x05\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x06 \x03(\x05\x12\x11\n\x04seed\x18\x07 \x01(\x03H\x04\x88\x01\x01\x12\x12\n\nignore_eos\x18\x08 \x01(\x08\x12\x10\n\x08logprobs\x18\t \x01(\x08\x12\x1f\n\x12repetition_penalty\x18\n \x01(\x01H\x05\x88\x01\x01\x12\x0e\n\x01n\x18\x0b \x01(\x05H\x06\x88\x01\x01\x12\x19\n\x0ctop_logprobs\x18\x0c \x01(\x05H\x07\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\r \x01(\x01H\x08\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x0e \x01(\x01H\t\x88\x01\x01\x12\x44\n\nlogit_bias\x18\x0f \x03(\x0b\x32\x30.ratchet.common.v1.SamplingParams.LogitBiasEntry\x12\x18\n\x0bjson_schema\x18\x10 \x01(\tH\n\x88\x01\x01\x12\x0c\n\x04\x65\x63ho\x18\x11 \x01(\x08\x12\x12\n\x05min_p\x18\x12 \x01(\x01H\x0b\x88\x01\x01\x12\x10\n\x08must_fit\x18\x13 \x01(\x08\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\r\n\x0b_max_tokensB\x07\n\x05_seedB\x15\n\x13_repetition_penaltyB\x04\n\x02_nB\x0f\n\r_top_logprobsB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penaltyB\x0e\n\x0c_json_schemaB\x08\n\x06_min_p\"\xfe\x01\n\nCompletion\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x11\n\tlog_probs\x18\x03 \x03(\x01\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x36\n\rfinish_reason\x18\x05 \x01(\x0e\x32\x1f.ratchet.common.v1.FinishReason\x12\x36\n\ncandidates\x18\x06 \x03(\x0b\x32\".ratchet.common.v1.TokenCandidates\x12/\n\ntool_calls\x18\x07 \x03(\x0b\x32\x1b.ratchet.common.v1.ToolCall\x12\x0c\n\x04stop\x18\x08 \x01(\t\"L\n\x04\x45\x63ho\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x36\n\ncandidates\x18\x02 \x03(\x0b\x32\".ratchet.common.v1.TokenCandidates\"H\n\x0fTokenCandidates\x12\x35\n\ncandidates\x18\x01 \x03(\x0b\x32!.ratchet.common.v1.TokenCandidate\"B\n\x0eTokenCandidate\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x10\n\x08log_prob\x18\x03 \x01(\x01*\x98\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x19\n\x15\x46INISH_REASON_ABORTED\x10\x03\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,22 +34,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_options = b'8\001'
-  _globals['_FINISHREASON']._serialized_start=1365
-  _globals['_FINISHREASON']._serialized_end=1517
-  _globals['_PROMPT']._serialized_start=87
-  _globals['_PROMPT']._serialized_end=207
-  _globals['_TOKENS']._serialized_start=209
-  _globals['_TOKENS']._serialized_end=230
-  _globals['_SAMPLINGPARAMS']._serialized_start=233
-  _globals['_SAMPLINGPARAMS']._serialized_end=899
-  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=686
-  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_end=734
-  _globals['_COMPLETION']._serialized_start=902
-  _globals['_COMPLETION']._serialized_end=1142
-  _globals['_ECHO']._serialized_start=1144
-  _globals['_ECHO']._serialized_end=1220
-  _globals['_TOKENCANDIDATES']._serialized_start=1222
-  _globals['_TOKENCANDIDATES']._serialized_end=1294
-  _globals['_TOKENCANDIDATE']._serialized_start=1296
-  _globals['_TOKENCANDIDATE']._serialized_end=1362
+  _globals['_FINISHREASON']._serialized_start=1444
+  _globals['_FINISHREASON']._serialized_end=1596
+  _globals['_PROMPT']._serialized_start=88
+  _globals['_PROMPT']._serialized_end=224
+  _globals['_TOKENS']._serialized_start=226
+  _globals['_TOKENS']._serialized_end=247
+  _globals['_SAMPLINGPARAMS']._serialized_start=250
+  _globals['_SAMPLINGPARAMS']._serialized_end=964
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=741
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_end=789
+  _globals['_COMPLETION']._serialized_start=967
+  _globals['_COMPLETION']._serialized_end=1221
+  _globals['_ECHO']._serialized_start=1223
+  _globals['_ECHO']._serialized_end=1299
+  _globals['_TOKENCANDIDATES']._serialized_start=1301
+  _globals['_TOKENCANDIDATES']._serialized_end=1373
+  _globals['_TOKENCANDIDATE']._serialized_start=1375
+  _globals['_TOKENCANDIDATE']._serialized_end=1441
 # @@protoc_insertion_point(module_scope)

@@ -160,6 +160,7 @@ class EvaluationSpec(_message.Message):
     SYSTEM_FIELD_NUMBER: _builtins.int
     JUDGE_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -174,6 +175,10 @@ class EvaluationSpec(_message.Message):
     system: _builtins.str
     """System message for every prompt that has no system message; only for chats, and not for imported samples. Empty:
     none. Evaluations with different ones are not compared.
+    """
+    chat_template: _builtins.str
+    """Chat template (Jinja) in place of the model's; only for chats, and not for imported samples. Empty: the model's.
+    Evaluations with different ones are not compared.
     """
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
@@ -226,10 +231,11 @@ class EvaluationSpec(_message.Message):
         system: _builtins.str = ...,
         judge: Global___RewardJudge | None = ...,
         examples: _problem_pb2.ProblemSetRef | None = ...,
+        chat_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "examples", b"examples", "judge", b"judge", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "chat_template", b"chat_template", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
@@ -506,6 +512,7 @@ class Evaluation(_message.Message):
     REFERENCES_TOTAL_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -559,6 +566,12 @@ class Evaluation(_message.Message):
         for example.
         """
 
+    @_builtins.property
+    def version(self) -> _model_pb2.VersionRef:
+        """The registry's version that was measured: the one that `spec.model` meant at Create. Absent for a path and for
+        imported samples.
+        """
+
     def __init__(
         self,
         *,
@@ -584,10 +597,11 @@ class Evaluation(_message.Message):
         references_total: _builtins.int = ...,
         waits_for: _builtins.str = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        version: _model_pb2.VersionRef | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -846,12 +860,20 @@ class ListEvaluationsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     model: _builtins.str
     """Only evaluations of this model's versions."""
     problems: _builtins.str
     """Only evaluations of this set."""
+    state: Global___Evaluation.State.ValueType
+    """Only evaluations in this state, when set."""
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only evaluations created since then. Absent: all."""
+
     def __init__(
         self,
         *,
@@ -859,10 +881,12 @@ class ListEvaluationsRequest(_message.Message):
         page_token: _builtins.str = ...,
         model: _builtins.str = ...,
         problems: _builtins.str = ...,
+        state: Global___Evaluation.State.ValueType = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import node_pb2 as _node_pb2
@@ -175,6 +176,110 @@ class GetCatalogueResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetCatalogueResponse: _TypeAlias = GetCatalogueResponse  # noqa: Y015
+
+@_typing.final
+class FailedResource(_message.Message):
+    """A resource that FAILED, or a release that was rolled back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Resource:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ResourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[FailedResource._Resource.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        RESOURCE_UNSPECIFIED: FailedResource._Resource.ValueType  # 0
+        RESOURCE_RUN: FailedResource._Resource.ValueType  # 1
+        RESOURCE_EVALUATION: FailedResource._Resource.ValueType  # 2
+        RESOURCE_RELEASE: FailedResource._Resource.ValueType  # 3
+        RESOURCE_VERSION: FailedResource._Resource.ValueType  # 4
+
+    class Resource(_Resource, metaclass=_ResourceEnumTypeWrapper): ...
+    RESOURCE_UNSPECIFIED: FailedResource.Resource.ValueType  # 0
+    RESOURCE_RUN: FailedResource.Resource.ValueType  # 1
+    RESOURCE_EVALUATION: FailedResource.Resource.ValueType  # 2
+    RESOURCE_RELEASE: FailedResource.Resource.ValueType  # 3
+    RESOURCE_VERSION: FailedResource.Resource.ValueType  # 4
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    resource: Global___FailedResource.Resource.ValueType
+    id: _builtins.str
+    """Id of the run, evaluation or release; "starter@2" of a version."""
+    name: _builtins.str
+    """Name for people: a run's display_name, else model and sets."""
+    message: _builtins.str
+    """Reason, in one sentence."""
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        resource: Global___FailedResource.Resource.ValueType = ...,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        message: _builtins.str = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "id", b"id", "message", b"message", "name", b"name", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FailedResource: _TypeAlias = FailedResource  # noqa: Y015
+
+@_typing.final
+class GetFailuresRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only of resources created since then. Absent: in the last 7 days."""
+
+    def __init__(
+        self,
+        *,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFailuresRequest: _TypeAlias = GetFailuresRequest  # noqa: Y015
+
+@_typing.final
+class GetFailuresResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FAILURES_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedResource]: ...
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Services that did not answer, and whose failures are not in the list: "trainer", "eval", "registry"."""
+
+    def __init__(
+        self,
+        *,
+        failures: _abc.Iterable[Global___FailedResource] | None = ...,
+        missing: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failures", b"failures", "missing", b"missing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFailuresResponse: _TypeAlias = GetFailuresResponse  # noqa: Y015
 
 @_typing.final
 class ListNodesRequest(_message.Message):

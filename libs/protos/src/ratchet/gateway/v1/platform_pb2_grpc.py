@@ -45,6 +45,11 @@ class PlatformServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.FromString,
                 _registered_method=True)
+        self.GetFailures = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/GetFailures',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.FromString,
+                _registered_method=True)
         self.ListNodes = channel.unary_unary(
                 '/ratchet.gateway.v1.PlatformService/ListNodes',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.SerializeToString,
@@ -77,6 +82,14 @@ class PlatformServiceServicer(object):
     def GetCatalogue(self, request, context):
         """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
         own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetFailures(self, request, context):
+        """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
+        that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,6 +129,11 @@ def add_PlatformServiceServicer_to_server(servicer, server):
                     servicer.GetCatalogue,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.SerializeToString,
+            ),
+            'GetFailures': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFailures,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.SerializeToString,
             ),
             'ListNodes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListNodes,
@@ -188,6 +206,33 @@ class PlatformService(object):
             '/ratchet.gateway.v1.PlatformService/GetCatalogue',
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCatalogueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFailures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/GetFailures',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.FromString,
             options,
             channel_credentials,
             insecure,

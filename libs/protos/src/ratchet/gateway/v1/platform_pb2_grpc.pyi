@@ -41,6 +41,10 @@ class PlatformServiceStub:
     """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
     own.
     """
+    GetFailures: _grpc.UnaryUnaryMultiCallable[_platform_pb2.GetFailuresRequest, _platform_pb2.GetFailuresResponse]
+    """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
+    that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
+    """
     ListNodes: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.DrainNodeRequest, _platform_pb2.DrainNodeResponse]
@@ -62,6 +66,10 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
     GetCatalogue: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetCatalogueRequest, _platform_pb2.GetCatalogueResponse]  # type: ignore[assignment]
     """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
     own.
+    """
+    GetFailures: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetFailuresRequest, _platform_pb2.GetFailuresResponse]  # type: ignore[assignment]
+    """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
+    that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
     """
     ListNodes: _aio.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]  # type: ignore[assignment]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
@@ -93,6 +101,16 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_platform_pb2.GetCatalogueResponse, _abc.Awaitable[_platform_pb2.GetCatalogueResponse]]:
         """Names that a spec may say, from the definitions that the services check it by: what a form offers. No errors of its
         own.
+        """
+
+    @_abc_1.abstractmethod
+    def GetFailures(
+        self,
+        request: _platform_pb2.GetFailuresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.GetFailuresResponse, _abc.Awaitable[_platform_pb2.GetFailuresResponse]]:
+        """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
+        that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
         """
 
     @_abc_1.abstractmethod

@@ -52,11 +52,14 @@ class Model(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     ALIASES_FIELD_NUMBER: _builtins.int
     LATEST_VERSION_FIELD_NUMBER: _builtins.int
+    FAILED_VERSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower case letters, digits, "-", "_", "."; 63 at most."""
     description: _builtins.str
     latest_version: _builtins.int
     """The highest number given so far; 0 when the model has no version."""
+    failed_versions: _builtins.int
+    """Number of versions that FAILED."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -71,10 +74,11 @@ class Model(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         aliases: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         latest_version: _builtins.int = ...,
+        failed_versions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "create_time", b"create_time", "description", b"description", "latest_version", b"latest_version", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "create_time", b"create_time", "description", b"description", "failed_versions", b"failed_versions", "latest_version", b"latest_version", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -837,19 +841,30 @@ class ListVersionsRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
     model: _builtins.str
+    """"-" for those of all models, by model and then newest first."""
     page_size: _builtins.int
     page_token: _builtins.str
+    state: Global___Version.State.ValueType
+    """Only versions in this state, when set."""
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only versions created since then. Absent: all."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        state: Global___Version.State.ValueType = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -188,7 +188,8 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListVersions(self, request, context):
-        """Versions of a model, newest first. NOT_FOUND when there is no such model.
+        """Versions of a model, newest first, or of all models. NOT_FOUND when there is no such model; INVALID_ARGUMENT for an
+        invalid filter, page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -53,7 +53,9 @@ class RegistryServiceStub:
     GetVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]
     """A version by its number, or by an alias that points at it. NOT_FOUND."""
     ListVersions: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]
-    """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+    """Versions of a model, newest first, or of all models. NOT_FOUND when there is no such model; INVALID_ARGUMENT for an
+    invalid filter, page_size or page_token.
+    """
     WatchVersion: _grpc.UnaryStreamMultiCallable[_registry_pb2.WatchVersionRequest, _registry_pb2.WatchVersionResponse]
     """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND."""
     DeleteVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteVersionRequest, _registry_pb2.DeleteVersionResponse]
@@ -127,7 +129,9 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     GetVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]  # type: ignore[assignment]
     """A version by its number, or by an alias that points at it. NOT_FOUND."""
     ListVersions: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]  # type: ignore[assignment]
-    """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+    """Versions of a model, newest first, or of all models. NOT_FOUND when there is no such model; INVALID_ARGUMENT for an
+    invalid filter, page_size or page_token.
+    """
     WatchVersion: _aio.UnaryStreamMultiCallable[_registry_pb2.WatchVersionRequest, _registry_pb2.WatchVersionResponse]  # type: ignore[assignment]
     """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND."""
     DeleteVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteVersionRequest, _registry_pb2.DeleteVersionResponse]  # type: ignore[assignment]
@@ -240,7 +244,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ListVersionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ListVersionsResponse, _abc.Awaitable[_registry_pb2.ListVersionsResponse]]:
-        """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+        """Versions of a model, newest first, or of all models. NOT_FOUND when there is no such model; INVALID_ARGUMENT for an
+        invalid filter, page_size or page_token.
+        """
 
     @_abc_1.abstractmethod
     def WatchVersion(

@@ -376,12 +376,17 @@ class GenerateRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _builtins.int
     EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Name of a loaded policy."""
     expected_policy_id: _builtins.str
     """When set, FAILED_PRECONDITION unless the loaded weights have this id, before and after generation."""
     priority: _priority_pb2.Priority.ValueType
     """Low: decoded where requests of higher priority leave room. Absent: normal."""
+    chat_template: _builtins.str
+    """Jinja; in place of the model's, for a chat. Empty: the model's. It is a program of its author's, which runs in the
+    engine's process: INVALID_ARGUMENT if it raises.
+    """
     @_builtins.property
     def prompt(self) -> _generation_pb2.Prompt: ...
     @_builtins.property
@@ -394,10 +399,11 @@ class GenerateRequest(_message.Message):
         sampling: _generation_pb2.SamplingParams | None = ...,
         expected_policy_id: _builtins.str = ...,
         priority: _priority_pb2.Priority.ValueType = ...,
+        chat_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "policy", b"policy", "priority", b"priority", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat_template", b"chat_template", "expected_policy_id", b"expected_policy_id", "policy", b"policy", "priority", b"priority", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -16,6 +16,7 @@ from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
 from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
+from ratchet.common.v1 import verdict_pb2 as _verdict_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -965,6 +966,7 @@ class RunSpec(_message.Message):
     ALL_ANSWERS_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    KEPT_GROUPS_FIELD_NUMBER: _builtins.int
     FOLLOW_PROBLEMS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
@@ -1008,6 +1010,10 @@ class RunSpec(_message.Message):
     """Chat template (Jinja) in place of the base's, in training, in validation and in every version that the run makes.
     INVALID_ARGUMENT for PROMPT_FORM_COMPLETION, and for a template that raises an error, with its line. Empty: the
     base's.
+    """
+    kept_groups: _builtins.int
+    """RL: prompts of each step whose samples are kept for people (docs/samples.md), the first that the step draws; 0: none.
+    Absent: 16. A number of batch_size or more keeps all.
     """
     follow_problems: _builtins.bool
     """Draws from newer versions of the data set `problems`, too, each from the step on whose prompts are drawn after it
@@ -1115,20 +1121,25 @@ class RunSpec(_message.Message):
         all_answers: _builtins.bool = ...,
         examples: _problem_pb2.ProblemSetRef | None = ...,
         chat_template: _builtins.str = ...,
+        kept_groups: _builtins.int | None = ...,
         follow_problems: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
+    _WhichOneofReturnType__kept_groups: _TypeAlias = _typing.Literal["kept_groups"]  # noqa: Y015
+    _WhichOneofArgType__kept_groups: _TypeAlias = _typing.Literal["_kept_groups", b"_kept_groups"]  # noqa: Y015
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint_every) -> _WhichOneofReturnType__checkpoint_every | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kept_groups) -> _WhichOneofReturnType__kept_groups | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
     @_typing.overload
@@ -1618,20 +1629,34 @@ class ListRunsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     state: Global___Run.State.ValueType
     """Only runs in this state, when set."""
+    model: _builtins.str
+    """Only runs that start from a version of this model or make one."""
+    name: _builtins.str
+    """Only runs whose display_name contains this, in any case."""
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only runs created since then. Absent: all."""
+
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         state: Global___Run.State.ValueType = ...,
+        model: _builtins.str = ...,
+        name: _builtins.str = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "name", b"name", "page_size", b"page_size", "page_token", b"page_token", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1918,13 +1943,281 @@ class ListCheckpointsResponse(_message.Message):
 Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
 
 @_typing.final
+class FailedTest(_message.Message):
+    """Test that a sample failed, of those that are not held out. Texts are cut off at 500 bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEST_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    GOT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    test: _builtins.str
+    """The call, the input, or the code of the test."""
+    expected: _builtins.str
+    got: _builtins.str
+    error: _builtins.str
+    def __init__(
+        self,
+        *,
+        test: _builtins.str = ...,
+        expected: _builtins.str = ...,
+        got: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "test", b"test"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FailedTest: _TypeAlias = FailedTest  # noqa: Y015
+
+@_typing.final
+class TrainingSample(_message.Message):
+    """Completion of a training step, or episode: docs/samples.md."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ComponentsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    COMPLETION_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    TESTS_PASSED_FIELD_NUMBER: _builtins.int
+    TESTS_TOTAL_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    FAILED_TESTS_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FAILED_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    REWARD_FIELD_NUMBER: _builtins.int
+    COMPONENTS_FIELD_NUMBER: _builtins.int
+    ADVANTAGE_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    TURNS_FIELD_NUMBER: _builtins.int
+    STALENESS_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """"40-3-1": its step, the place of its prompt in the step, its index."""
+    step: _builtins.int
+    problem_id: _builtins.str
+    index: _builtins.int
+    """From 0, among the samples of one prompt."""
+    prompt: _builtins.str
+    """Text of the tokens that the policy was given, special ones included."""
+    completion: _builtins.str
+    """Text of all tokens after the prompt: of an episode all answers and the replies between them."""
+    verdict: _verdict_pb2.Verdict.ValueType
+    """Verdict of the last answer. Unset for a problem without tests."""
+    tests_passed: _builtins.int
+    tests_total: _builtins.int
+    detail: _builtins.str
+    held_out_failed: _builtins.int
+    """Number of held-out tests that failed; nothing else of them is kept."""
+    stderr: _builtins.str
+    """The last 4,000 characters of the program's, or its compiler's. Empty if a held-out test decided the verdict."""
+    reward: _builtins.float
+    """Reward that the step learned from."""
+    advantage: _builtins.float
+    """Mean over its tokens. Absent: the step did not learn from it."""
+    policy_id: _builtins.str
+    """Weights that sampled it."""
+    tokens: _builtins.int
+    """Tokens of the completion."""
+    truncated: _builtins.bool
+    """The completion was cut off at max_response_tokens."""
+    turns: _builtins.int
+    """Answers of the episode."""
+    staleness: _builtins.int
+    """Updates of the weights between sampling and learning."""
+    attempt: _builtins.int
+    @_builtins.property
+    def failed_tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedTest]:
+        """The first 10."""
+
+    @_builtins.property
+    def components(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Component of the reward -> value, as measured."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        step: _builtins.int = ...,
+        problem_id: _builtins.str = ...,
+        index: _builtins.int = ...,
+        prompt: _builtins.str = ...,
+        completion: _builtins.str = ...,
+        verdict: _verdict_pb2.Verdict.ValueType = ...,
+        tests_passed: _builtins.int = ...,
+        tests_total: _builtins.int = ...,
+        detail: _builtins.str = ...,
+        failed_tests: _abc.Iterable[Global___FailedTest] | None = ...,
+        held_out_failed: _builtins.int = ...,
+        stderr: _builtins.str = ...,
+        reward: _builtins.float = ...,
+        components: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        advantage: _builtins.float | None = ...,
+        policy_id: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        turns: _builtins.int = ...,
+        staleness: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage", "attempt", b"attempt", "completion", b"completion", "components", b"components", "detail", b"detail", "failed_tests", b"failed_tests", "held_out_failed", b"held_out_failed", "id", b"id", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "prompt", b"prompt", "reward", b"reward", "staleness", b"staleness", "stderr", b"stderr", "step", b"step", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__advantage: _TypeAlias = _typing.Literal["advantage"]  # noqa: Y015
+    _WhichOneofArgType__advantage: _TypeAlias = _typing.Literal["_advantage", b"_advantage"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__advantage) -> _WhichOneofReturnType__advantage | None: ...
+
+Global___TrainingSample: _TypeAlias = TrainingSample  # noqa: Y015
+
+@_typing.final
+class ListTrainingSamplesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    BELOW_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
+    step: _builtins.int
+    """Only samples of this step, of this problem, with this verdict, with a reward below this."""
+    problem_id: _builtins.str
+    verdict: _verdict_pb2.Verdict.ValueType
+    below: _builtins.float
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        step: _builtins.int | None = ...,
+        problem_id: _builtins.str = ...,
+        verdict: _verdict_pb2.Verdict.ValueType = ...,
+        below: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_below", b"_below", "_step", b"_step", "below", b"below", "step", b"step"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_below", b"_below", "_step", b"_step", "below", b"below", "page_size", b"page_size", "page_token", b"page_token", "problem_id", b"problem_id", "run_id", b"run_id", "step", b"step", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__below: _TypeAlias = _typing.Literal["below"]  # noqa: Y015
+    _WhichOneofArgType__below: _TypeAlias = _typing.Literal["_below", b"_below"]  # noqa: Y015
+    _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
+    _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__below) -> _WhichOneofReturnType__below | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
+
+Global___ListTrainingSamplesRequest: _TypeAlias = ListTrainingSamplesRequest  # noqa: Y015
+
+@_typing.final
+class ListTrainingSamplesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrainingSample]: ...
+    def __init__(
+        self,
+        *,
+        samples: _abc.Iterable[Global___TrainingSample] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTrainingSamplesResponse: _TypeAlias = ListTrainingSamplesResponse  # noqa: Y015
+
+@_typing.final
+class GetTrainingSampleRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    id: _builtins.str
+    """"40-3-1"."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTrainingSampleRequest: _TypeAlias = GetTrainingSampleRequest  # noqa: Y015
+
+@_typing.final
+class GetTrainingSampleResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sample(self) -> Global___TrainingSample: ...
+    def __init__(
+        self,
+        *,
+        sample: Global___TrainingSample | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTrainingSampleResponse: _TypeAlias = GetTrainingSampleResponse  # noqa: Y015
+
+@_typing.final
 class RunFile(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"config/attempt-1.yaml", "samples/step-10.json", "profile/..."."""
+    """"config/attempt-1.yaml", "profile/..."."""
     size_bytes: _builtins.int
     def __init__(
         self,

@@ -80,6 +80,16 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
                 _registered_method=True)
+        self.ListTrainingSamples = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/ListTrainingSamples',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesResponse.FromString,
+                _registered_method=True)
+        self.GetTrainingSample = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/GetTrainingSample',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleResponse.FromString,
+                _registered_method=True)
         self.ListRunFiles = channel.unary_unary(
                 '/ratchet.trainer.v1.TrainerService/ListRunFiles',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListRunFilesRequest.SerializeToString,
@@ -112,7 +122,7 @@ class TrainerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token.
+        """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,8 +172,22 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTrainingSamples(self, request, context):
+        """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTrainingSample(self, request, context):
+        """NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListRunFiles(self, request, context):
-        """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND.
+        """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -223,6 +247,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ListCheckpoints,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'ListTrainingSamples': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTrainingSamples,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesResponse.SerializeToString,
+            ),
+            'GetTrainingSample': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrainingSample,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleResponse.SerializeToString,
             ),
             'ListRunFiles': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRunFiles,
@@ -479,6 +513,60 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/ListCheckpoints',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTrainingSamples(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/ListTrainingSamples',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrainingSample(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/GetTrainingSample',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetTrainingSampleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,7 +40,7 @@ class TrainerServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
     """A run. NOT_FOUND."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
-    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]
@@ -57,8 +57,12 @@ class TrainerServiceStub:
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListTrainingSamples: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]
+    """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+    GetTrainingSample: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]
+    """NOT_FOUND."""
     ListRunFiles: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]
-    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]
     """A part of a file on record. NOT_FOUND."""
 
@@ -74,7 +78,7 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
     """A run. NOT_FOUND."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+    """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]  # type: ignore[assignment]
@@ -91,8 +95,12 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ListTrainingSamples: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]  # type: ignore[assignment]
+    """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+    GetTrainingSample: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]  # type: ignore[assignment]
+    """NOT_FOUND."""
     ListRunFiles: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunFilesRequest, _trainer_pb2.ListRunFilesResponse]  # type: ignore[assignment]
-    """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+    """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]  # type: ignore[assignment]
     """A part of a file on record. NOT_FOUND."""
 
@@ -123,7 +131,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]:
-        """Runs, newest first. INVALID_ARGUMENT for an invalid page_size or page_token."""
+        """Runs, newest first. INVALID_ARGUMENT for an invalid filter, page_size or page_token."""
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -178,12 +186,28 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         """The checkpoints of a run, first to last. NOT_FOUND."""
 
     @_abc_1.abstractmethod
+    def ListTrainingSamples(
+        self,
+        request: _trainer_pb2.ListTrainingSamplesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ListTrainingSamplesResponse, _abc.Awaitable[_trainer_pb2.ListTrainingSamplesResponse]]:
+        """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetTrainingSample(
+        self,
+        request: _trainer_pb2.GetTrainingSampleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.GetTrainingSampleResponse, _abc.Awaitable[_trainer_pb2.GetTrainingSampleResponse]]:
+        """NOT_FOUND."""
+
+    @_abc_1.abstractmethod
     def ListRunFiles(
         self,
         request: _trainer_pb2.ListRunFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListRunFilesResponse, _abc.Awaitable[_trainer_pb2.ListRunFilesResponse]]:
-        """Files on record for a run, by name: verl's config of each attempt, samples, traces of profiled steps. NOT_FOUND."""
+        """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ReadRunFile(

@@ -59,7 +59,8 @@ class Attempt:
 
         def change(present: Evaluation) -> Evaluation:
             if policy:
-                form = Form.CHAT if policy.has_chat_template else Form.COMPLETION
+                chats = policy.has_chat_template or self.spec.chat_template
+                form = Form.CHAT if chats else Form.COMPLETION
                 present = present.measure(self.owner, policy.policy_id, policy.settings_id, form)
             return present.begin(self.owner, pace)
 

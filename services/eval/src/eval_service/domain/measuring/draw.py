@@ -5,11 +5,12 @@ from contextlib import AsyncExitStack
 
 from eval_service.domain.measuring.attempt import PAGE, Attempt
 from eval_service.domain.measuring.patience import WORTH_A_RETRY, OutOfPatience
-from eval_service.domain.measuring.sampler import Lost, Sampler, Wanted
+from eval_service.domain.measuring.sampler import Lost, Sampler, Wanted, has_no_room
 from eval_service.domain.measuring.samples import AddedSamples, Judging, Samples
 from eval_service.domain.parallel import Batches, each, parts
 from eval_service.domain.ports import LoadedPolicy, PolicyHost
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
@@ -97,7 +98,13 @@ class DrawnSamples:
                         yield one
 
         async def make(item: Wanted | Sample) -> None:
-            sample = await sampler.draw(item) if isinstance(item, Wanted) else item
+            try:
+                sample = await sampler.draw(item) if isinstance(item, Wanted) else item
+            except InvalidArgument as error:
+                if not has_no_room(error):
+                    raise
+                await self._attempt.leave_out({item.key.problem: error.message})
+                return
             await self._batches.add(sample)  # whatever happens now, it is not drawn again
             await judge(sample, sampler)
 
@@ -107,7 +114,7 @@ class DrawnSamples:
         return bool(await self._attempt.store.unjudged(self._attempt.id, 1, None) or await self._missing())
 
     async def _missing(self) -> Sequence[SampleKey]:
-        """Begins with problems that take long."""
+        """Begins with problems that take long, and then with the longest prompt."""
         attempt = self._attempt
         done = await attempt.store.sample_keys(attempt.id)
         excluded = {fact.key for fact in await attempt.facts() if fact.excluded}
@@ -117,4 +124,7 @@ class DrawnSamples:
             if key not in excluded
             for index in range(attempt.spec.samples_per_problem)
         )
-        return sorted((key for key in keys if key not in done), key=lambda key: key.problem not in attempt.sets.slow)
+        todo = [key for key in keys if key not in done]
+        # A prompt that has no room is found before work is done for the others.
+        longest = max(todo, key=lambda key: len(attempt.sets.problems[key.problem].prompt), default=None)
+        return sorted(todo, key=lambda key: (key.problem not in attempt.sets.slow, key != longest))

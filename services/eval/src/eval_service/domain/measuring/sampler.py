@@ -1,6 +1,7 @@
 """Samples of one policy: what it is asked, and what it answers."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval_service.domain.measuring.attempt import Attempt
@@ -11,9 +12,10 @@ from ratchet_environments import Episode, Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import Clock
 from ratchet_policies import LOST, ChatPrompt, Prompt, Sampling, TextPrompt
+from ratchet_problems import Message
 
-TOO_LONG = "prompt.chat"
-"""The field that rollout-service names where a chat has no room in the model."""
+TOO_LONG = ("prompt.chat", "prompt.text")
+"""The fields that rollout-service names where a prompt has no room in the model."""
 
 
 class Lost(Exception):
@@ -31,6 +33,11 @@ class Wanted:
     """See `request_of`."""
 
 
+def has_no_room(error: InvalidArgument) -> bool:
+    """The model has no room for the prompt."""
+    return [fault.field in TOO_LONG for fault in error.violations] == [True]
+
+
 class Sampler:
     """For one attempt, as long as the policy is loaded. `samples.Origin`."""
 
@@ -43,7 +50,7 @@ class Sampler:
     def wanted(self, key: SampleKey) -> Wanted:
         """Raises InvalidArgument for a form, or shots, that the set does not have."""
         put = self._put(key)
-        prompt = ChatPrompt(put.messages) if put.messages else TextPrompt(put.text)
+        prompt = self._chat(put.messages) if put.messages else TextPrompt(put.text)
         sampling = self._sampling(key, put.stop)
         identity = f"{self._policy.policy_id} {self._policy.settings_id}"
         return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
@@ -76,9 +83,9 @@ class Sampler:
         """The next answer of the sample's episode; None where the model has no room for one."""
         async with self._slots:
             try:
-                return await self._complete(ChatPrompt(episode.messages), self._sampling(key, turn=len(episode.turns)))
+                return await self._complete(self._chat(episode.messages), self._sampling(key, turn=len(episode.turns)))
             except InvalidArgument as error:
-                if [fault.field for fault in error.violations] != [TOO_LONG]:
+                if not has_no_room(error):
                     raise
                 return None
 
@@ -90,6 +97,9 @@ class Sampler:
                 raise Lost(str(error)) from error
 
         return await self._attempt.patience.insist(complete)
+
+    def _chat(self, messages: Sequence[Message]) -> ChatPrompt:
+        return ChatPrompt(tuple(messages), chat_template=self._attempt.spec.chat_template)
 
     def _put(self, key: SampleKey) -> Put:
         prompting, sets = self._attempt.spec.prompting, self._attempt.sets

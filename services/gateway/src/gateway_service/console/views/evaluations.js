@@ -1,12 +1,14 @@
 // Evaluations, what is in one, and two of them compared.
 
 import { get, list, post, remove } from "../api.js";
-import { button, el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, count, interval, model, percentOf, short, signed, word } from "../format.js";
+import { el, empty, facts, number, problem, section, table } from "../dom.js";
+import { ago, between, clock, count, interval, model, percentOf, short, signed, version, word } from "../format.js";
 import { field, form, select } from "../forms.js";
 import { later, live, refresh } from "../live.js";
+import { filters } from "./filters.js";
 import { evaluationForm } from "./evaluation_form.js";
 import { actions, bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
+import { ORDER, measured as sample, pages, verdicts } from "./samples.js";
 
 const START = "ratchet evaluate --model starter --benchmark composed/test";
 const DONE = "STATE_SUCCEEDED";
@@ -21,23 +23,35 @@ const ACTIONS = {
 };
 
 export const sets = (one) => one.spec.problems?.name || one.spec.suite.map(({ problems }) => problems.name).join(", ");
-export const measured = (one) => model(one.spec.model) || "imported samples";
+export const measured = (one) => version(one.version) || model(one.spec.model) || "imported samples";
 export const titled = (one) => `${measured(one)} on ${sets(one)}, ${one.id}`;
+const ORDERS = {
+  newest: null,
+  oldest: (a, b) => (a.create_time < b.create_time ? -1 : 1),
+  "by score": (a, b) => (first(b)?.estimate.value ?? -1) - (first(a)?.estimate.value ?? -1),
+};
 const first = (one) => one.pass_at_k?.[0];
 const pass = (it) => (it ? `pass@${it.k} ${interval(it.estimate)}` : "");
 
-export async function evaluations({ host, signal }) {
+export async function evaluations({ host, query, signal }) {
   const compare = el("div"),
     all = el("div");
   let offered;
   const start = section("Start an evaluation");
-  host.append(all, section("Compare two", compare), start);
+  const filter = filters("evaluations", query, {
+    kinds: ["queued", "running", "succeeded", "failed", "cancelled"],
+    texts: { model: "Of model", problems: "On problems" },
+    orders: ORDERS,
+    changed: () => refresh(all),
+  });
+  host.append(filter.node, all, section("Compare two", compare), start);
   later(start, () => evaluationForm(signal));
   await live(
     all,
     signal,
-    () => list("evaluations", "evaluations", { signal, limit: 200 }),
+    async () => filter.sorted(await list("evaluations", "evaluations", { signal, limit: 200, query: filter.query })),
     (found) => {
+      filter.node.hidden = !found.length && !filter.any;
       const done = found.filter((one) => one.state === DONE);
       if (done.length !== offered) compare.replaceChildren(compareForm(done)); // else somebody may be choosing in it
       offered = done.length;
@@ -52,7 +66,7 @@ export async function evaluations({ host, signal }) {
             one.failure && el("div", { class: "note" }, one.failure.message),
             one.waits_for && el("div", { class: "note" }, `waits for ${one.waits_for}`),
           ),
-          model(one.spec.model) || "imported",
+          measured(one),
           sets(one),
           bar(Number(one.samples_done), Number(one.samples_total)),
           number(pass(first(one))),
@@ -63,7 +77,9 @@ export async function evaluations({ host, signal }) {
           caption: "Evaluations",
           cut: found.cut,
           all: "ratchet evaluations list --limit 0",
-          empty: empty("There is no evaluation yet. Measure a version:", START),
+          empty: filter.any
+            ? el("p", { class: "note" }, "No evaluation is like that.")
+            : empty("There is no evaluation yet. Measure a version:", START),
         },
       );
     },
@@ -102,8 +118,8 @@ export async function comparison({ host, parts: [baseline_id, candidate_id], sig
   ];
   host.replaceChildren(
     facts([
-      ["baseline", el("span", {}, evaluationLink(before.id), ` ${model(before.spec.model)} on ${sets(before)}`)],
-      ["candidate", el("span", {}, evaluationLink(after.id), ` ${model(after.spec.model)} on ${sets(after)}`)],
+      ["baseline", el("span", {}, evaluationLink(before.id), ` ${measured(before)} on ${sets(before)}`)],
+      ["candidate", el("span", {}, evaluationLink(after.id), ` ${measured(after)} on ${sets(after)}`)],
     ]),
     el(
       "p",
@@ -172,7 +188,7 @@ export async function evaluation({ host, parts: [id], signal }) {
     Object.keys(ACTIONS),
   );
   host.append(about, can.node, section("Samples", samples));
-  browse(samples, id, signal).catch((error) => signal.aborted || samples.append(problem(error)));
+  browse(samples, id, signal);
   await live(
     about,
     signal,
@@ -183,7 +199,8 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["state", state(one.state)],
         ["waits for", one.waits_for],
         ["notices", one.notices.join(" ")],
-        ["model", model(one.spec.model) || "imported samples"],
+        ["model", measured(one)],
+        ["made", clock(one.create_time)],
         ["problems", sets(one)],
         [
           "references tried",
@@ -203,7 +220,7 @@ export async function evaluation({ host, parts: [id], signal }) {
           table(
             ["verdict", "samples"],
             Object.entries(one.verdicts)
-              .sort((a, b) => b[1] - a[1])
+              .sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b))
               .map(([name, many]) => [word(name, ""), number(count(many))]),
             { caption: "Verdicts" },
           ),
@@ -233,57 +250,15 @@ function scores(one) {
     : el("p", { class: "note" }, "No problem is judged yet.");
 }
 
-// A page of samples at a time: some evaluations have a hundred thousand.
-async function browse(host, id, signal) {
-  const verdicts = [
-    "",
-    "PASSED",
-    "FAILED",
-    "RUNTIME_ERROR",
-    "COMPILE_ERROR",
-    "TIME_LIMIT",
-    "MEMORY_LIMIT",
-    "OUTPUT_LIMIT",
-    "TAMPERED",
-  ].map((name) => [name && `VERDICT_${name}`, word(name, "") || "all"]);
-  const chosen = select("verdict", verdicts);
-  const shown = el("div");
-  const more = button("More", () => page().catch((error) => shown.append(problem(error))));
-  let token = "";
-  async function page(fresh = false) {
-    more.disabled = true;
-    const found = await get(
-      to("evaluations", id, "samples"),
-      { page_size: 20, page_token: token, verdict: chosen.value },
-      signal,
-    );
-    token = found.next_page_token;
-    if (fresh) shown.replaceChildren();
-    shown.append(...found.samples.map(sample));
-    if (!shown.childElementCount) shown.append(el("p", { class: "note" }, "This sample does not exist."));
-    more.hidden = !token;
-    more.disabled = false;
-  }
-  chosen.addEventListener(
-    "change",
-    () => ((token = ""), page(true).catch((error) => shown.replaceChildren(problem(error)))),
+function browse(host, id, signal) {
+  const chosen = verdicts();
+  const list = pages(
+    (token) =>
+      get(to("evaluations", id, "samples"), { page_size: 20, page_token: token, verdict: chosen.value }, signal),
+    sample,
+    "This sample does not exist.",
   );
-  host.append(field("Verdict", chosen), shown, more);
-  await page(true);
+  chosen.addEventListener("change", list.again);
+  host.append(field("Verdict", chosen), list.node);
+  list.again();
 }
-
-const sample = (one) =>
-  el(
-    "details",
-    {},
-    el(
-      "summary",
-      {},
-      one.problem_id,
-      ` #${one.index} `,
-      state(one.verdict, "VERDICT_"),
-      ` ${one.tests_passed} of ${one.tests_total} tests`,
-    ),
-    one.detail && el("p", { class: "note" }, one.detail),
-    el("pre", {}, el("code", {}, one.completion)),
-  );

@@ -1,10 +1,10 @@
 // What runs, what it serves, and where to begin.
 
 import { get, list } from "../api.js";
-import { el, empty, number, section, table } from "../dom.js";
+import { el, empty, number, section, table, words } from "../dom.js";
 import { ago, seconds, span, word } from "../format.js";
 import { live } from "../live.js";
-import { hash, modelLink, state } from "./parts.js";
+import { evaluationLink, hash, modelLink, releaseLink, runLink, state, versionLink } from "./parts.js";
 
 const BEGIN = ["ratchet models add my-model /path/to/hf-folder", "ratchet train --model starter --algorithm grpo"];
 
@@ -12,15 +12,18 @@ export async function health({ host, signal }) {
   const services = el("div"),
     nodes = el("div"),
     engines = el("div"),
+    failures = el("div"),
     models = el("div");
   host.append(
     section("Services", services),
+    section("Failed in the last 7 days", failures),
     section("Rollout nodes", nodes),
     section("Engines", engines),
     section("Models", models),
   );
   await Promise.all([
     live(services, signal, () => get("platform", {}, signal).then((found) => found.services), drawServices),
+    live(failures, signal, () => get("failures", {}, signal), drawFailures, 15),
     live(nodes, signal, () => list("nodes", "nodes", { signal }), drawNodes),
     live(engines, signal, () => list("policies", "policies", { signal }), drawEngines),
     live(
@@ -65,6 +68,28 @@ const drawServices = (found) =>
     ]),
     { caption: "Services" },
   );
+
+const LINKS = { run: runLink, evaluation: evaluationLink, release: releaseLink };
+
+const drawFailures = ({ failures, missing }) => [
+  table(
+    ["", "what", "name", "reason", "when"],
+    failures.map((one) => {
+      const kind = word(one.resource, "RESOURCE_");
+      const [model, place] = one.id.split("@");
+      return [
+        kind,
+        LINKS[kind]?.(one.id) ?? versionLink({ model, number: Number(place) }),
+        one.name,
+        words(one.message),
+        number(ago(one.end_time)),
+      ];
+    }),
+    { caption: "Failed lately", empty: missing.length ? el("div") : el("p", { class: "note" }, "Nothing failed.") },
+  ),
+  missing.length > 0 &&
+    el("p", { class: "note" }, `${missing.join(", ")}: no answer, so what failed there is not shown.`),
+];
 
 const drawNodes = (found) =>
   table(

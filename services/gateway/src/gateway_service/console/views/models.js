@@ -21,7 +21,7 @@ export async function models({ host, signal }) {
           modelLink(one.name),
           one.aliases.champion ? `@${one.aliases.champion}` : "none yet",
           aliases(one),
-          number(one.latest_version),
+          number(`${one.latest_version}${one.failed_versions ? ` (${one.failed_versions} failed)` : ""}`),
           one.description,
           number(ago(one.create_time)),
         ]),

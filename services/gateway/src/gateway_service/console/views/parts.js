@@ -10,6 +10,7 @@ export const runLink = (id) => (id ? link(to("runs", id), id) : "");
 export const modelLink = (name) => link(to("models", name), name);
 export const versionLink = (ref) => (version(ref) ? link(to("models", ref.model), version(ref)) : "");
 export const evaluationLink = (id) => (id ? link(to("evaluations", id), id) : "");
+export const releaseLink = (id) => (id ? link(to("releases", id), id) : "");
 export const hash = (text) => (text ? el("code", { title: text }, digest(text)) : "");
 
 export function state(value, prefix) {

@@ -2,11 +2,13 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, interval, model, short, word } from "../format.js";
-import { later, live } from "../live.js";
+import { ago, between, clock, interval, model, short, word } from "../format.js";
+import { later, live, refresh } from "../live.js";
+import { filters } from "./filters.js";
 import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
 import { runForm } from "./run_form.js";
+import { ofTraining } from "./samples.js";
 
 const START = "ratchet train --model starter --algorithm grpo";
 const ACTIONS = {
@@ -29,6 +31,13 @@ const waits = (run) => {
   if (run.state === "STATE_QUEUED") return run.waits_for && `waits for ${run.waits_for}`;
   return run.state === "STATE_RUNNING" && run.preempted_by && `makes room for ${run.preempted_by} after this step`;
 };
+const ORDERS = {
+  newest: null,
+  oldest: (a, b) => (a.create_time < b.create_time ? -1 : 1),
+  "by name": (a, b) => (a.spec.display_name ?? "").localeCompare(b.spec.display_name ?? ""),
+  "by validation score": (a, b) =>
+    (b.best_checkpoint?.validation_score ?? -1) - (a.best_checkpoint?.validation_score ?? -1),
+};
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
 
 export async function runs({ host, query, signal }) {
@@ -37,8 +46,14 @@ export async function runs({ host, query, signal }) {
   const curves = new Curves(signal);
   const all = el("div"),
     start = section("Start a run");
+  const filter = filters("runs", query, {
+    kinds: ["queued", "starting", "running", "succeeded", "failed", "cancelled"],
+    texts: { model: "Of model", name: "Named" },
+    orders: ORDERS,
+    changed: () => refresh(all),
+  });
   const how = el("p", { class: "note", hidden: true }, `Tick up to ${TOGETHER} to see their curves side by side.`);
-  host.append(how, all, said, curves.node, start);
+  host.append(how, filter.node, all, said, curves.node, start);
   later(start, () => runForm(signal));
   for (const id of chosen) curves.add(id);
 
@@ -51,15 +66,16 @@ export async function runs({ host, query, signal }) {
     said.textContent = "";
     if (input.checked) (chosen.add(id), curves.add(id));
     else (chosen.delete(id), curves.drop(id));
-    history.replaceState(null, "", chosen.size ? `#/runs?show=${[...chosen].join(",")}` : "#/runs");
+    filter.set("show", [...chosen].join(","));
   }
 
   await live(
     all,
     signal,
-    () => list("runs", "runs", { signal, limit: 100 }),
+    async () => filter.sorted(await list("runs", "runs", { signal, limit: 100, query: filter.query })),
     (found) => {
       how.hidden = !found.length;
+      filter.node.hidden = !found.length && !filter.any;
       return table(
         ["", "run", "state", "algorithm", "base", "steps", "took", "version", "started"],
         found.map((run) => [
@@ -83,14 +99,34 @@ export async function runs({ host, query, signal }) {
           caption: "Training runs",
           cut: found.cut,
           all: "ratchet runs list --limit 0",
-          empty: empty("There is no training run yet. Start one, and it shows up here:", START),
+          empty: filter.any
+            ? el("p", { class: "note" }, "No run is like that.")
+            : empty("There is no training run yet. Start one, and it shows up here:", START),
         },
       );
     },
   );
 }
 
-export async function run({ host, parts: [id], signal }) {
+export async function run({ host, parts: [id, tab, sample], query, signal }) {
+  host.append(tabs(id, tab));
+  if (tab === "samples") await ofTraining({ host, id, sample, query, signal });
+  else await overview({ host, id, signal });
+}
+
+function tabs(id, chosen = "") {
+  const all = [
+    ["", "Overview", to("runs", id)],
+    ["samples", "Samples", to("runs", id, "samples")],
+  ];
+  return el(
+    "nav",
+    { class: "tabs", "aria-label": "Run" },
+    all.map(([tab, text, path]) => el("a", { href: `#/${path}`, "aria-current": tab === chosen && "page" }, text)),
+  );
+}
+
+async function overview({ host, id, signal }) {
   const about = el("div");
   const curves = new Curves(signal, (now) => show(now));
   const can = actions(
@@ -129,6 +165,7 @@ export async function run({ host, parts: [id], signal }) {
         ],
         ["problems", spec.problems?.name],
         ["pairs", spec.pairs?.name],
+        ["made", clock(now.create_time)],
         ["took", between(now.start_time, now.end_time)],
         ["masked samples", Number(now.platform_faults) || ""],
       ]),

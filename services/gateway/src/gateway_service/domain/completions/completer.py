@@ -19,13 +19,16 @@ from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, joined_calls, require_whole
+from ratchet_policies import BrokenOff, Delta, FinishReason, Generation, Sampling, joined_calls, require_whole
 from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
 
 GIVEN_UP = "given up"
 """The message that cancels an answer whose caller stays: that to another of its prompts has failed."""
+
+COUNTING = Sampling(max_tokens=0, echo=True)
+"""Reads a prompt and makes no token."""
 
 
 class Completer:
@@ -49,6 +52,15 @@ class Completer:
         if self._cache.takes(route, request):
             return await self._once(route, request)
         return await self._made(route, request)
+
+    async def count_tokens(self, request: CompletionRequest) -> int:
+        """Tokens of the prompt, as the version reads it that would answer. No answer is made, and nothing recorded.
+
+        Raises as `complete`, but asks no baseline in place of a candidate that fails."""
+        self._usage.require_tokens(caller())
+        route = await self._router.route(request.target, request.routing_key, request.session)
+        echoed = await self._serving.generate(route.version, request.prompt, COUNTING, route.wait)
+        return echoed.prompt_tokens
 
     @contextmanager
     def several(self, requests: Sequence[CompletionRequest]) -> Iterator[None]:

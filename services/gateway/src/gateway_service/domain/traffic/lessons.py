@@ -76,9 +76,9 @@ def lesson(exchange: Exchange) -> Lesson | None:
 
 
 def _plain(prompt: Prompt) -> Sequence[Message] | str | None:
-    """None where tools are in it."""
+    """None where tools are in it, or a gap to be filled."""
     match prompt:
-        case TextPrompt(text):
+        case TextPrompt(text, ""):
             return text
         case ChatPrompt(messages, None):
             with_tools = any(message.tool_calls or message.tool_call_id for message in messages)

@@ -56,8 +56,8 @@ def _prompt(prompt: Prompt, change: Change) -> Prompt:
     match prompt:
         case ChatPrompt(messages, tools):
             return ChatPrompt(tuple(_message(one, change) for one in messages), _tools(tools, change))
-        case TextPrompt(text):
-            return TextPrompt(change(text))
+        case TextPrompt(text, suffix):
+            return TextPrompt(change(text), change(suffix))
     return prompt
 
 

@@ -1,10 +1,10 @@
 """ModelStore on SQLite and PostgreSQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, Select, delete, insert, select, update
+from sqlalchemy import Row, Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
@@ -14,7 +14,7 @@ from ratchet_kit.sql import Database, insert_if_absent
 from registry_service.adapters.sql.rows import to_model, to_recorded, to_version
 from registry_service.adapters.sql.tables import alias_changes, aliases, models, versions
 from registry_service.domain.model import AliasChange, Model, RecordedChange
-from registry_service.domain.version import Version
+from registry_service.domain.version import State, Version
 
 R = TypeVar("R")
 
@@ -53,7 +53,8 @@ class SqlModelStore:
         named: dict[str, dict[str, int]] = {model.name: {} for model in found}
         for row in await self._database.rows(select(aliases).where(aliases.c.model.in_(named))):
             named[row.model][row.alias] = row.version
-        return [replace(model, aliases=named[model.name]) for model in found]
+        failed = {row.model: row.failed for row in await self._database.rows(_failed(named))}
+        return [replace(model, aliases=named[model.name], failed_versions=failed.get(model.name, 0)) for model in found]
 
     async def delete(self, name: str) -> None:
         async with self._database.writing() as connection:
@@ -89,7 +90,15 @@ async def model_of(connection: AsyncConnection, name: str) -> Model:
     if row is None:
         raise NotFound(f"there is no model {name!r}")
     named = await connection.execute(select(aliases).where(aliases.c.model == name))
-    return to_model(row, {alias.alias: alias.version for alias in named})
+    failed = (await connection.execute(_failed([name]))).first()
+    model = to_model(row, {alias.alias: alias.version for alias in named})
+    return replace(model, failed_versions=failed.failed if failed else 0)
+
+
+def _failed(names: Iterable[str]) -> Select[Any]:
+    """Numbers of failed versions by model, for models that have some."""
+    query = select(versions.c.model, func.count().label("failed")).group_by(versions.c.model)
+    return query.where(versions.c.model.in_(names), versions.c.state == State.FAILED.value)
 
 
 async def version_of(

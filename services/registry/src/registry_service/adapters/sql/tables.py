@@ -43,7 +43,7 @@ versions = Table(
     Column("lineage", JSON, nullable=False),
     Column("labels", JSON, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
-    Column("state", String(16), nullable=False),
+    Column("state", String(16), nullable=False, index=True),
     # Empty until the version is READY.
     Column("artifact_uri", Text, nullable=False),
     Column("artifact_sha256", String(64), nullable=False),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,6 +15,7 @@ from registry_service.adapters.sql.models import readable_of, version_of
 from registry_service.adapters.sql.rows import to_version, version_row
 from registry_service.adapters.sql.tables import alias_changes, aliases, gates, models, training_sets, uploads, versions
 from registry_service.domain import gate
+from registry_service.domain.ports import VersionFilter
 from registry_service.domain.version import State, Version, VersionSpec, check_deletion
 
 
@@ -41,10 +43,22 @@ class SqlVersionStore:
         async with self._database.reading() as connection:
             return await version_of(connection, ref)
 
-    async def page(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
-        query = select(versions).where(versions.c.model == model).order_by(versions.c.number.desc())
+    async def page(
+        self, model: str | None, limit: int, after: Sequence[Any] | None, only: VersionFilter = VersionFilter()
+    ) -> Sequence[Version]:
+        query = select(versions).order_by(versions.c.model, versions.c.number.desc())
         if after is not None:
-            query = query.where(versions.c.number < after)
+            name, number = after
+            query = query.where(
+                or_(versions.c.model > name, and_(versions.c.model == name, versions.c.number < number))
+            )
+        if only.state is not None:
+            query = query.where(versions.c.state == only.state.value)
+        if only.after_time is not None:
+            query = query.where(versions.c.create_time >= only.after_time)
+        if model is None:
+            return await self._database.readable(query, to_version, limit)
+        query = query.where(versions.c.model == model)
         return await readable_of(self._database, model, query, to_version, limit)
 
     async def change(self, ref: VersionRef, change: Callable[[Version], Version]) -> Version:

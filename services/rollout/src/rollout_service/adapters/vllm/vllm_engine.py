@@ -10,6 +10,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ratchet_kit.logs import get_logger
@@ -23,10 +24,11 @@ from ratchet_policies import (
     TokenCandidate,
     TokenPrompt,
     joined,
+    no_room,
     over_length,
 )
 from ratchet_problems import rendering
-from rollout_service.adapters.vllm import kv_cache, tools, wire
+from rollout_service.adapters.vllm import infill, kv_cache, tools, wire
 from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class VllmEngine:
         self._vocabulary = int(llm.model_config.get_vocab_size())
         self._longest_token = max(map(len, self._tokenizer.get_vocab()), default=1)
         """In characters of the vocabulary's own writing, which are never fewer than those of the text."""
+        self._infill = infill.infill_of(self._tokenizer)
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
@@ -182,7 +185,8 @@ class VllmEngine:
         reader = self._reader(call)
         ids = self._tokenize(call)
         in_pieces = call.stream or reader is not None
-        params = self._sampling(call.sampling, len(ids), in_pieces, reader)
+        sampling = self._ended(call)
+        params = self._sampling(sampling, len(ids), in_pieces, reader)
         prompt_ids = tuple(ids)
         wants_echo = call.sampling.echo
         came: defaultdict[int, list[Completion]] = defaultdict(list)
@@ -238,10 +242,10 @@ class VllmEngine:
                 unknown = [token for token in ids if not 0 <= token < self._vocabulary]
                 if unknown:
                     raise RequestRefused(field, self._unknown(unknown[0]))
-            case TextPrompt(text):
+            case TextPrompt(text, suffix):
                 field = "prompt.text"
-                self._require_length(field, text)
-                ids = self._tokenizer.encode(text)
+                self._require_length(field, text + suffix)
+                ids = self._infilled(text, suffix) if suffix else self._tokenizer.encode(text)
             case ChatPrompt() as chat:
                 field, ids = "prompt.chat", self._render(chat)
         if not ids:
@@ -249,6 +253,20 @@ class VllmEngine:
         if len(ids) >= self.max_model_len:
             raise RequestRefused(field, over_length(len(ids), self.max_model_len))
         return ids
+
+    def _infilled(self, prefix: str, suffix: str) -> list[int]:
+        if self._infill is None:
+            raise RequestRefused("prompt.suffix", infill.NO_FORM)
+        try:
+            return self._infill.tokens(prefix, suffix)
+        except ValueError as error:
+            raise RequestRefused("prompt.suffix", str(error)) from error
+
+    def _ended(self, call: wire.Generate) -> Sampling:
+        """The sampling of a call, which ends where a gap is filled, too."""
+        if not call.suffix or self._infill is None:
+            return call.sampling
+        return replace(call.sampling, stop_token_ids=(*call.sampling.stop_token_ids, *self._infill.end_ids))
 
     def _require_length(self, field: str, text: str) -> None:
         """Refuses what is too long however its tokens fall: to count them takes seconds a megabyte, and nobody else
@@ -261,14 +279,15 @@ class VllmEngine:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
     def _render(self, chat: ChatPrompt) -> list[int]:
-        if not self.has_chat_template:
+        if not (chat.chat_template or self.has_chat_template):
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = tools.conversation(chat.messages)
+        own = chat.chat_template or None
         offered = tools.offered(chat.tools) if chat.tools else None
         try:
-            text = rendering.rendered(self._tokenizer, conversation, tools=offered)
+            text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
         except Exception as error:  # a template is a program of the model's author and may raise anything
-            raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
+            raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {error}") from error
         self._require_length("prompt.chat", text)
         return rendering.tokens(self._tokenizer, text)
 
@@ -285,6 +304,8 @@ class VllmEngine:
                 raise RequestRefused(f"sampling.{field}", self._unknown(unknown[0]))
         room = self.max_model_len - prompt_tokens
         wanted = room if sampling.max_tokens is None else max(1, sampling.max_tokens)  # vLLM makes one at least
+        if sampling.must_fit and wanted > room:
+            raise RequestRefused("sampling.max_tokens", no_room(prompt_tokens, wanted, self.max_model_len))
         followed = None if sampling.json_schema is None else StructuredOutputsParams(json=sampling.json_schema)
         try:
             return SamplingParams(
@@ -292,6 +313,7 @@ class VllmEngine:
                 temperature=1.0 if sampling.temperature is None else sampling.temperature,
                 top_p=1.0 if sampling.top_p is None else sampling.top_p,
                 top_k=sampling.top_k or 0,  # 0: all tokens
+                min_p=sampling.min_p or 0.0,
                 max_tokens=min(wanted, room),
                 stop=list(sampling.stop),
                 stop_token_ids=list(sampling.stop_token_ids),
@@ -382,6 +404,7 @@ def _completion(output: "CompletionOutput", sampling: Sampling) -> Completion:
         token_ids=token_ids,
         log_probs=log_probs,
         candidates=candidates,
+        stop=output.stop_reason if isinstance(output.stop_reason, str) else "",
     )
 
 

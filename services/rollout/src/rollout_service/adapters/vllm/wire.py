@@ -69,6 +69,8 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     text: str | None = None
     messages: tuple[Message, ...] | None = None
     tools: Tools | None = None
+    suffix: str = ""
+    chat_template: str = ""
 
 
 class PrepareChanges(msgspec.Struct, tag="prepare_changes", frozen=True):
@@ -144,18 +146,18 @@ def generate_call(request: GenerationRequest, stream: bool) -> Generate:
     match request.prompt:
         case TokenPrompt(ids):
             return Generate(request.sampling, stream, priority, token_ids=tuple(ids))
-        case TextPrompt(text):
-            return Generate(request.sampling, stream, priority, text=text)
-        case ChatPrompt(messages, tools):
-            return Generate(request.sampling, stream, priority, messages=messages, tools=tools)
+        case TextPrompt(text, suffix):
+            return Generate(request.sampling, stream, priority, text=text, suffix=suffix)
+        case ChatPrompt(messages, tools, template):
+            return Generate(request.sampling, stream, priority, messages=messages, tools=tools, chat_template=template)
 
 
 def prompt_of(call: Generate) -> Prompt:
     if call.token_ids is not None:
         return TokenPrompt(call.token_ids)
     if call.messages is not None:
-        return ChatPrompt(call.messages, call.tools)
-    return TextPrompt(call.text or "")
+        return ChatPrompt(call.messages, call.tools, call.chat_template)
+    return TextPrompt(call.text or "", call.suffix)
 
 
 def output_of(reply: Output) -> EngineOutput:

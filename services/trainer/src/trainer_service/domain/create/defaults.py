@@ -20,6 +20,8 @@ from trainer_service.domain.spec.plugins import pinned
 from trainer_service.domain.spec.spec import Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
+KEPT_GROUPS = 16
+"""Number for each step: 128 samples where a group has 8."""
 LORA_ALPHA = 32
 LORA_RATE = 10
 """Times the learning rate of all weights. Both are of Schulman et al. 2025, "LoRA Without Regret": with this alpha the
@@ -64,6 +66,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         plugins=pinned(spec.plugins, found.plugins),
         prompt_form=spec.prompt_form or (found.pairs.form if found.pairs else "") or _form_of(found.base),
         priority=spec.priority or Priority.NORMAL,
+        kept_groups=KEPT_GROUPS if spec.kept_groups is None and algorithm and algorithm.is_online else spec.kept_groups,
         environment=spec.environment.completed(found.environment) if spec.environment else None,
     )
 

@@ -21,9 +21,10 @@ from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.inputs.ports import ModelFolders
 from trainer_service.domain.inputs.references import References, notices
 from trainer_service.domain.run.checkpoint import Checkpoint
-from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunStore
-from trainer_service.domain.run.run import Run, RunId, State, Step
+from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunFilter, RunStore
+from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import RunSpec
 
@@ -54,6 +55,7 @@ class Runs:
         jobs: JobRunner,
         folders: ModelFolders,
         files: RunFiles,
+        samples: SampleStore,
         policies: PolicyHost,
         references: References,
         limits: Limits,
@@ -67,6 +69,7 @@ class Runs:
         self._jobs = jobs
         self._folders = folders
         self._files = files
+        self._samples = samples
         self._policies = policies
         self._references = references
         self._limits = limits
@@ -137,11 +140,11 @@ class Runs:
         """Raises NotFound."""
         return self._scheduler.seen(await self._store.get(id))
 
-    async def page(self, size: int, token: str, state: State | None) -> Page[Run]:
+    async def page(self, size: int, token: str, only: RunFilter = RunFilter()) -> Page[Run]:
         """The newest first. Raises InvalidArgument for a bad size or token."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Run]:
-            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, state)]
+            return [self._scheduler.seen(run) for run in await self._store.page(limit, after, only)]
 
         return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
 
@@ -181,6 +184,7 @@ class Runs:
         run.check_deletable()
         await self._jobs.stop(id, run.attempt)
         await self._policies.release(id, run.attempt)
+        await self._samples.remove(id)
         await self._folders.remove(id)
         await self._store.delete(id)
         self._updates.announce(id)

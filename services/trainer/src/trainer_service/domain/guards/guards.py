@@ -118,6 +118,17 @@ def left_out_problems(series: Series, thresholds: Thresholds) -> str:
     )
 
 
+def unsaved_samples(series: Series, thresholds: Thresholds) -> str:
+    """Nothing to set: the run goes on without them."""
+    metrics = series[-1] if series else {}
+    waiting, lost = metrics.get("samples_waiting", 0.0), metrics.get("samples_lost", 0.0)
+    if lost:
+        return f"the samples of {lost:.0f} steps could not be kept: the log of the job says why"
+    if waiting:
+        return f"the samples of {waiting:.0f} steps wait for the artifact store: the log of the job says why"
+    return ""
+
+
 GUARDS: Sequence[Guard] = (
     Guard("not_finite", True, not_finite),
     Guard("collapse", True, collapse.below_the_base_in_validation),
@@ -137,4 +148,5 @@ GUARDS: Sequence[Guard] = (
     Guard("second_hand_gap", False, gaps.passing_what_is_rewarded),
     Guard("tampering", False, drifts.tampering),
     Guard("verdicts", False, drifts.shifting_verdicts),
+    Guard("samples", False, unsaved_samples),
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet_kit.names import Location, VersionRef
+from ratchet_problems.templates import Template
 from ratchet_rewards import Lookup
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
@@ -31,22 +32,6 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """What a chat template does with what is put into it, each as it goes on after "its chat template "; empty: not."""
-
-    fault: str = ""
-    """Why no problem can be put to a model by it."""
-    system_fault: str = ""
-    """Why no message of the system can be put before a problem."""
-    turns_fault: str = ""
-    """Why no reply can be put between answers."""
-    changes: str = ""
-    """To a problem: alike in training, evaluation and serving."""
-    turns_changes: str = ""
-    """To an earlier answer, so that one that is rendered anew is not as it was sampled."""
-
-
-@dataclass(frozen=True, slots=True)
 class FoundModel:
     """A model that a run can start from, or be rewarded by."""
 
@@ -62,7 +47,7 @@ class FoundModel:
     """None where its config does not say."""
 
     has_chat_template: bool = True
-    template: Template = Template()
+    template: Template = field(default_factory=Template)
     """What it does to a conversation, where there is one."""
     has_tokenizer: bool = True
     outputs: int = 0

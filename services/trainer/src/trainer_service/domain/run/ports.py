@@ -10,6 +10,19 @@ from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId, State, Step
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are meant; an empty field leaves it open."""
+
+    state: State | None = None
+    model: str = ""
+    """Name of the model that they start from, or make a version of."""
+    name: str = ""
+    """Part of the display name, in any case."""
+    after_time: datetime | None = None
+    """When the oldest was created."""
+
+
 class RunStore(Protocol):
     """The truth about runs. Every method raises Unavailable when the database cannot be reached."""
 
@@ -29,7 +42,7 @@ class RunStore(Protocol):
         """Raises NotFound."""
         ...
 
-    async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
+    async def page(self, limit: int, after: str | None, only: RunFilter = RunFilter()) -> Sequence[Run]:
         """Runs by id, the newest first, behind the one whose id is `after`."""
         ...
 

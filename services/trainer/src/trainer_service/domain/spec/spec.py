@@ -128,6 +128,8 @@ class RunSpec:
     """Solved problems of this set are shown before each problem, `limit` of them."""
     all_answers: bool = False
     """SFT learns all answers in a conversation; else the reference alone."""
+    kept_groups: int | None = None
+    """RL: prompts of each step whose samples are kept, the first that are drawn."""
     chat_template: str = ""
     """Source of a template in place of the base's, which versions get, too; empty: the base's."""
     follow_problems: bool = False

@@ -7,12 +7,14 @@ from ratchet_kit.work import surviving
 from trainer_service.domain.inputs.ports import ModelFolders
 from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import RunId
+from trainer_service.domain.run.sample import SampleStore
 
 
 class Retention:
-    def __init__(self, store: RunStore, folders: ModelFolders) -> None:
+    def __init__(self, store: RunStore, folders: ModelFolders, samples: SampleStore) -> None:
         self._store = store
         self._folders = folders
+        self._samples = samples
 
     async def remove_checkpoints(self, before: datetime) -> int:
         """Of runs that ended before then; how many had some."""
@@ -32,6 +34,16 @@ class Retention:
                 await self._folders.remove_export(id, checkpoint.uri)
                 await self._store.delete_checkpoint(id, checkpoint.step)
                 removed += 1
+        return removed
+
+    async def remove_samples(self, before: datetime) -> int:
+        """Removes those of runs that ended before then. Returns how many had some."""
+        removed = 0
+        for id in await self._samples.with_samples():
+            with surviving("remove samples", run_id=id):
+                if await self._ended(id, before):
+                    await self._samples.remove(id)
+                    removed += 1
         return removed
 
     async def _ended(self, id: RunId, before: datetime) -> bool:

@@ -43,6 +43,8 @@ class JobConfig(BaseModel):
     """Folder of the run, kept between attempts: checkpoints, exports, data, logs. By convention runs/<run_id>."""
     export_uri: str = ""
     """Folder or URL that exports are moved to. Empty: they stay in `work_dir`."""
+    samples_uri: str = ""
+    """The same of samples."""
 
     trainer_target: str
     """gRPC targets are "host:port"."""

@@ -1,19 +1,18 @@
 """What a job puts on record for people to read: below `record/` in the folder of its run, which the service lists.
 
 record/config/attempt-<a>.yaml    the config that verl got, without secrets
-record/samples/step-<n>.json      completions of a step that was saved
 record/profile/...json.gz         traces of profiled steps (Chrome's format; Perfetto shows them)
 """
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 RECORD = "record"
+SAMPLES = "samples"
+"""Where the table of samples lies, in the folder of a run and in the artifact store."""
 PART = ".part"
 """The end of the name of what is being written."""
 HIDDEN = "(hidden)"
@@ -31,9 +30,6 @@ class Record:
 
     def config(self, attempt: int, text: str) -> None:
         self._write(f"config/attempt-{attempt}.yaml", text)
-
-    def samples(self, step: int, samples: Sequence[Mapping[str, Any]]) -> None:
-        self._write(f"samples/step-{step}.json", json.dumps(samples, indent=1, ensure_ascii=False) + "\n")
 
     def _write(self, name: str, text: str) -> None:
         file = self.work_dir / RECORD / name

@@ -2,7 +2,6 @@
 "plugin:NAME/SPLIT"."""
 
 import json
-from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_problems import Problem, data_digest, jsonl, load
@@ -35,4 +34,6 @@ def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     if not given:
         raise NotFound(f"the dataset {plugin} has no problems{f' in its split {split}' if split else ''}")
     # By this path an error names the plug-in, and problems without an id are called.
-    return jsonl.problems(enumerate(given, start=1), Path(name.replace("/", "-")), "problem")[:limit]
+    path = name.replace("/", "-")
+    numbered = ((f"{path} problem {number}", number, one) for number, one in enumerate(given, start=1))
+    return tuple(jsonl.problems(numbered, lambda record, where: record, path))[:limit]

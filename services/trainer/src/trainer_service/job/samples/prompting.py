@@ -42,6 +42,11 @@ class Prompting:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
+    def whole_text(self, tokens: Sequence[int]) -> str:
+        """With the special tokens, as the model sees or writes them."""
+        text: str = self.tokenizer.decode(tokens)
+        return text
+
     def reply(self, messages: Sequence[Message], replies: Sequence[Message], answer: Sequence[int]) -> Sequence[int]:
         return reply_ids(self.tokenizer, messages, replies, answer, self.ending)
 

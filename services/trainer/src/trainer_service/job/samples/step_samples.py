@@ -2,15 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
+from ratchet_kit.text import clip
+from trainer_service.domain.run import sample as record
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.groups import Draw, Group
 from trainer_service.job.samples.tally import Tally
+
+LONGEST = 32 << 10
+"""Bytes of a prompt, and of a completion, that are kept."""
+LONGEST_DETAIL = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,10 @@ class StepSamples:
     """The reward of the greedy completion of each prompt that has one, by its uid."""
     running: list[Future[None]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
-    first: tuple[str, Group] | None = None
-    """The first prompt's problem and group."""
+    kept_groups: int = 0
+    """Prompts whose samples are kept: the first that are drawn."""
+    kept: list[tuple[Prompted, Group]] = field(default_factory=list)
+    """In the order in which they ended."""
     began: float = field(default_factory=time.monotonic)
     ended: float = 0.0
     """When its last group was judged; seconds, of the same clock."""
@@ -55,8 +62,8 @@ class StepSamples:
 
     def add(self, one: Prompted, group: Group) -> None:
         """A group that has ended. One without samples tells nothing."""
-        if one.place == 0:
-            self.first = (one.draw.problem.id, group)
+        if one.place < self.kept_groups:
+            self.kept.append((one, group))
         if group.samples:
             if group.greedy is not None:
                 self.greedy[one.uid] = group.greedy
@@ -80,19 +87,48 @@ class StepSamples:
         """Seconds of its making that the trainer did not stand still for. `waited`: those that it did in the step."""
         return max(0.0, self.ended - self.began - self.waited - waited)
 
-    def shown(self, text: Callable[[Sequence[int]], str]) -> list[dict[str, Any]]:
-        """The samples of the first prompt, for people to read."""
-        if self.first is None:
-            return []
-        problem, group = self.first
-        prompt = text(group.prompt)
-        return [
-            {
-                "problem": problem,
-                "prompt": prompt,
-                "completion": text(sample.played.tokens),
-                "verdict": sample.verdict,
-                "reward": sample.earned.reward,
-            }
-            for sample in group.samples
-        ]
+    def records(
+        self, text: Callable[[Sequence[int]], str], advantages: Mapping[str, float], attempt: int, most: int
+    ) -> list[record.Sample]:
+        """The samples that are kept, with their texts. `advantages`: by `sample_key`; `most`: of their tokens."""
+        found = []
+        for one, group in sorted(self.kept, key=lambda kept: kept[0].place):
+            prompt = _clipped(text(group.prompt))
+            for index, sample in enumerate(group.samples):
+                last, tokens = sample.played.episode.turns[-1], sample.played.tokens
+                found.append(
+                    record.Sample(
+                        step=one.draw.step,
+                        place=one.place,
+                        index=index,
+                        problem_id=one.draw.problem.id,
+                        prompt=prompt,
+                        completion=_clipped(text(tokens)),
+                        verdict=last.grade.verdict,
+                        tests_passed=last.grade.tests_passed,
+                        tests_total=last.grade.tests_total,
+                        detail=clip(last.grade.detail, LONGEST_DETAIL),
+                        failed_tests=last.failures.tests,
+                        held_out_failed=last.failures.held_out,
+                        stderr=last.failures.stderr,
+                        reward=sample.earned.reward,
+                        components=dict(sample.earned.values),
+                        advantage=advantages.get(sample_key(one.uid, index)),
+                        policy_id=one.draw.policy_id,
+                        tokens=len(tokens),
+                        truncated=len(tokens) >= most,
+                        turns=len(sample.played.ends),
+                        staleness=one.draw.step - 1 - one.version,
+                        attempt=attempt,
+                    )
+                )
+        return found
+
+
+def sample_key(uid: str, index: int) -> str:
+    """The key of a sample in verl's queue: `<uid>_<session>_<index>`, each session having one."""
+    return f"{uid}_{index}_0"
+
+
+def _clipped(text: str) -> str:
+    return clip(text, LONGEST)

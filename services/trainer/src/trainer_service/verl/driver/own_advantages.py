@@ -1,4 +1,5 @@
-"""Advantages of GDPO, and ReMax's baselines. The others are verl's own estimators, which `verl/algorithms.py` names.
+"""Advantages of GDPO, and ReMax's baselines; and the advantages of samples, for people. The others are verl's own
+estimators, which `verl/algorithms.py` names.
 
 GDPO's is registered with verl when this is imported.
 """
@@ -40,5 +41,19 @@ def with_baselines(compute: Callable[..., DataProto], baseline_of: Callable[[str
         uids = (key.rsplit("_", 2)[0] for key in batch_keys)
         data.batch["reward_baselines"] = torch.tensor([baseline_of(uid) for uid in uids])
         return compute(data, batch_keys, **options)
+
+    return computed
+
+
+def noted(compute: Callable[..., DataProto], note: Callable[[dict[str, float]], None]) -> Callable[..., DataProto]:
+    """verl's `compute_advantage_for_multi_trajectories`, which also tells `note` the mean advantage over the tokens of
+    each sample, by its key."""
+
+    def computed(data: DataProto, batch_keys: Sequence[str], **options: Any) -> DataProto:
+        data = compute(data, batch_keys, **options)
+        mask = data.batch["response_mask"]
+        means = (data.batch["advantages"] * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
+        note(dict(zip(batch_keys, means.tolist(), strict=True)))
+        return data
 
     return computed

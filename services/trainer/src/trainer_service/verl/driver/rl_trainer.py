@@ -26,6 +26,7 @@ from ratchet_kit import policy_id
 from ratchet_problems import Problem
 from ratchet_rewards import Combination
 from trainer_service.domain.run.run import TOKENS_SO_FAR, Phase
+from trainer_service.domain.run.sample import Sample
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
@@ -36,12 +37,13 @@ from trainer_service.job.samples.curriculum import Draws
 from trainer_service.job.samples.groups import Groups
 from trainer_service.job.samples.prompt_limits import left_out
 from trainer_service.job.samples.prompting import Prompting
+from trainer_service.job.samples.sample_log import SampleLog
 from trainer_service.job.samples.step_samples import StepSamples
 from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
 from trainer_service.verl.algorithms import VERL_ALGORITHMS
-from trainer_service.verl.driver.own_advantages import with_baselines
+from trainer_service.verl.driver.own_advantages import noted, with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
 from trainer_service.verl.driver.samplers import (
@@ -83,6 +85,8 @@ class RatchetTrainer(PPOTrainerSync):
         self._logged: dict[str, float] = {}
         self._reported: dict[str, float] = {}
         self._components: dict[str, float] = {}
+        self._advantages: dict[str, float] = {}
+        """The samples' of the step under way, by their keys."""
         super().__init__(config)
 
     # What verl builds.
@@ -103,10 +107,11 @@ class RatchetTrainer(PPOTrainerSync):
             its.second_hand,
         )
         self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
+        compute = trainer_base.compute_advantage_for_multi_trajectories
         if its.job.algorithm.has_greedy:
-            compute = trainer_base.compute_advantage_for_multi_trajectories
-            baselined = with_baselines(compute, self.rollouts.greedy_of)
-            trainer_base.compute_advantage_for_multi_trajectories = baselined
+            compute = with_baselines(compute, self.rollouts.greedy_of)
+        trainer_base.compute_advantage_for_multi_trajectories = noted(compute, self._advantages.update)
+        self._samples = SampleLog(its.job.work_dir, its.job.samples_uri)
 
     def _init_dataloader(self) -> None:
         """Raises InvalidArgument when the problems that have room make no batch, DataLoss when they have changed."""
@@ -185,6 +190,7 @@ class RatchetTrainer(PPOTrainerSync):
             super().fit(agent_loop_manager)
         finally:
             agent_loop_manager.abandon()
+            self._samples.close()
             # wandb and MLflow write the last of it here, and hold up the end of the process otherwise.
             if (tracking := getattr(self, "logger", None)) is not None:
                 tracking.finish()
@@ -348,17 +354,29 @@ class RatchetTrainer(PPOTrainerSync):
         measured = names.rename(metrics, names.RL_NAMES) | names.of_plugins(metrics) | of_rewards | reported
         measured[TOKENS_SO_FAR] = self._session.schedule.tokens
         measured["temperature"] = self.config.actor_rollout_ref.rollout.temperature
-        measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
+        measured |= names.memory(self.actor_rollout_wg.take_peak_memory()) | self._samples.metrics()
         self._logged, self._components = {}, {}
+        kept = self._keep_samples(step, made)
         self._session.reporter.step(step, measured, self._sent.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)
-            self._session.record.samples(step, made.shown(self._prompting.text))
+            kept.result()  # a step that is saved is not repeated
             model = self._session.checkpoints.folder(step) / "actor" / "huggingface"
             # What the engine was sent is rounded to its precision; what is exported is not.
             self._session.keep(step, model, policy_id.of_folder(model), score, interval)
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)
+
+    def _keep_samples(self, step: int, made: StepSamples) -> Future[None]:
+        advantages = dict(self._advantages)
+        self._advantages.clear()
+        job = self._session.job
+        most = job.spec.hyperparameters.max_response_tokens or 0
+
+        def records() -> Sequence[Sample]:
+            return made.records(self._prompting.whole_text, advantages, job.attempt, most)
+
+        return self._samples.keep(step, records)
 
     def _go_on(self, step: int) -> None:
         """The engine has the weights after `step`: what it makes next need not wait until that is reported."""

@@ -54,7 +54,7 @@ class Rollouts:
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = int(tu.get(prompts, "global_steps"))
-        made = self._made.setdefault(step, StepSamples())
+        made = self._made.setdefault(step, StepSamples(kept_groups=self._spec.kept_groups or 0))
         for uid, index in zip(map(str, prompts["uid"]), map(int, prompts["index"]), strict=True):
             split = self._groups.split(self._problems[index])
             problem = split.rewarded

@@ -8,7 +8,7 @@ import transfer_queue as tq
 from verl.utils import tensordict_utils as tu
 
 from trainer_service.job.samples.groups import Group
-from trainer_service.job.samples.step_samples import Prompted
+from trainer_service.job.samples.step_samples import Prompted, sample_key
 from trainer_service.verl.algorithms import BEFORE_LENGTH
 
 TRAIN = "train"
@@ -19,11 +19,11 @@ def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
     """Stores groups in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
     `compared`: by dynamic sampling (verl/algorithms.py).
 
-    Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
+    The prompt's own key then tells the replay buffer that its group has ended.
     """
     if taught := [(one, group) for one, group in groups if group.samples]:
         tq.kv_batch_put(
-            keys=[f"{one.uid}_{session}_0" for one, group in taught for session in range(len(group.samples))],
+            keys=[sample_key(one.uid, session) for one, group in taught for session in range(len(group.samples))],
             fields=tu.list_of_dict_to_tensordict(
                 [row for one, group in taught for row in rows_of(one.uid, group, compared)]
             ),

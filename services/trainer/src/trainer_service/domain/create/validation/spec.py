@@ -76,7 +76,10 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         faults.add("base", "must be a model that writes: it is a classifier, or a reward model, which scores texts")
     if not algorithm.is_online:
         faults.unless(not spec.plugins, "plugins", f"must be absent: {algorithm.name.upper()} has no use for them")
+        nothing = f"must be absent: {algorithm.name.upper()} samples nothing to learn from"
+        faults.unless(spec.kept_groups is None, "kept_groups", nothing)
     else:
+        faults.bounds("kept_groups", spec.kept_groups or 0, at_least=0)
         verl_settings.check_used(spec, algorithm, faults)
         _check_plugins(spec, algorithm, faults)
     if found.base and not found.base.has_tokenizer:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from trainer_service.adapters.templates import examined
-from trainer_service.domain.inputs.found import Template
+from ratchet_problems.templates import Template, examined
 
-STARTER = (Path(__file__).parents[4] / "models/starter/chat_template.jinja").read_text()
+STARTER = (Path(__file__).parents[3] / "models/starter/chat_template.jinja").read_text()
 CHATML = (
     "{%- if messages[0]['role'] == 'system' %}{{ messages[0]['content'] }}{% set loop_messages = messages[1:] %}"
     "{%- else %}{% set loop_messages = messages %}{% endif %}"

@@ -1,6 +1,6 @@
-"""What a base's chat template does with what is put into it, found by rendering, as transformers renders it
+"""Faults and habits of a chat template, found by rendering as transformers does
 (utils/chat_template_utils.py). In a process of its own, with bounds: a template is a program of its author's, who may
-be anybody that can make a run. `python -m trainer_service.adapters.templates` is that process."""
+be anybody that can make a run. `python -m ratchet_problems.templates` is that process."""
 
 import json
 import resource
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -19,8 +19,6 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from trainer_service.domain.inputs.found import Template
 
 _TEXT = f"x-1 <b> {string.punctuation}\n    indented\ta  b é 日本"
 _QUESTION, _ANSWER, _REPLY, _SYSTEM = (
@@ -34,6 +32,22 @@ _SHOWN = 6
 """Characters on each side of a change."""
 
 Chat = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Findings on a chat template, each as it goes on after "its chat template "; empty: not."""
+
+    fault: str = ""
+    """Why no problem can be put to a model by it."""
+    system_fault: str = ""
+    """Why no message of the system can be put before a problem."""
+    turns_fault: str = ""
+    """Why no reply can be put between answers."""
+    changes: str = ""
+    """To a problem: alike in training, evaluation and serving."""
+    turns_changes: str = ""
+    """To an earlier answer, so that one that is rendered anew is not as it was sampled."""
 
 
 def examined(source: str, tokens: Mapping[str, str]) -> Template:

@@ -1,0 +1,45 @@
+"""`ratchet evaluations list` and `show` against an HTTP server in the gateway's place."""
+
+from typing import Any
+
+import pytest
+
+from ratchet_testing.gateway import ScriptedGateway
+
+EVALUATION = {
+    "id": "eval_1",
+    "state": "STATE_SUCCEEDED",
+    "spec": {"model": {"model": "starter"}, "problems": {"name": "basics"}, "samples_per_problem": 4, "temperature": 1},
+    "version": {"model": "starter", "number": 2},
+    "create_time": "2026-01-02T03:04:05Z",
+    "verdicts": {"RUNTIME_ERROR": 3, "FAILED": 3, "PASSED": 1, "NEW": 9},
+    "benchmarks": [{"problems": {"name": "basics"}, "failures": {"CRASH": 3, "WRONG": 3}}],
+}
+
+
+@pytest.fixture
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+@pytest.mark.usefixtures("address")
+def test_evaluations_are_listed_with_version_and_reason(ratchet: Any, gateway: ScriptedGateway) -> None:
+    sentence = "programs[9].tests[0].check.code: is no Python"
+    failed = EVALUATION | {"state": "STATE_FAILED", "failure": {"message": sentence}}
+    gateway.answers({"evaluations": [failed]})
+    asked = ("--state", "failed", "--model", "starter", "--since", "2026-01-01T00:00:00+00:00")
+    (_, line) = ratchet("evaluations", "list", *asked).stdout.splitlines()
+    assert line.split()[:3] == ["eval_1", "starter@2", "basics"]
+    assert line.endswith(f"FAILED: {sentence}")
+    query = gateway.received[-1].query
+    assert (query["state"], query["after_time"]) == ("STATE_FAILED", "2026-01-01T00:00:00Z")
+
+
+@pytest.mark.usefixtures("address")
+def test_one_is_shown_with_its_times_and_counts_in_one_order(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"evaluation": EVALUATION})
+    lines = ratchet("evaluations", "show", "eval_1").stdout.splitlines()
+    assert "model     starter@2" in lines
+    assert any(line.startswith("created   2026-01-0") and line.endswith("d ago)") for line in lines)
+    assert "eval_1: 0 problems; PASSED 1, FAILED 3, RUNTIME_ERROR 3, NEW 9" in lines
+    assert "basics: wrong 3, crash 3" in lines

@@ -1,0 +1,102 @@
+"""Samples on their way to the artifact store, beside the steps: a run never fails for them, and hardly waits."""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import RatchetError
+from ratchet_kit.logs import get_logger
+from ratchet_kit.storage import Folder
+from trainer_service.domain.run.sample import Sample
+from trainer_service.job.run.record import PART, SAMPLES
+from trainer_service.job.samples import sample_files
+
+CLOSE_S = 20.0
+"""Seconds that the end of a job waits for the artifact store."""
+
+log = get_logger(__name__)
+
+Make = Callable[[], Sequence[Sample]]
+
+
+class SampleLog:
+    """Writes each step to the run's own folder, and moves it to the artifact store. Where that does not answer, a later
+    step tries again, or the next attempt. A step that is repeated is overwritten."""
+
+    def __init__(self, work_dir: Path, store_uri: str) -> None:
+        """`store_uri`: of the run's samples; empty: they stay in `work_dir`."""
+        self._folder = work_dir / SAMPLES
+        self._store_uri = store_uri
+        self._queue: queue.SimpleQueue[tuple[int, Make, Future[None]] | None] = queue.SimpleQueue()
+        self._lost = 0
+        self._seconds = 0.0
+        # A daemon: a store that hangs does not hold up the end of the process.
+        self._thread = threading.Thread(target=self._work, name="ratchet-samples", daemon=True)
+        self._thread.start()
+
+    def keep(self, step: int, make: Make) -> Future[None]:
+        """Ends when they are in the run's folder, or lost. `make`: called in another thread."""
+        kept = Future[None]()
+        self._queue.put((step, make, kept))
+        return kept
+
+    def metrics(self) -> dict[str, float]:
+        """Seconds of the work since the last time; and steps whose samples are lost, or wait for the artifact store."""
+        seconds, self._seconds = self._seconds, 0.0
+        waiting = float(len(self._waiting())) if self._store_uri else 0.0
+        counts = {"samples_lost": float(self._lost), "samples_waiting": max(0.0, waiting - 1)}
+        return {"time_samples_s": seconds} | {name: value for name, value in counts.items() if value}
+
+    def close(self) -> None:
+        """All steps are in the run's folder then, and in the artifact store if that answers."""
+        self._queue.put(None)
+        self._thread.join(CLOSE_S)
+        with suppress(queue.Empty):
+            while True:
+                if (wanted := self._queue.get_nowait()) is not None:
+                    self._write(*wanted)
+
+    def _work(self) -> None:
+        while (wanted := self._queue.get()) is not None:
+            self._write(*wanted)
+            if self._queue.empty():
+                self._move()
+        self._move()
+
+    def _write(self, step: int, make: Make, kept: "Future[None]") -> None:
+        began = time.monotonic()
+        try:
+            data, file = sample_files.write(make()), self._folder / sample_files.name_of(step)
+            with disk_errors(str(self._folder)):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                part = file.with_name(file.name + PART)
+                part.write_bytes(data)
+                os.replace(part, file)
+        except Exception as error:  # whatever it is: the run is worth more than its samples
+            self._lost += 1
+            log.exception("samples.lost", step=step, reason=str(error))
+        finally:
+            self._seconds += time.monotonic() - began
+            kept.set_result(None)
+
+    def _move(self) -> None:
+        began = time.monotonic()
+        try:
+            store = Folder(self._store_uri) if self._store_uri else None
+            for file in self._waiting() if store else []:
+                assert store is not None
+                store.put(file.name, file)
+                file.unlink()
+        except Exception as error:  # noqa: BLE001 - as above; what is left is tried again
+            reason = error.message if isinstance(error, RatchetError) else str(error)
+            log.warning("samples.wait", reason=reason, steps=len(self._waiting()))
+        self._seconds += time.monotonic() - began
+
+    def _waiting(self) -> list[Path]:
+        return sorted(self._folder.glob("step-*.parquet"))

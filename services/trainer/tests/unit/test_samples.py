@@ -1,0 +1,108 @@
+"""Samples of runs: found by step, problem, verdict and reward; kept in the artifact store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
+from ratchet_kit.storage import Folder
+from trainer_service.adapters.samples import FsspecSamples
+from trainer_service.domain.run.run import RunId
+from trainer_service.domain.run.sample import SampleId, Wanted
+from trainer_service.domain.run.samples import TOGETHER, Samples
+from trainer_service.job.samples import sample_files
+
+from ..rows_of_samples import row
+
+RUN = RunId("run_1")
+
+
+@pytest.fixture
+def samples(trainer: Any, run: Any) -> Samples:
+    """Of 40 steps, each with two problems and two samples of each."""
+    trainer.samples.samples = [
+        row(step, place, index, reward=(place + index) / 2, verdict="PASSED" if place and index else "FAILED")
+        for step in range(1, 41)
+        for place in (0, 1)
+        for index in (0, 1)
+    ]
+    return Samples(trainer.store, trainer.samples)
+
+
+async def test_the_worst_of_the_newest_step_come_first(samples: Samples, run: Any) -> None:
+    page = await samples.page(run.id, Wanted(), 5, "")
+    assert [str(one.id) for one in page.items] == ["40-0-0", "40-0-1", "40-1-0", "40-1-1", "39-0-0"]
+    page = await samples.page(run.id, Wanted(), 2, page.next_page_token)
+    assert [str(one.id) for one in page.items] == ["39-0-1", "39-1-0"]
+
+
+async def test_a_step_is_asked_for_by_verdict_and_reward(samples: Samples, trainer: Any, run: Any) -> None:
+    page = await samples.page(run.id, Wanted(step=7, verdict="FAILED", below=0.5), 0, "")
+    assert [str(one.id) for one in page.items] == ["7-0-0"]
+    assert trainer.samples.looked_at == [7]
+    assert not (await samples.page(run.id, Wanted(step=99), 0, "")).items
+
+
+async def test_one_problem_is_followed_over_all_steps(samples: Samples, trainer: Any, run: Any) -> None:
+    page = await samples.page(run.id, Wanted(problem_id="p1", verdict="PASSED"), 3, "")
+    assert [one.step for one in page.items] == [40, 39, 38]
+    assert len(trainer.samples.looked_at) == TOGETHER  # not all that there are
+    seen = list(page.items)
+    while page.next_page_token:
+        page = await samples.page(run.id, Wanted(problem_id="p1", verdict="PASSED"), 3, page.next_page_token)
+        seen += page.items
+    assert [one.step for one in seen] == list(range(40, 0, -1))
+
+
+async def test_one_is_shown_by_its_id(samples: Samples, run: Any) -> None:
+    assert (await samples.get(run.id, "12-1-0")).id == SampleId(12, 1, 0)
+    for unknown in ("12-1-7", "99-0-0", "", "12", "a-b-c", "9999999999-0-0"):
+        with pytest.raises(NotFound, match="has no sample"):
+            await samples.get(run.id, unknown)
+    with pytest.raises(NotFound, match="run_none"):
+        await samples.get(RunId("run_none"), "12-1-0")
+    with pytest.raises(InvalidArgument, match="page_token"):
+        await samples.page(run.id, Wanted(), 0, "bm9uZQ")
+
+
+async def test_they_go_with_their_run(trainer: Any, run: Any) -> None:
+    trainer.samples.runs = {run.id}
+    await trainer.runs.cancel(run.id)
+    await trainer.runs.delete(run.id)
+    assert trainer.samples.runs == set()
+
+
+async def test_what_is_written_is_read(tmp_path: Path) -> None:
+    rows = [row(), row(place=1, advantage=None, components={}, failed_tests=(), verdict="PASSED", reward=1.0)]
+    Folder(str(tmp_path)).write(sample_files.name_of(1), sample_files.write(rows))
+    with Folder(str(tmp_path)).opened("step-000001.parquet") as file:
+        assert sample_files.read(file, Wanted()) == rows
+        assert sample_files.read(file, Wanted(verdict="PASSED")) == rows[1:]
+        assert sample_files.read(file, Wanted(below=0.0)) == []
+    assert [sample_files.step_of(name) for name in ("step-000001.parquet", "step-1.json")] == [1, None]
+
+
+@pytest.mark.parametrize("store", ["artifacts/samples", "memory://samples-of-runs", ""])
+async def test_they_are_found_in_the_store_and_before_they_are_there(tmp_path: Path, store: str) -> None:
+    kept = Folder(store if ":" in store else str(tmp_path / store)) if store else None
+    samples = FsspecSamples(tmp_path / "runs", kept)
+    assert list(await samples.steps(RUN)) == []
+    spool = Folder(str(tmp_path / "runs" / RUN / "samples"))
+    spool.write(sample_files.name_of(2), sample_files.write([row(2, attempt=2)]))
+    if kept:
+        kept.child(RUN).write(sample_files.name_of(1), sample_files.write([row(1)]))
+        kept.child(RUN).write(sample_files.name_of(2), sample_files.write([row(2, attempt=1)]))
+        assert [one.step for one in await samples.of_step(RUN, 1, Wanted())] == [1]
+    assert sorted(await samples.steps(RUN)) == ([1, 2] if kept else [2])
+    assert [one.attempt for one in await samples.of_step(RUN, 2, Wanted())] == [2]  # the later attempt's
+    assert list(await samples.of_step(RUN, 3, Wanted())) == []
+    assert list(await samples.with_samples()) == [RUN]
+    await samples.remove(RUN)
+    assert (list(await samples.steps(RUN)), list(await samples.with_samples())) == ([], [])
+
+
+async def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+    Folder(str(tmp_path / RUN / "samples")).write(sample_files.name_of(1), b"no table")
+    with pytest.raises(DataLoss, match="cannot be read"):
+        await FsspecSamples(tmp_path).of_step(RUN, 1, Wanted())
