@@ -78,11 +78,12 @@ class Registration:
         if best is None:
             raise FailedPrecondition("the job reported no checkpoint: there is nothing to register")
         assert spec.base is not None
-        chosen_by = spec.validation_problems if best.validation_score is not None else None
+        chosen_by = spec.chosen_by if best.validation_score is not None else None
         learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
         newer = [one.problems for one in run.drawn_by(best.step)]
         drawn = {ref.digest: await self._fingerprints(ref) for ref in newer}
-        selected = await self._fingerprints(chosen_by) if chosen_by else ()
+        by_pairs = spec.validation_problems is None
+        selected = await self._fingerprints(chosen_by, is_pairs=by_pairs) if chosen_by else ()
         self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by, *newer)}
         return Lineage(
             base=spec.base,
