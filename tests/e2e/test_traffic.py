@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -65,8 +66,10 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
         "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *of_set, "--set", f"batch_size={COUNT}"
     )
     assert learned.returncode == 0, learned.stderr
-    (run, *_) = client.runs.list()
-    assert run.spec.pairs.name == "asked@1/train"
+    texts = ("--algorithm", "sft", "--set", "pairs=asked/train", "--set", f"batch_size={COUNT}")
+    written = platform.ratchet("train", "--model", "starter", "--steps", "1", *texts)
+    assert written.returncode == 0, written.stderr
+    assert [run.spec.pairs.name for run in islice(client.runs.list(), 2)] == ["asked@1/train"] * 2
     copies = list((platform.home.path / "datasets").rglob("*.pairs.parquet"))
     assert len(copies) == 1
 

@@ -1,6 +1,8 @@
 """Near-duplicates: what is the same but for names and words is found, and what only looks alike is not."""
 
 import io
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from ratchet_kit.errors import DataLoss
 from ratchet_problems import AnswerTest, CallTest, CheckTest, Message, Problem, load
 from ratchet_problems.near.search import Known, duplicates, matches
-from ratchet_problems.near.sketches import Sketches, sketch
+from ratchet_problems.near.sketches import Sketches, shared_out, sketch
 
 PROMPT = "Write a function to find the longest run of equal neighbours in a given list of integers. It may be empty."
 SOLUTION = """\
@@ -131,6 +133,25 @@ def test_a_helper_sketches_the_same() -> None:
     problems = load("composed/test")[:50]
     with ThreadPoolExecutor(1) as helper:
         assert written(sketch(problems, helper)) == written(sketch(problems))
+
+
+def test_work_is_shared_out_by_who_is_free_and_comes_back_in_order() -> None:
+    problems = [problem(str(place)) for place in range(4_000)]
+    here, helped = threading.get_ident(), threading.Event()
+
+    def work(some: Sequence[Problem]) -> tuple[str, bool]:
+        is_here = threading.get_ident() == here
+        if is_here:
+            helped.set()
+        else:
+            assert helped.wait(20)  # the first that it gets takes until this side has done one
+        return some[0].id, is_here
+
+    with ThreadPoolExecutor(1) as helper:
+        done = list(shared_out(work, iter(problems), helper))
+    assert [one for some, _ in done for one in some] == problems
+    assert [some[0].id for some, _ in done] == [first for _, (first, _) in done]
+    assert {is_here for _, (_, is_here) in done} == {False, True}
 
 
 def test_sketches_are_kept_as_bytes() -> None:

@@ -87,6 +87,15 @@ def emails(text: str) -> str:
     return _EMAIL.sub(EMAIL, text) if _ANY_AT.search(text) else text
 
 
+def has_email(text: str) -> bool:
+    return bool(_ANY_AT.search(text) and _EMAIL.search(text))
+
+
+def has_secret(text: str) -> bool:
+    """True where `secrets` takes something out."""
+    return any(pattern.search(text) for pattern in _patterns())
+
+
 def secrets(text: str) -> str:
     """Without keys and tokens of known forms (detect-secrets' patterns: cloud, code hosts, chat, payment, JSON web
     tokens, passwords in URLs), private keys, and keys of Ratchet's gateway. A password without a form stays."""

@@ -38,6 +38,15 @@ NO_UNIT = ("in", "because", "since", "so", "as", "is", "are", "and", "per", "at"
 MEASURED = re.compile(r"[-+]?[\d.,/ ]*\d\s+([^\W\d_][\w\s'’.²³/^-]*)")
 """A right answer with its unit: "10 km", "5 apples". Not "4ab", which is mathematics."""
 
+PRODUCT = re.compile(r"(?<=\d)[a-zA-Z]{2,3}(?![a-zA-Z])")
+"""The letters of "3ab", of which math-verify reads 3."""
+UNITS = re.compile(
+    "am|pm|bn|cm|deg|ft|gb|gal|ghz|hr|hrs|hz|in|kb|kg|kj|khz|km|kmh|kph|kw|lb|lbs|mb|mg|mhz|mi|min|ml|mm|mph|ms|nd|oz"
+    "|pt|pts|px|rad|rd|sec|st|th|yd|yr|yrs",
+    re.IGNORECASE,
+)
+"""Units and ordinals, which stand right behind a number and are no products."""
+
 
 def answered(text: str) -> str:
     """The text after its thoughts, with digits of all scripts as ours. A thought without an end has no answer."""
@@ -142,10 +151,18 @@ def number(text: str) -> str:
     return text
 
 
+def spelled(text: str) -> str:
+    """Products of letters with their signs, so that they are read whole: "3ab"."""
+    return PRODUCT.sub(
+        lambda found: found[0] if UNITS.fullmatch(found[0]) else "".join(rf"\cdot {one}" for one in found[0]), text
+    )
+
+
 def same(expected: str, text: str, said: str) -> bool:
     """By math-verify, which finds the answer in the text. The last of several boxes or marks counts alone."""
     from math_verify import parse, verify
 
+    expected, text, said = spelled(expected), spelled(text), spelled(said)
     # its own time limits go by the clock; the sandbox's go by CPU time
     right = parse(f"${number(expected.strip('$'))}$", parsing_timeout=None)
     if number(said) != said:

@@ -7,7 +7,7 @@ A fault is certain: what only may be wrong is left to `ratchet benchmarks verify
 import ast
 import re
 import symtable
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def _fault_of_check(test: CheckTest, problem: Problem) -> str:
 def _uses(tree: ast.Module, names: set[str]) -> bool:
     """Whether it has a name of the program, imports from it, or uses what its `check` is given. Texts count, too: they
     may be examples of doctest, or be evaluated."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 if name in names:
@@ -121,6 +121,15 @@ def _uses(tree: ast.Module, names: set[str]) -> bool:
                 if any(isinstance(inner, ast.Name) and inner.id in given for inner in ast.walk(node)):
                     return True
     return False
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """As ast.walk, each test whole before the next: the first one that calls the program says enough."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        left += [*ast.iter_child_nodes(node)][::-1]
 
 
 def _fault_of_reference(reference: str, entry_point: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import pickle
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,11 +15,12 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database
 from ratchet_kit.worker import Worker
-from ratchet_problems import load, tables
+from ratchet_problems import CheckTest, Problem, load, tables
+from ratchet_problems.near.sketches import draw
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.alike import FsspecSketchStore
-from registry_service.adapters.dataset_files import FsspecDatasetFiles
+from registry_service.adapters.dataset_files import FsspecDatasetFiles, _look
 from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
@@ -336,6 +338,15 @@ async def test_secrets_and_addresses_are_told(world: World) -> None:
     assert "1 problem with what looks like a key or a token: key" in notices
     assert "6 problems with an e-mail address: 0, 1, 2, 3, 4 ..." in notices
     assert "1 problem with a phone number: call" in notices
+
+
+def test_what_another_process_sees_of_problems_comes_back_whole() -> None:
+    bad = Problem("bad", "Write f.", (CheckTest("assert 1"),), "f", ("def f(): pass",))
+    bare = replace(load("basics")[0], references=())
+    seen = pickle.loads(pickle.dumps(_look("train", [bad, bare])))
+    assert seen.faults == [("bad", "tests[0].check: never calls the program")]
+    assert [(one.kind, one.problem) for one in seen.findings] == [(Kind.NO_REFERENCE, bare.id)]
+    assert seen.drawn == draw([bad, bare])
 
 
 async def test_an_operator_says_which_licences_are_allowed(world: World) -> None:

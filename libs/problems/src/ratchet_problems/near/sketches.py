@@ -3,11 +3,11 @@ alike two problems are, without either of them."""
 
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO
+from typing import IO, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -17,10 +17,14 @@ from ratchet_kit.errors import DataLoss
 from ratchet_problems.near.features import VIEWS, Features, features, structure
 from ratchet_problems.problem import Problem
 
+T = TypeVar("T")
 HASHES = 128
 """Hash functions of a view: the standard error of a similarity of a half is 0.04."""
-_AT_ONCE = 1_000
-_IN_FLIGHT = 4
+_AT_ONCE = 250
+_IN_FLIGHT = 2
+"""Batches that the other process has to do: one, and the next."""
+_MOST_BEGUN = 32
+"""Batches in memory."""
 _random = np.random.default_rng(31)  # the same in every process: sketches of two services are compared
 _FACTORS = _random.integers(1, 1 << 63, size=HASHES, dtype=np.uint64) | np.uint64(1)
 _ADDENDS = _random.integers(0, 1 << 63, size=HASHES, dtype=np.uint64)
@@ -64,25 +68,20 @@ class Sketches:
 
 
 class Sketcher:
-    """Sketches problems that go by: 800 bytes of each are kept."""
+    """Gathers the sketches of problems that go by: 800 bytes of each are kept."""
 
-    def __init__(self, helper: Executor | None = None) -> None:
-        """`helper`: another process, which sketches while this one reads."""
-        self._helper = helper
+    def __init__(self) -> None:
         self._ids: list[str] = []
         self._signatures, self._sizes, self._structures = bytearray(), bytearray(), bytearray()
-        self._waiting: deque[Future[_Drawn]] = deque()
 
-    def of(self, problems: Iterable[Problem]) -> Iterator[Problem]:
-        """The same problems."""
-        left = iter(problems)
-        while batch := list(islice(left, _AT_ONCE)):
-            self._add(batch)
-            yield from batch
+    def add(self, problems: Sequence[Problem], drawn: "Drawn") -> None:
+        """`drawn`: of these problems."""
+        self._ids += [problem.id for problem in problems]
+        self._signatures += drawn.signatures
+        self._sizes += drawn.sizes
+        self._structures += drawn.structures
 
     def sketches(self) -> Sketches:
-        while self._waiting:
-            self._take(self._waiting.popleft().result())
         views = len(VIEWS)
         return Sketches(
             self._ids,
@@ -91,36 +90,50 @@ class Sketcher:
             np.frombuffer(self._structures, dtype=np.uint32),
         )
 
-    def _add(self, batch: Sequence[Problem]) -> None:
-        self._ids += [problem.id for problem in batch]
-        self._structures += np.array([_hash(structure(problem)) for problem in batch], dtype=np.uint32).tobytes()
-        if self._helper is None:
-            self._take(_draw(batch))
-            return
-        self._waiting.append(self._helper.submit(_draw, batch))
-        if len(self._waiting) > _IN_FLIGHT:
-            self._take(self._waiting.popleft().result())
-
-    def _take(self, drawn: "_Drawn") -> None:
-        self._signatures += drawn[0]
-        self._sizes += drawn[1]
-
 
 def sketch(problems: Iterable[Problem], helper: Executor | None = None) -> Sketches:
-    sketcher = Sketcher(helper)
-    for _ in sketcher.of(problems):
-        pass
+    """`helper`: as of `shared_out`."""
+    sketcher = Sketcher()
+    for batch, drawn in shared_out(draw, problems, helper):
+        sketcher.add(batch, drawn)
     return sketcher.sketches()
 
 
-_Drawn = tuple[bytes, bytes]
+def shared_out(
+    work: Callable[[Sequence[Problem]], T], problems: Iterable[Problem], helper: Executor | None
+) -> Iterator[tuple[Sequence[Problem], T]]:
+    """The problems in order, some at once, with what `work` makes of them. `helper`: another process, which does it,
+    too; this one does as much as the other leaves, so that neither waits. `work` goes by its name to the other."""
+    left = iter(problems)
+    begun: deque[tuple[Sequence[Problem], Future[T] | T]] = deque()
+
+    def ended() -> bool:
+        return bool(begun) and not (isinstance(begun[0][1], Future) and not begun[0][1].done())
+
+    while batch := list(islice(left, _AT_ONCE)):
+        is_busy = sum(isinstance(made, Future) and not made.done() for _, made in begun) >= _IN_FLIGHT
+        begun.append((batch, work(batch) if helper is None or is_busy else helper.submit(work, batch)))
+        while ended() or len(begun) > _MOST_BEGUN:
+            some, made = begun.popleft()
+            yield some, made.result() if isinstance(made, Future) else made
+    for some, made in begun:
+        yield some, made.result() if isinstance(made, Future) else made
 
 
-def _draw(problems: Sequence[Problem]) -> _Drawn:
-    """Signatures and sizes."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The sketches of some problems, as bytes of the arrays of Sketches."""
+
+    signatures: bytes
+    sizes: bytes
+    structures: bytes
+
+
+def draw(problems: Sequence[Problem]) -> Drawn:
     found = [features(problem) for problem in problems]
     sizes = np.array([[min(len(view), 255) for view in one] for one in found], dtype=np.uint8)
-    return _signatures(found).tobytes(), sizes.tobytes()
+    structures = np.array([_hash(structure(problem)) for problem in problems], dtype=np.uint32)
+    return Drawn(_signatures(found).tobytes(), sizes.tobytes(), structures.tobytes())
 
 
 def _signatures(found: Sequence[Features]) -> NDArray[np.uint16]:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,11 +25,11 @@ from ratchet_kit import json_text, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
 from ratchet_kit.names import DatasetRef
-from ratchet_kit.redaction import emails, secrets
+from ratchet_kit.redaction import has_email, has_secret
 from ratchet_problems import InvalidProblem, Problem, examine, tables
 from ratchet_problems.balance import Balancer
 from ratchet_problems.jsonl import MOST_FAULTS, at_fault, numbered_lines
-from ratchet_problems.near.sketches import Sketcher
+from ratchet_problems.near.sketches import Drawn, Sketcher, draw, shared_out
 from registry_service.adapters.alike import FsspecSketchStore
 from registry_service.domain.dataset import Content, Examined, Tell, Upload
 from registry_service.domain.finding import Finding, Kind
@@ -40,6 +42,8 @@ _COUNTED_AT_ONCE = 1_000
 _MAYBE_PHONE = re.compile(r"\+ ?\(?\d[\d ().\-/]{6,}")
 _LONG = re.compile(r"[\w+/=.:-]{16,}")
 """No key and no token is shorter."""
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
+"""A key has both: long numbers and long names are no keys."""
 
 
 class FsspecDatasetFiles:
@@ -92,10 +96,10 @@ class FsspecDatasetFiles:
                 self._sketches.keep_benchmark(DatasetRef.parse(dataset).name, upload.sha256, whole.read_bytes())
             else:
                 with _helper(upload.size_bytes) as helper:
-                    sketcher = Sketcher(helper)
+                    sketcher = Sketcher()
                     problems = counted(tables.checked(whole, split), whole, tell)
                     balancer = Balancer()
-                    table = tables.write(sketcher.of(balancer.of(_read(problems, split, findings))), kept)
+                    table = tables.write(balancer.of(_read(problems, split, helper, sketcher, findings)), kept)
                     self._sketches.keep(table.digest, sketcher.sketches())
                 rows, digest, balance = table.rows, table.digest, balancer.balance()
             content = Content(kept.stat().st_size, sha256_of(kept), rows, digest, balance=balance)
@@ -134,19 +138,41 @@ def _helper(size_bytes: int) -> Iterator[Executor | None]:
             raise Unavailable("the process that sketches problems was killed") from error
 
 
-def _read(problems: Iterator[Problem], split: str, findings: list[Finding]) -> Iterator[Problem]:
-    """The same problems, whose findings are added. Raises InvalidArgument with the faults of their code."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of some problems, one by one."""
+
+    faults: Sequence[tuple[str, str]]
+    """By the id of the problem."""
+    findings: Sequence[Finding]
+    drawn: Drawn
+
+
+def _look(split: str, problems: Sequence[Problem]) -> _Seen:
+    """All that takes time, for the other process, too."""
+    faults = [(problem.id, fault) for problem in problems if problem.tests and (fault := examine(problem))]
+    findings = [
+        Finding(kind, split, problem.id, detail=detail) for problem in problems for kind, detail in _found(problem)
+    ]
+    return _Seen(faults, findings, draw(problems))
+
+
+def _read(
+    problems: Iterator[Problem], split: str, helper: Executor | None, sketcher: Sketcher, findings: list[Finding]
+) -> Iterator[Problem]:
+    """The same problems, whose sketches and findings are added. Raises InvalidArgument with faults of their code."""
     faults: list[InvalidProblem] = []
-    for problem in problems:
-        if problem.tests and (fault := examine(problem)):
+    for some, seen in shared_out(partial(_look, split), problems, helper):
+        for id, fault in seen.faults:
             path, _, reason = fault.partition(": ")
-            faults.append(InvalidProblem(problem.id, path, reason))
-            if len(faults) == MOST_FAULTS:
-                break
-        findings += (Finding(kind, split, problem.id, detail=detail) for kind, detail in _found(problem))
-        yield problem
+            faults.append(InvalidProblem(id, path, reason))
+        if len(faults) >= MOST_FAULTS:
+            break
+        findings += seen.findings
+        sketcher.add(some, seen.drawn)
+        yield from some
     if faults:
-        raise at_fault(faults)
+        raise at_fault(faults[:MOST_FAULTS])
 
 
 def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
@@ -164,24 +190,20 @@ def _found(problem: Problem) -> Iterator[tuple[Kind, str]]:
             yield kind, ", ".join(where)
 
 
-def _has_email(text: str) -> bool:
-    return emails(text) != text
-
-
 def _has_phone(text: str) -> bool:
     """Knows numbers with their country's code alone: any ten digits of a test may be a number of some country."""
     return _MAYBE_PHONE.search(text) is not None and PhoneNumberMatcher(text, None).has_next()
 
 
-def has_secret(text: str) -> bool:
+def _has_secret(text: str) -> bool:
     """Reads only texts that may have one: the patterns of all makers take longer than the rest of an examination."""
-    is_long = any(any(map(str.isdigit, found)) for found in _LONG.findall(text))
-    return (is_long or "://" in text or "PRIVATE" in text) and secrets(text) != text
+    is_long = any(_DIGIT.search(found) and _LETTER.search(found) for found in _LONG.findall(text))
+    return (is_long or "://" in text or "PRIVATE" in text) and has_secret(text)
 
 
 PRIVATE: Mapping[Kind, Callable[[str], bool]] = {
-    Kind.SECRET: has_secret,
-    Kind.EMAIL: _has_email,
+    Kind.SECRET: _has_secret,
+    Kind.EMAIL: has_email,
     Kind.PHONE: _has_phone,
 }
 """The checks of a text for something that is nobody's to learn, by kind."""

@@ -131,7 +131,7 @@ def _loss(job: JobConfig) -> Sequence[Override]:
 
 def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     """Overrides of verl's `sft_trainer_engine`."""
-    return [*_data(job, "ExampleDataset"), *_examples(job, resume_from)]
+    return [*_data(job, "ChosenDataset" if job.spec.pairs else "ExampleDataset"), *_examples(job, resume_from)]
 
 
 def dpo_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
@@ -182,7 +182,7 @@ def _examples(job: JobConfig, resume_from: Path | None) -> list[Override]:
 
 
 def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
-    problems, validation, shown = job.spec.learned, job.spec.validation_problems, job.spec.examples
+    problems, validation, shown = job.spec.learned, job.spec.chosen_by, job.spec.examples
     return (
         f"data.train_files={quote(problems.name)}",
         f"data.val_files={quote(validation.name) if validation else 'null'}",

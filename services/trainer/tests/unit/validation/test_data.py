@@ -119,6 +119,30 @@ def test_all_answers_are_for_examples(make_spec: Any) -> None:
         }
 
 
+def test_examples_may_be_the_better_answers_of_pairs(make_spec: Any) -> None:
+    pairs, held_out = ProblemSetRef("mine@1/train"), ProblemSetRef("mine@1/validation")
+    of_pairs = {"algorithm": "sft", "problems": ProblemSetRef(""), "pairs": pairs}
+    there = FoundSet(replace(pairs, digest="sha256:p"), 99, form="chat")
+    found = replace(FOUND, problems=None, validation_problems=None, pairs=there)
+    spec = make_spec(**of_pairs, validation_pairs=held_out)
+    other = replace(there, ref=replace(held_out, digest="sha256:v"))
+    assert named(spec, found=replace(found, validation_pairs=other)) == {}
+    assert (
+        complete(spec, found, LIMITS).passes().tokens
+        == complete(make_spec(algorithm="sft"), FOUND, LIMITS).passes().tokens
+    )
+    same = named(spec, found=replace(found, validation_pairs=there))
+    assert same == {"spec.validation_pairs.name": "must hold other pairs than those that are learned from"}
+    both = make_spec(
+        **of_pairs | {"problems": ProblemSetRef("basics")}, all_answers=True, examples=replace(held_out, limit=3)
+    )
+    assert set(named(both, found=found)) == {"spec.problems", "spec.all_answers", "spec.examples"}
+    judged = make_spec(**of_pairs, validation_problems=ProblemSetRef("basics"))
+    assert named(judged, found=replace(found, validation_problems=FOUND.validation_problems)) == {
+        "spec.validation_problems": "must be absent: SFT from pairs is validated on validation_pairs"
+    }
+
+
 def test_what_a_chat_template_does_otherwise_is_noticed(make_spec: Any) -> None:
     its = Template(changes="changes what the user says", turns_changes="leaves out thoughts")
     found = replace(FOUND, base=replace(STARTER_1, template=its))

@@ -14,11 +14,12 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 from transformers import AutoTokenizer
 
 from ratchet_kit.errors import DataLoss, InvalidArgument
-from ratchet_problems import CallTest, Message, Problem, data_digest, jsonl, load
+from ratchet_problems import CallTest, Message, Problem, data_digest, jsonl, load, pairs
 from ratchet_problems.prompting import Prompt
 from trainer_service.job.samples.endings import ending
 from trainer_service.job.samples.prompting import prompt_ids, prompt_of, reply_ids
 from trainer_service.verl.driver.datasets import (
+    ChosenDataset,
     ExampleDataset,
     PairDataset,
     PromptDataset,
@@ -75,11 +76,35 @@ def test_prompts_that_are_too_long_are_left_out(problems: str) -> None:
     assert len(PromptDataset(None, Letters(), config)) == 0
 
 
+def test_a_newer_version_keeps_the_places_of_what_was_there(problems: str, tmp_path: Path) -> None:
+    dataset = PromptDataset(problems, Letters(), data(max_prompt_length=500))
+    known, new = load(problems)[2], Problem("p3", "Return 3.", (CallTest.of([], 3),), "f")
+    jsonl.write([new, known, replace(new, id="p4", prompt="Return 3." * 100)], path := tmp_path / "newer.jsonl")
+    found = dataset.follow(str(path), None)
+    assert (list(found.places), found.fitting.left_out) == ([2, 1], 1)
+    assert [problem.id for problem in dataset.problems] == ["p0", "p2", "p3"]
+    assert found.digest == data_digest(load(str(path)))
+
+
 def test_examples_count_their_references(problems: str) -> None:
     config = data(max_length=500)
     dataset = ExampleDataset(problems, Letters(), config)
     assert (len(dataset), dataset.fitting.left_out) == (1, 2)
     assert len(dataset[0]["input_ids"]) == len(dataset[0]["position_ids"]) <= 500
+
+
+def test_the_better_answers_of_pairs_are_examples(tmp_path: Path) -> None:
+    rows = [
+        {"problem": "Return x.", "chosen": "def f(x): return x", "rejected": "def f(x): pass" * 99},
+        {"problem": "Return y.", "chosen": "def f(y): return y" * 99, "rejected": "no"},
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    dataset = ChosenDataset(str(path), Letters(), data(max_length=500))
+    assert (len(dataset), dataset.fitting.left_out) == (1, 1)
+    assert read(dataset[0], learned=True).startswith("def f(x): return x")
+    assert "Return x." in read(dataset[0], learned=False)
+    assert dataset.digest == pairs.pairs_digest(pairs.read(path))
 
 
 def test_they_end_the_run_where_the_spec_wants_that(problems: str) -> None:

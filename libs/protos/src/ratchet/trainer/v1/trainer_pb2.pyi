@@ -1024,7 +1024,7 @@ class RunSpec(_message.Message):
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
     def problems(self) -> _problem_pb2.ProblemSetRef:
-        """Absent for DPO and REWARD_MODEL, which learn from `pairs`."""
+        """Absent for DPO and REWARD_MODEL, which learn from `pairs`, and for SFT from these."""
 
     @_builtins.property
     def validation_problems(self) -> _problem_pb2.ProblemSetRef: ...
@@ -1054,8 +1054,8 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def pairs(self) -> _problem_pb2.ProblemSetRef:
-        """Pairs that DPO and REWARD_MODEL learn from, in place of problems: a data set or a JSONL file (docs/training.md), with
-        the digest of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
+        """Pairs that DPO and REWARD_MODEL learn from, in place of problems, and of which SFT learns the better answers: a data
+        set or a JSONL file (docs/training.md), with the digest of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
         """
 
     @_builtins.property
@@ -1070,7 +1070,8 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def validation_pairs(self) -> _problem_pb2.ProblemSetRef:
-        """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`; the score is the share in the right order.
+        """REWARD_MODEL: pairs that checkpoints are compared on, as in `pairs`; the score is the share in the right order. SFT
+        from pairs: the score is minus the loss of the better answers.
         Absent: the validation split of a data set of pairs, else no validation.
         """
 

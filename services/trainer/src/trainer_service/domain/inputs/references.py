@@ -62,14 +62,19 @@ class References:
         base = await self._model("base", spec.base, faults, spec.chat_template)
         algorithm = ALGORITHMS.get(spec.algorithm)
         problems, pairs = None, None
-        if algorithm and algorithm.takes_pairs:
+        of_examples = bool(algorithm and algorithm.takes_examples and spec.pairs)
+        if of_examples or (algorithm and algorithm.takes_pairs):
             pairs = await self._set("pairs", spec.pairs or ProblemSetRef(""), self._problems.pairs, faults)
         else:
             problems = await self._set("problems", spec.problems, self._problems.look_up, faults)
         held_out = None
         if spec.validation_pairs:
             held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
-        elif algorithm and algorithm.makes_reward_model and spec.pairs and (own := spec.pairs.validation_split):
+        elif (
+            (of_examples or (algorithm and algorithm.makes_reward_model))
+            and spec.pairs
+            and (own := spec.pairs.validation_split)
+        ):
             with suppress(NotFound, InvalidArgument):
                 held_out = await self._problems.pairs(own)
         if spec.validation_problems and (spec.validation_problems.name or not spec.problems.validation_split):

@@ -6,6 +6,7 @@ from enum import StrEnum
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.names import AnyModel
 from ratchet_rewards import Reward
+from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.curriculum import Curriculum
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
@@ -108,9 +109,9 @@ class RunSpec:
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
     plugins: tuple[Plugin, ...] = ()
     pairs: ProblemSetRef | None = None
-    """The file of pairs that DPO, or a reward model, learns from."""
+    """The file of pairs that DPO, or a reward model, learns from; SFT learns the better answers of one."""
     validation_pairs: ProblemSetRef | None = None
-    """Those that reward models are compared on; None: they are not validated."""
+    """Those that a reward model, or SFT from pairs, is compared on; None: it is not validated."""
     profile_steps: tuple[int, ...] = ()
     """Of RL: those of which the training ranks' work is traced."""
     tracker_project: str = ""
@@ -139,11 +140,18 @@ class RunSpec:
         """What it learns from."""
         return self.pairs or self.problems
 
+    @property
+    def chosen_by(self) -> ProblemSetRef | None:
+        """What its checkpoints are compared on."""
+        return self.validation_problems or self.validation_pairs
+
     def passes(self, out_of_memory: int = 0) -> Passes:
         """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
         those of the longest sequence, or pair."""
         hyper = self.hyperparameters
-        tokens = max((hyper.micro_batch_tokens or 0) >> out_of_memory, hyper.together(self.pairs is not None))
+        tokens = max(
+            (hyper.micro_batch_tokens or 0) >> out_of_memory, hyper.together(ALGORITHMS[self.algorithm].takes_pairs)
+        )
         return Passes(tokens, bool(hyper.gradient_checkpointing) or out_of_memory > 0)
 
     def temperature_at(self, step: int) -> float:

@@ -17,6 +17,7 @@ from ratchet_kit.errors import (
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
+from trainer_service.domain.guards.guards import LEARNED_NOTHING
 from trainer_service.domain.inputs.ports import ProblemSets
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
@@ -77,11 +78,12 @@ class Registration:
         if best is None:
             raise FailedPrecondition("the job reported no checkpoint: there is nothing to register")
         assert spec.base is not None
-        chosen_by = spec.validation_problems if best.validation_score is not None else None
+        chosen_by = spec.chosen_by if best.validation_score is not None else None
         learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
         newer = [one.problems for one in run.drawn_by(best.step)]
         drawn = {ref.digest: await self._fingerprints(ref) for ref in newer}
-        selected = await self._fingerprints(chosen_by) if chosen_by else ()
+        by_pairs = spec.validation_problems is None
+        selected = await self._fingerprints(chosen_by, is_pairs=by_pairs) if chosen_by else ()
         self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by, *newer)}
         return Lineage(
             base=spec.base,
@@ -95,6 +97,7 @@ class Registration:
             selection_fingerprints=selected,
             system=spec.system,
             drawn=drawn,
+            labels={"learned": "nothing"} if any(one.guard == LEARNED_NOTHING for one in run.notices) else {},
         )
 
     async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:

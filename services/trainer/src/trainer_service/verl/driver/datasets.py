@@ -143,6 +143,26 @@ class PairDataset(Dataset[Sequence[dict[str, torch.Tensor]]]):
         return answered(tokenizer, put, answer, end)
 
 
+class ChosenDataset(Dataset[dict[str, torch.Tensor]]):
+    """The better answers of pairs, as the examples of SFT: one row per pair, otherwise as ExampleDataset."""
+
+    def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
+        read = load_pairs(parquet_files, limit=_limit(max_samples))
+        self.digest = pairs.pairs_digest(read)
+        end = ending(tokenizer, config.stops, config.prompt_form)
+        puts = [_prompt_of_pair(pair, config.prompt_form, system_of(config.system)) for pair in read]
+        rows = [answered(tokenizer, put, pair.chosen, end) for put, pair in zip(puts, read, strict=True)]
+        lengths = [_counted(row["input_ids"].tolist(), pair.id, config) for row, pair in zip(rows, read, strict=True)]
+        self.fitting = fitting(read, lengths, config.max_length, config.filter_overlong_prompts, "pair")
+        self._rows = [row for row, length in zip(rows, lengths, strict=True) if length <= config.max_length]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return self._rows[index]
+
+
 class ConversationPairDataset(PairDataset):
     """The same with each row as a reward model scores it: the whole conversation."""
 

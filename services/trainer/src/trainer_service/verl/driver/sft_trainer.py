@@ -167,8 +167,8 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         """
         config, spec = self.config, self._session.job.spec
         check_data(spec.learned, self.train_dataset.digest)
-        if self.val_dataset and spec.validation_problems:
-            check_data(spec.validation_problems, self.val_dataset.digest)
+        if self.val_dataset and spec.chosen_by:
+            check_data(spec.chosen_by, self.val_dataset.digest)
         self.train_dataset.fitting.require(config.data.train_batch_size)
         self.global_batch_size = config.data.train_batch_size
         self.train_sampler = DistributedSampler(

@@ -26,7 +26,7 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
     _check_pairs(spec, found, algorithm, faults)
     if spec.all_answers:
         only = f"must be absent: {algorithm.name.upper()} learns from no answers of a conversation"
-        faults.unless(algorithm.takes_examples, "all_answers", only)
+        faults.unless(algorithm.takes_examples and spec.pairs is None, "all_answers", only)
     if spec.examples:
         _check_examples(spec, spec.examples, algorithm, faults)
     if spec.follow_problems:
@@ -38,7 +38,7 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
 def _check_examples(spec: RunSpec, shown: ProblemSetRef, algorithm: Algorithm, faults: Faults) -> None:
     faults.bounds("examples.limit", shown.limit or 0, at_least=1, at_most=examples.MOST)
     pairs = f"must be absent: {algorithm.name.upper()} learns from pairs, which are put to the model as they stand"
-    faults.unless(not algorithm.takes_pairs, "examples", pairs)
+    faults.unless(not algorithm.takes_pairs and spec.pairs is None, "examples", pairs)
     faults.unless(not spec.all_answers, "examples", "must be absent where all answers of a conversation are learned")
 
 
@@ -147,23 +147,27 @@ def check_trials(trials: Sequence[Trial], faults: Faults) -> None:
 
 def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> None:
     name = algorithm.name.upper()
-    if algorithm.takes_pairs:
+    of_examples = algorithm.takes_examples and spec.pairs is not None
+    if algorithm.takes_pairs or of_examples:
         faults.unless(not spec.problems.name, "problems", f"must be absent: {name} learns from pairs")
     else:
         faults.unless(spec.pairs is None, "pairs", f"must be absent: {name} learns from problems")
+    if of_examples:
+        absent = f"must be absent: {name} from pairs is validated on validation_pairs"
+        faults.unless(spec.validation_problems is None, "validation_problems", absent)
+        _check_held_out(found, faults)
+        return
     if not algorithm.makes_reward_model:
         absent = f"must be absent: {name} is validated on validation_problems"
         faults.unless(spec.validation_pairs is None, "validation_pairs", absent)
         return
     absent = f"must be absent: {name} answers no problems, and is validated on validation_pairs"
     faults.unless(spec.validation_problems is None, "validation_problems", absent)
-    held_out = found.validation_pairs
-    if found.pairs and held_out and found.pairs.ref.digest == held_out.ref.digest:
-        faults.add("validation_pairs.name", "must hold other pairs than those that are learned from")
+    _check_held_out(found, faults)
     scored = f"what {name} makes scores conversations"
     texts = [
         field
-        for field, there in (("pairs", found.pairs), ("validation_pairs", held_out))
+        for field, there in (("pairs", found.pairs), ("validation_pairs", found.validation_pairs))
         if there and there.form == PromptForm.COMPLETION
     ]
     for field in texts:
@@ -176,6 +180,12 @@ def _check_pairs(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faul
         faults.add(
             "output_model", f"must not be {spec.output_model}, whose versions write: a reward model is not a policy"
         )
+
+
+def _check_held_out(found: Found, faults: Faults) -> None:
+    held_out = found.validation_pairs
+    if found.pairs and held_out and found.pairs.ref.digest == held_out.ref.digest:
+        faults.add("validation_pairs.name", "must hold other pairs than those that are learned from")
 
 
 def _check_followed(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
