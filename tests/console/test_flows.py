@@ -142,6 +142,13 @@ class TestEvaluations:
         page.get_by_text("The candidate is better: +0.500 in pass@1").wait_for()
         screen.picture("comparison")
 
+    def test_samples_are_shown_by_verdict(self, screen: Screen, client: Client) -> None:
+        page, one = screen.page, next(iter(client.evaluations.list(model=traffic.MODEL)))
+        screen.show(f"evaluations/{one.id}")
+        page.locator("details", has_text="#0").first.wait_for()
+        page.get_by_label("Verdict").select_option("tampered")
+        page.get_by_text("This sample does not exist.").wait_for()
+
     def test_the_list_is_filtered_and_sorted_by_the_address(self, screen: Screen) -> None:
         page = screen.page
         screen.show(f"evaluations?model={traffic.MODEL}&state=succeeded&order=by+score")

@@ -55,6 +55,20 @@ def test_a_second_up_finds_the_platform(platform: Platform) -> None:
     assert "is up already" in again.stdout
 
 
+def test_one_service_is_started_again_and_the_others_go_on(platform: Platform) -> None:
+    def pids() -> dict[str, int]:
+        found = json.loads(platform.ratchet("status", "--json").stdout)["services"]
+        return {one["name"]: one["pid"] for one in found if one["state"] == "healthy"}
+
+    before = pids()
+    done = platform.ratchet("restart", "registry")
+    assert (done.returncode, done.stdout) == (0, "registry is healthy again.\n"), done.stderr
+    after = pids()
+    assert {name for name in before if after[name] != before[name]} == {"registry"}
+    wrong = platform.ratchet("restart", "regisrty")
+    assert (wrong.returncode, "There are: eval, gateway, redis" in wrong.stderr) == (2, True)
+
+
 def test_train_evaluate_gate(client: Client) -> None:
     wanted = grpo(steps=2)
     wanted.hyperparameters.unrewarded_tests = 0.3

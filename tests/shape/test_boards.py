@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -46,43 +47,99 @@ def test_prometheus_reads_all_six_services() -> None:
     assert all((ROOT / path).exists() for path in mounted if path.startswith("./"))
 
 
-def _ups(last: str) -> list[dict[str, str]]:
-    """The six services, of which the sandbox has other values for `up` from the third minute on."""
-    values = {name: "1x10" if name != "sandbox" else f"1x2 {last}" for name in SERVICES}
+def up(**others: str) -> dict[str, str]:
+    """Of the six services, each of which answers unless `others` has its values."""
     name = 'up{{job="ratchet",service="{0}",instance="{0}:9090"}}'
-    return [{"series": name.format(service), "values": value} for service, value in values.items()]
+    return {name.format(service): others.get(service, "1x40") for service in SERVICES}
 
 
-def _levels(values: str) -> list[dict[str, str]]:
-    return [*_ups("1x8"), {"series": 'ratchet_sandbox_level{instance="sandbox:9090"}', "values": values}]
-
-
-FIRES = {
-    "all is well, at L1": (_levels("1x10"), []),
-    "a service hangs": (_ups("0x8"), ["RatchetServiceDown"]),
-    "a service is gone": (_ups("_x8"), ["RatchetServiceDown"]),
-    "the level fell": (_levels("2x2 1x8"), ["RatchetSandboxLevelFell"]),
-    "the level rose": (_levels("1x2 2x8"), []),
+NOTHING, ONCE, EACH_MINUTE = "0x40", "0x25 1x15", "0+1x40"
+HANDLED, PROGRAMS = "ratchet_gateway_http_handled_total", "ratchet_sandbox_programs_total"
+FAULTS, LEVEL = (
+    'ratchet_background_faults_total{instance="a",work="tidy"}',
+    'ratchet_sandbox_level{instance="sandbox:9090"}',
+)
+DROPPED, SET_ASIDE = "ratchet_gateway_records_dropped_total", "ratchet_gateway_records_set_aside_total"
+Series = Mapping[str, str]
+WORLDS: Mapping[str, tuple[Series, Series]] = {
+    "RatchetServiceDown": (up(sandbox="1x2 _x37"), up()),
+    "RatchetGatewayErrors": (
+        {f'{HANDLED}{{status="503"}}': "0+2x40", f'{HANDLED}{{status="200"}}': "0+98x40"},
+        {f'{HANDLED}{{status="503"}}': "0+1x40", f'{HANDLED}{{status="404"}}': "0+199x40"},
+    ),
+    "RatchetNoRolloutNode": (
+        {'ratchet_rollout_nodes{instance="a",state="up"}': "0x40"},
+        {'ratchet_rollout_nodes{instance="a",state="up"}': "1x40"},
+    ),
+    "RatchetRolloutNodeAway": (
+        {'ratchet_rollout_nodes{instance="a",state="away"}': "1x40"},
+        {'ratchet_rollout_nodes{instance="a",state="away"}': "0x26 1x3 0x9"},  # for three minutes
+    ),
+    "RatchetEngineDied": (
+        {'ratchet_rollout_engine_deaths_total{policy="p"}': ONCE},
+        {'ratchet_rollout_engine_deaths_total{policy="p"}': "1x40"},
+    ),
+    "RatchetReleaseSetAside": (
+        {"ratchet_gateway_releases_set_aside_total": ONCE},
+        {"ratchet_gateway_releases_set_aside_total": "1x40"},
+    ),
+    "RatchetRecordsLost": ({DROPPED: NOTHING, SET_ASIDE: ONCE}, {DROPPED: NOTHING, SET_ASIDE: NOTHING}),
+    "RatchetRunStartsAgain": (
+        {'ratchet_trainer_run_attempt{run_id="r"}': "2x9 3x30"},
+        {'ratchet_trainer_run_attempt{run_id="r"}': "1x9 2x30"},
+    ),
+    "RatchetPlatformFaults": (
+        {"ratchet_sandbox_platform_faults_total": EACH_MINUTE},
+        {"ratchet_sandbox_platform_faults_total": ONCE, 'ratchet_eval_platform_faults_total{error="a"}': ONCE},
+    ),
+    "RatchetSandboxRefuses": (
+        {'ratchet_sandbox_refused_total{instance="a"}': EACH_MINUTE},
+        {'ratchet_sandbox_refused_total{instance="a"}': "0x26 9x13"},  # for a moment
+    ),
+    "RatchetSandboxLevelFell": ({LEVEL: "2x20 1x19"}, {LEVEL: "1x20 2x19"}),
+    "RatchetTampering": (
+        {f'{PROGRAMS}{{verdict="tampered"}}': "0+5x40", f'{PROGRAMS}{{verdict="passed"}}': "0+95x40"},
+        {f'{PROGRAMS}{{verdict="tampered"}}': "0+1x40", f'{PROGRAMS}{{verdict="passed"}}': "0+99x40"},
+    ),
+    "RatchetDeadLetters": (
+        {'ratchet_queue_dead_letters_total{stream="s"}': ONCE},
+        {'ratchet_queue_dead_letters_total{stream="s"}': "1x40"},
+    ),
+    "RatchetBackgroundFaults": ({FAULTS: EACH_MINUTE}, {FAULTS: "0x26 5x13"}),
 }
+"""Of each alert: a world in which it must fire, and one in which it must not; by minutes."""
+MORE = {
+    "a service hangs": (up(gateway="0x40"), {"RatchetServiceDown"}),
+    "plain Docker, at L1": ({LEVEL: "1x40"}, set[str]()),
+    "nobody calls": ({f'{HANDLED}{{status="503"}}': NOTHING, f'{PROGRAMS}{{verdict="tampered"}}': NOTHING}, set[str]()),
+}
+CASES = [
+    *((f"{name} fires", fires, {name}) for name, (fires, _) in WORLDS.items()),
+    *((f"{name} does not", quiet, set[str]()) for name, (_, quiet) in WORLDS.items()),
+    *((name, series, wanted) for name, (series, wanted) in MORE.items()),
+]
 
 
-@pytest.mark.parametrize("case", FIRES)
-def test_an_alert_fires_when_it_should(case: str, tmp_path: Path) -> None:
+def test_every_alert_has_its_worlds() -> None:
+    (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
+    assert [rule["alert"] for rule in group["rules"]] == list(WORLDS)
+
+
+@pytest.mark.parametrize(("case", "series", "wanted"), CASES, ids=[name for name, *_ in CASES])
+def test_an_alert_fires_when_it_should(case: str, series: Series, wanted: set[str], tmp_path: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("no promtool on this machine: apt-get install prometheus")
-    series, wanted = FIRES[case]
-    fires = "ALERTS{alertname=~'RatchetServiceDown|RatchetSandboxLevelFell',alertstate='firing'}"
+    fires = "max by (alertname) (ALERTS{alertstate='firing'})"
     expected = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in wanted]
+    given = [{"series": name, "values": values} for name, values in (up() | dict(series)).items()]
     test = {
         "rule_files": [str(DEPLOY / "prometheus" / "alerts.yml")],
         "evaluation_interval": "1m",
         "tests": [
             {
                 "interval": "1m",
-                "input_series": series,
-                "promql_expr_test": [
-                    {"expr": f"max by (alertname) ({fires})", "eval_time": "10m", "exp_samples": expected}
-                ],
+                "input_series": given,
+                "promql_expr_test": [{"expr": fires, "eval_time": "30m", "exp_samples": expected}],
             }
         ],
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
-from ratchet_kit.names import CHAMPION, DatasetRef, VersionRef
+from ratchet_kit.names import CHAMPION, DatasetRef, VersionRef, suggestion
 from registry_service.domain.dataset import Dataset
 from registry_service.domain.finding import Finding
 from registry_service.domain.gate import Gate
@@ -32,7 +32,7 @@ class _Tables:
 
     def model(self, name: str) -> Model:
         if name not in self.models:
-            raise NotFound(f"there is no model {name!r}")
+            raise NotFound(f"there is no model {name!r}{suggestion(name, self.models)}")
         return self.models[name]
 
     def version(self, ref: VersionRef) -> Version:

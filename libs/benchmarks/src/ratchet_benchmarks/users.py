@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ratchet_benchmarks import rows
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.names import suggestion
 from ratchet_problems import InvalidProblem, Problem, jsonl, tables
 
 _ENDS = (".jsonl", ".json", ".parquet")
@@ -27,7 +28,8 @@ def stamp(name: str) -> tuple[object, ...]:
     try:
         found = Path(name).stat()
     except OSError as error:
-        raise InvalidProblem(Path(name).name, "file", error.strerror or "cannot be read") from error
+        near = suggestion(Path(name).name, (one.name for one in Path(name).parent.glob("*.*") if is_path(one.name)))
+        raise InvalidProblem(Path(name).name, "file", f"{error.strerror or 'cannot be read'}{near}") from error
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 

@@ -61,6 +61,7 @@ for command in (
     platform.status,
     platform.failures,
     platform.logs,
+    platform.restart,
     platform.down,
     demo,
     improve,

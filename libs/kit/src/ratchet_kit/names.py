@@ -10,7 +10,9 @@
 The registry stores these names; whoever takes one from a caller reads it here, so that all accept the same.
 """
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -28,6 +30,12 @@ _REWARD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _SPLIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
+
+
+def suggestion(text: str, known: Iterable[str]) -> str:
+    """ ": did you mean starter?", to go on with behind what is not there; empty where nothing is near."""
+    near = difflib.get_close_matches(text, known, 1)
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def check_model_name(text: str, field: str = "model") -> str:

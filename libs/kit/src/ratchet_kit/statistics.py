@@ -8,6 +8,9 @@ from statistics import NormalDist, fmean, stdev
 
 from ratchet.common.v1 import statistics_pb2 as pb
 
+LEAST_PROBLEMS = 10
+"""Fewer problems (families of them count as one) decide no gate: an interval over them isn't to be trusted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

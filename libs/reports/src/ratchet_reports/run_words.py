@@ -103,6 +103,11 @@ def activity(run: pb.Run) -> str:
     return ""
 
 
+def learned_nothing(run: pb.Run) -> str:
+    """The notice of a run whose rewards never differed within a group; empty for any other."""
+    return next((one.message for one in run.notices if one.guard == "learned_nothing"), "")
+
+
 def priority(run: pb.Run) -> str:
     return (
         priority_pb2.Priority.Name(run.spec.priority or priority_pb2.PRIORITY_NORMAL).removeprefix("PRIORITY_").lower()

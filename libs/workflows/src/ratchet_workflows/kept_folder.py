@@ -22,7 +22,8 @@ class KeptFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Raises WorkflowError where another process works in the folder."""
+        """A folder in which nothing was kept is removed at the end. Raises WorkflowError where another process works in
+        it."""
         with self.of_disk():
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / "lock").open("w")
@@ -31,7 +32,12 @@ class KeptFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise WorkflowError(f"Another `{self._command}` is at work in {self.folder}.") from error
-            yield
+            try:
+                yield
+            finally:
+                if [one.name for one in self.folder.iterdir()] == ["lock"]:
+                    (self.folder / "lock").unlink()
+                    self.folder.rmdir()
 
     def write(self, file: Path, content: Mapping[str, Any]) -> None:
         """As JSON. A power cut leaves the old file or the new one."""

@@ -140,3 +140,19 @@ def test_the_example_is_a_plan_of_fifteen_lines_at_most() -> None:
     assert plan.train.algorithm == trainer_pb2.ALGORITHM_GRPO
     assert plan.release.stages[0].percent == 100
     assert len(EXAMPLE.read_text().splitlines()) <= 15
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        planned(tmp_path, PLAN.replace("steps: 4", "stepz: 4, seeed: 1").replace("watch: 0s", "wacth: 0s") + "x: 1\n")
+    said = str(refused.value).splitlines()
+    assert len(said) == 4
+    assert [fault for fault in ("stepz", "seeed", "wacth", "x is not") if any(fault in line for line in said)] == [
+        "stepz", "seeed", "wacth", "x is not",
+    ]  # fmt: skip
+
+
+def test_too_few_problems_for_a_gate_are_told_before_anything_is_begun(tmp_path: Path) -> None:
+    limited = PLAN.replace("suite: [composed/test=0.7, mbpp]", "problems: {name: mbpp, limit: 6}")
+    with pytest.raises(UsageError, match="takes 6 problems of mbpp, and a gate needs 10 or more"):
+        planned(tmp_path, limited)

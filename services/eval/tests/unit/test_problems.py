@@ -73,6 +73,13 @@ async def test_a_models_folder_is_below_a_place(tmp_path: Path) -> None:
                 await models.resolve(Location(uri))
 
 
+async def test_a_file_that_is_not_there_is_told_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "sums.jsonl").write_text(LINE)
+    problems = LibraryProblems(Places([str(tmp_path)]), Executor(NoSandbox()), NONE)
+    with pytest.raises(InvalidArgument, match=r"No such file or directory: did you mean sums\.jsonl\?"):
+        await problems.check(ProblemSetRef(f"{tmp_path}/sum.jsonl"))
+
+
 async def test_a_name_is_pinned_to_the_version_that_it_means() -> None:
     class Registry(registry_pb2_grpc.RegistryServiceServicer):
         async def GetVersion(

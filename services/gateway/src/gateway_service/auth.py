@@ -32,7 +32,7 @@ PACKAGE = "ratchet.gateway.v1"
 
 PLATFORMS = (Unavailable, DeadlineExceeded, DataLoss)
 """Whose texts come from within the platform."""
-_bearer = HTTPBearer(auto_error=False, description="An API key of Ratchet: rk_...")
+_bearer = HTTPBearer(auto_error=False, description="An API key of Ratchet: rk_... It may come as x-api-key, too.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 

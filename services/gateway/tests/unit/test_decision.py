@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from gateway_service.domain.releases import findings
 from gateway_service.domain.releases.decision import Advance, Decision, Expire, Hold, RollBack, decide
 from gateway_service.domain.releases.evidence import Traffic
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage, Unproven
@@ -237,3 +238,16 @@ def test_one_user_with_many_requests_is_one_user() -> None:
     few = sample(10)
     many = replace(few, failures=Moments.of(np.full(10, 1_000.0), np.full(10, 1_000.0)))
     assert not isinstance(look(many), RollBack)
+
+
+def test_a_release_that_nobody_asked_says_so() -> None:
+    asked = decide(RELEASE, traffic(NO_TRAFFIC, NO_TRAFFIC), LATER)
+    assert isinstance(asked, Hold)
+    assert "nobody has asked starter@2 yet; 50 requests are awaited" in asked.reason
+    free = replace(PROCEEDS, spec=replace(PROCEEDS.spec, stages=(replace(STAGES[0], min_samples=0), STAGES[1])))
+    moved = decide(free, traffic(NO_TRAFFIC, NO_TRAFFIC), LATER)
+    assert isinstance(moved, Advance)
+    assert moved.reason.startswith("Nobody has asked starter@2 at 25 %, so nothing is known of it.")
+    assert {one.text.partition(": ")[2] for one in findings.look(RELEASE, traffic(NO_TRAFFIC, NO_TRAFFIC))} == {
+        "nobody has asked starter@2 yet"
+    }

@@ -249,6 +249,7 @@ class TestReport:
         assert guardrail.standing is left.standing is Standing.UNDECIDED
         assert left.measure is Measure.LEFT  # though nobody asked for it
         assert f"treatment: better in quality: {first.difference.value:+.4g} (" in report.conclusion
+        assert "To release starter@2: ratchet gate --model starter@2; ratchet deploy" in report.conclusion
         assert sum(variant.units for variant in report.variants) == 120
 
     async def test_too_few_units_say_nothing(self, world: World) -> None:

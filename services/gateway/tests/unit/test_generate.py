@@ -16,7 +16,7 @@ async def test_a_prompt_becomes_a_text(world: World) -> None:
     assert reply.headers["x-ratchet-version"] == "starter@1"
     assert float(reply.headers["x-ratchet-overhead-ms"]) >= 0
     assert world.engine.prompts == [ChatPrompt((Message("user", "say hi"),))]
-    assert world.engine.samplings == [Sampling(temperature=0, max_tokens=5)]
+    assert world.engine.samplings == [Sampling(temperature=0, max_tokens=5, must_fit=True)]
     assert [record.id for record in await world.records()] == [reply.json()["id"]]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway_service.domain.releases.release import Stage
 from ratchet_kit.errors import FieldViolation, InvalidArgument
-from ratchet_policies import Tool, Tools, over_length
+from ratchet_policies import Tool, Tools, no_room, over_length
 from ratchet_problems import Message, ToolCall
 
 from ..world import ADMIN_KEY, World
@@ -116,15 +116,20 @@ async def test_the_key_may_come_in_x_api_key(http, headers, status) -> None:
         assert reply.json()["error"]["type"] == "authentication_error"
 
 
-async def test_a_prompt_that_is_too_long_has_words_that_clients_look_for(world: World, http) -> None:
-    def refuse(name: str) -> None:
-        said = over_length(900, 512)
-        raise InvalidArgument(said, [FieldViolation("prompt.chat", said)])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prompt_that_is_too_long_has_words_that_clients_look_for(world: World, http, stream: bool) -> None:
+    for field, said, begin in (
+        ("prompt.chat", over_length(900, 512), "prompt is too long: this model's"),
+        ("sampling.max_tokens", no_room(90, 900, 512), "this model's"),
+    ):
 
-    world.engine.before_answer = refuse
-    for stream in (False, True):
+        def refuse(name: str, field: str = field, said: str = said) -> None:
+            raise InvalidArgument(said, [FieldViolation(field, said)])
+
+        world.engine.before_answer = refuse
         error = (await messages(http, stream=stream)).json()["error"]
-        assert (error["type"], error["message"][:20]) == ("invalid_request_error", "prompt is too long: ")
+        assert error["type"] == "invalid_request_error"
+        assert error["message"].startswith(begin)
 
 
 async def test_a_release_places_and_records_them_as_any_other_request(world: World, http) -> None:

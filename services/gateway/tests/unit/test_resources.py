@@ -395,7 +395,8 @@ async def test_openapi_refers_to_real_schemas(http) -> None:
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             error = operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"]
-            assert error.endswith("/OpenAIError" if path.startswith("/v1/") else "/Error")
+            shape = "Anthropic" if path.startswith("/v1/messages") else "OpenAI" if path.startswith("/v1/") else ""
+            assert error.endswith(f"/{shape}Error")
     run = components["trainer.v1.Run"]["properties"]
     assert run["create_time"] == {"type": "string", "format": "date-time"}
     assert "STATE_QUEUED" in run["state"]["enum"]

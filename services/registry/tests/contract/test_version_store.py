@@ -27,8 +27,10 @@ async def test_versions_are_numbered_from_one_and_make_their_model(stores: Store
     assert (await stores.models.get("starter")).latest_version == 2
     with pytest.raises(NotFound, match="no version 3"):
         await stores.versions.get(starter(3))
-    with pytest.raises(NotFound, match="no model"):
+    with pytest.raises(NotFound, match=r"no model 'nobody'$"):
         await stores.versions.get(VersionRef("nobody", 1))
+    with pytest.raises(NotFound, match=r"no model 'startr': did you mean starter\?"):
+        await stores.versions.get(VersionRef("startr", 1))
 
 
 async def test_versions_are_listed_newest_first(stores: Stores) -> None:

@@ -1,9 +1,11 @@
 """Samples reach the artifact store, whenever that answers, and a run never fails for them."""
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from ratchet_kit.storage import Folder
 from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.job.samples import sample_files
 from trainer_service.job.samples.sample_log import SampleLog
@@ -60,6 +62,21 @@ def test_what_a_store_that_was_away_has_missed_comes_later(tmp_path: Path, store
         "step-000002.parquet": [1],
         "step-000003.parquet": [2],
     }
+
+
+def test_a_store_that_hangs_holds_up_no_step(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+
+    def put(folder: Folder, name: str, source: Path) -> None:
+        answer.wait(20)
+
+    monkeypatch.setattr(Folder, "put", put)
+    samples = SampleLog(tmp_path, str(store))
+    for step in (1, 2):
+        samples.keep(step, lambda step=step: [row(step)]).result(5)  # type: ignore[misc]
+    assert len(kept(tmp_path / "samples")) == 2
+    answer.set()
+    samples.close()
 
 
 def test_what_cannot_be_kept_is_counted_and_nothing_is_raised(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trainer_service.domain.guards.guards import GUARDS, QUIET, Finding, examine
+from trainer_service.domain.guards.guards import GUARDS, LEARNED_NOTHING, QUIET, Finding, examine
 from trainer_service.domain.run.run import Notice
 from trainer_service.domain.spec.thresholds import Thresholds
 
@@ -123,3 +123,16 @@ def test_problems_without_room_are_said_at_the_first_step() -> None:
 def test_names_are_given_once() -> None:
     names = [guard.name for guard in GUARDS]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 40])
+def test_a_run_of_any_length_that_learned_nothing_is_told_so_at_its_last_step(steps: int) -> None:
+    nothing = [WELL | {"groups_without_signal": 1.0}] * steps
+
+    def found(series: list[dict[str, float]], *, is_last: bool) -> bool:
+        return LEARNED_NOTHING in [one.guard for one in examine(series, OFF, steps, (), is_last=is_last)]
+
+    assert found(nothing, is_last=True)
+    assert not found(nothing, is_last=False)
+    assert not found([*nothing, WELL], is_last=True)
+    assert not found([{"loss": 1.0}] * steps, is_last=True)

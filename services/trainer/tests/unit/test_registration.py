@@ -212,3 +212,13 @@ async def test_a_service_that_was_updated_meanwhile_registers_under_its_own_line
         await train(trainer, run)
         await asyncio.wait_for(driver, 5)
     assert list(trainer.registry.registered) == [f"{run.id}-2"]
+
+
+async def test_the_version_of_a_run_that_learned_nothing_is_labelled(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        notice = "the run learned nothing"
+        await trainer.store.change(run.id, lambda run: run.noticed(notice, trainer.clock.now(), "learned_nothing"))
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    assert trainer.registry.registered[run.id][2].labels == {"learned": "nothing"}

@@ -23,6 +23,8 @@ from ratchet_local.home import Home
 from ratchet_local.ports import DEFAULT_PORT_BASE
 from ratchet_local.processes import memory_bytes
 
+RESTART_TIMEOUT_S = 120.0
+
 
 def up(
     port_base: PortBase = DEFAULT_PORT_BASE,
@@ -165,6 +167,20 @@ def logs(
 
 def _print_line(file: Path, line: str, named: bool) -> None:
     typer.echo(f"{file.stem}: {line}" if named else line)
+
+
+def restart(
+    service: Annotated[str, typer.Argument(help="gateway, trainer, rollout, sandbox, eval, registry")],
+) -> None:
+    """Start one service again, with its code as it is now, while the others go on. It ends in order: its work is
+    finished, or taken up again. Settings are those that `ratchet up` found."""
+    _say_which()
+    home = Home.default()
+    names = [one.name for one in control.running_state(home).services]
+    if service not in names:
+        raise CommandError(f"There is no service '{service}' here. There are: {', '.join(sorted(names))}", code=2)
+    control.restart(home, service, RESTART_TIMEOUT_S)
+    say(f"{service} is healthy again.")
 
 
 def down() -> None:

@@ -114,7 +114,9 @@ def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
     if as_json:
         print_json(run)
     elif version := version_name(run.version):
-        if run.spec.algorithm == trainer_pb2.ALGORITHM_REWARD_MODEL:
+        if said := run_words.learned_nothing(run):
+            say(f"Registered as {version}, labelled learned=nothing: {said}.")
+        elif run.spec.algorithm == trainer_pb2.ALGORITHM_REWARD_MODEL:
             say(f"Registered as {version}. Reward by it: {{name: preference, model: {version}}} in a run's reward")
         else:
             say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")

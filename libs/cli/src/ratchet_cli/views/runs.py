@@ -20,6 +20,8 @@ def summary(run: pb.Run) -> str:
     """Its state, how far it came, and what became of it or what it waits for, in one line."""
     urgency = run_words.priority(run)
     words = [state_name(run), f"{run.step}/{run.spec.steps}", urgency if urgency != "normal" else ""]
+    if run_words.learned_nothing(run):
+        words.append("learned nothing")
     outcome = version_name(run.version) or run.failure.message or run_words.waits(run)
     return " ".join(filter(None, words)) + (f": {outcome}" if outcome else "")
 

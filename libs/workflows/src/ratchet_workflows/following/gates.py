@@ -1,7 +1,9 @@
 """A gate, waited for."""
 
+from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_client import Client
+from ratchet_kit.statistics import LEAST_PROBLEMS
 from ratchet_workflows.errors import WorkflowError
 
 
@@ -11,6 +13,15 @@ def decided(client: Client, gate: pb.Gate) -> pb.Gate:
     if gate.state == pb.Gate.STATE_FAILED:
         raise WorkflowError(f"Gate {gate.id} could not be decided: {gate.failure.message}")
     return gate
+
+
+def too_few(spec: eval_pb2.EvaluationSpec) -> str:
+    """The fault of a spec whose limits leave too few problems for a gate; empty for any other. Said before anything is
+    generated: the registry refuses such a gate after both evaluations."""
+    for one in [entry.problems for entry in spec.suite] or [spec.problems]:
+        if one.HasField("limit") and one.limit < LEAST_PROBLEMS:
+            return f"takes {one.limit} problems of {one.name}, and a gate needs {LEAST_PROBLEMS} or more"
+    return ""
 
 
 def passed(gate: pb.Gate) -> bool:

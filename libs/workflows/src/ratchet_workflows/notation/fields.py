@@ -23,7 +23,7 @@ from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import rewards
-from ratchet_workflows.errors import UsageError
+from ratchet_workflows.errors import Together, UsageError
 from ratchet_workflows.notation.references import model_ref
 from ratchet_workflows.notation.suites import entry
 
@@ -82,12 +82,15 @@ class Fields(ABC):
             raise self.wrong(path, "must be fields with values (name: value)")
         fields = message.DESCRIPTOR.fields_by_name
         known = [name for name in fields if name not in OUTPUT_ONLY and name not in without]
+        together = Together()
         for name, value in data.items():
-            if name not in known:
-                raise self.unknown(path, name, known)
-            if value is None:
-                raise self.wrong(below(path, name), "has no value")
-            self._set(message, fields[name], value, below(path, name))
+            with together.one():
+                if name not in known:
+                    raise self.unknown(path, name, known)
+                if value is None:
+                    raise self.wrong(below(path, name), "has no value")
+                self._set(message, fields[name], value, below(path, name))
+        together.raise_if_any()
         return message
 
     def _set(self, message: Message, field: Any, value: Any, path: str) -> None:

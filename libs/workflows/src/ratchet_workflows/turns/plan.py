@@ -25,6 +25,8 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
+from ratchet_workflows.errors import Together
+from ratchet_workflows.following import gates
 from ratchet_workflows.notation.fields import OF_ALL, Source
 from ratchet_workflows.traffic import NAME
 
@@ -104,13 +106,15 @@ class Plan:
 
 def read(source: Source) -> Plan:
     """Raises UsageError for what is not a field, is no value of one, or is missing."""
-    fields = source.fields()
+    fields, together = source.fields(), Together()
     for name in fields:
-        if name not in ("model", *OF_ALL, *SECTIONS):
-            raise source.unknown("", name, ("model", *OF_ALL, *SECTIONS))
+        with together.one():
+            if name not in ("model", *OF_ALL, *SECTIONS):
+                raise source.unknown("", name, ("model", *OF_ALL, *SECTIONS))
     for name, reason in REQUIRED.items():
-        if name not in fields:
-            raise source.wrong(name, f"is missing: {reason}")
+        with together.one():
+            if name not in fields:
+                raise source.wrong(name, f"is missing: {reason}")
 
     days = None
     if isinstance(train := fields["train"], Mapping) and "days" in train:
@@ -118,14 +122,20 @@ def read(source: Source) -> Plan:
         fields = {**fields, "train": {name: value for name, value in train.items() if name != "days"}}
 
     def section(name: str, message: M) -> M:
-        return source.fill(message, fields.get(name, {}), name, without=SECTIONS[name])
+        with together.one():
+            source.fill(message, fields.get(name, {}), name, without=SECTIONS[name])
+        return message
 
-    plan = Plan(
-        _model(source, fields["model"]),
+    sections = (
         section("train", trainer_pb2.RunSpec()),
         section("evaluate", eval_pb2.EvaluationSpec()),
         section("gate", registry_pb2.CreateGateRequest()),
         section("release", release_pb2.ReleaseSpec()),
+    )
+    together.raise_if_any()
+    plan = Plan(
+        _model(source, fields["model"]),
+        *sections,
         days,
     )
     if days is not None and not plan.learns_traffic:
@@ -143,7 +153,9 @@ def _model(source: Source, value: object) -> str:
 
 
 def _check_gate(plan: Plan, source: Source) -> None:
-    """A gate that names what is not measured could never be decided."""
+    """A gate that names what is not measured, or has too few problems, could never be decided."""
+    if too_few := gates.too_few(plan.evaluate):
+        raise source.wrong("evaluate", too_few)
     sets = [one.problems.name for one in plan.evaluate.suite] or [plan.evaluate.problems.name]
     rules = plan.gate.rules
     named = [("gate.rules.target", rules.target)] if rules.target else []

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
+from pydantic_core import to_json
 
 from gateway_service.domain.completions.completion import CompletionResponse
 from gateway_service.rest import sse
@@ -137,9 +138,10 @@ def _content(block: Block) -> Text | ToolUse:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Empty for what is no object: a call that max_tokens cut off."""
+    """Empty for what is no object, as of a call that max_tokens cut off, and for one that cannot be written."""
     try:
         value = json.loads(text)
+        to_json(value)  # a model may nest without end, or write half of a surrogate pair
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -156,9 +156,13 @@ def anthropic_error_body(error: errors.RatchetError, status: int = 0) -> dict[st
     status = status or meaning_of(error).status
     kind = ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     message = message_of(error)
-    if isinstance(error, errors.InvalidArgument) and any(is_over_length(v.description) for v in error.violations):
+    if isinstance(error, errors.InvalidArgument) and any(_is_long_prompt(v) for v in error.violations):
         message = ANTHROPIC_TOO_LONG + message
     return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def _is_long_prompt(violation: errors.FieldViolation) -> bool:
+    return violation.field.startswith("prompt") and is_over_length(violation.description)
 
 
 def _body(request: Request, error: errors.RatchetError, status: int) -> dict[str, Any]:

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticSerializationError, to_json
 
 from ratchet_kit.text import check_encodable
 
 
 def _of_texts(schema: dict[str, Any]) -> dict[str, Any]:
     check_encodable(json.dumps(schema, ensure_ascii=False))
+    try:
+        to_json(schema)  # an answer may bring it back
+    except PydanticSerializationError as error:
+        raise ValueError("is nested too deeply") from error
     return schema
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.names import VersionRef
-from ratchet_kit.statistics import Comparison
-from registry_service.domain.tries import LEAST_PROBLEMS
+from ratchet_kit.statistics import LEAST_PROBLEMS, Comparison
 from registry_service.domain.version import Version
 
 _NAMED = 5

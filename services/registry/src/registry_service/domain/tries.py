@@ -12,9 +12,8 @@ from datetime import datetime
 from fractions import Fraction
 
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.statistics import LEAST_PROBLEMS
 
-LEAST_PROBLEMS = 10
-"""Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
 CONFIDENCE = 0.95
 """Of the interval of the first comparison on problems, where they are one set."""
 

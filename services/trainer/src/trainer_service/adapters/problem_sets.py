@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import suggestion
 from ratchet_problems import NAMES, Problem, data_digest, examples, faults_of, notices, taught
 from ratchet_problems import pairs as pair_files
 from ratchet_problems.dataset_fetching import Datasets
@@ -116,7 +117,8 @@ def _located(places: Places, ref: ProblemSetRef) -> ProblemSetRef:
     """By its absolute path: the job runs in another folder."""
     path = places.file(ref.name)
     if not path.is_file():
-        raise NotFound(f"there is no file {ref.name}")
+        near = suggestion(path.name, (one.name for one in path.parent.glob(f"*{path.suffix}")))
+        raise NotFound(f"there is no file {ref.name}{near}")
     return replace(ref, name=str(path))
 
 

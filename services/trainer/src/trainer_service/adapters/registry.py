@@ -57,6 +57,7 @@ class GrpcModelRegistry:
                 selection_digest=lineage.selection_digest,
                 system=lineage.system,
             ),
+            labels=lineage.labels,
             training_fingerprints=lineage.training_fingerprints,
             selection_fingerprints=lineage.selection_fingerprints,
             drawn_problems=[

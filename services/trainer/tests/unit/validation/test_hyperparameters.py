@@ -145,6 +145,8 @@ def test_what_has_less_of_an_effect_than_it_seems_is_noticed(make_spec: Any) -> 
     assert said(steps=5) == []
     assert said(steps=4) == []  # by default
     assert said(steps=6, hyperparameters=Hyperparameters(warmup_steps=7)) == ["the warm-up of 7 steps is long"]
+    assert said(steps=5, hyperparameters=Hyperparameters(group_size=3)) == ["groups of 3 completions often "]
+    assert said(steps=5, hyperparameters=Hyperparameters(group_size=4)) == []
     clip = Hyperparameters(clip_high=0.28)
     assert said(steps=5, hyperparameters=clip) == ["clip_low and clip_high have no"]
     again = ("actor_rollout_ref.actor.ppo_epochs=2",)

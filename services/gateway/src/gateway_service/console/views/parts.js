@@ -18,6 +18,12 @@ export function state(value, prefix) {
   return el("span", { class: `state ${mood(text)}` }, text);
 }
 
+// A run that learned nothing is no success, though it ended well.
+export function runState(run) {
+  const nothing = run.state === "STATE_SUCCEEDED" && run.notices.some((one) => one.guard === "learned_nothing");
+  return nothing ? el("span", { class: "state plain" }, "learned nothing") : state(run.state);
+}
+
 export function bar(done, total) {
   const text = `${done} of ${total}`;
   return el("span", {}, el("progress", { value: done, max: Math.max(1, total), "aria-label": text }), ` ${text}`);

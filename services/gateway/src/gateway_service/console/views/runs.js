@@ -5,7 +5,7 @@ import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, clock, interval, model, short, word } from "../format.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
-import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
+import { actions, bar, hash, link, runLink, runState, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
 import { runForm } from "./run_form.js";
 import { ofTraining } from "./samples.js";
@@ -87,7 +87,7 @@ export async function runs({ host, query, signal }) {
             onchange: (event) => choose(run.id, event.target),
           }),
           el("td", {}, runLink(run.id), run.spec.display_name && el("div", { class: "note" }, run.spec.display_name)),
-          el("td", {}, state(run.state), waits(run) && el("div", { class: "note" }, waits(run))),
+          el("td", {}, runState(run), waits(run) && el("div", { class: "note" }, waits(run))),
           word(run.spec.algorithm, "ALGORITHM_"),
           model(run.spec.base),
           bar(run.step, run.spec.steps),
@@ -150,7 +150,7 @@ async function overview({ host, id, signal }) {
     const { spec } = now;
     about.replaceChildren(
       facts([
-        ["state", el("span", {}, state(now.state), now.attempt > 1 && ` attempt ${now.attempt}`)],
+        ["state", el("span", {}, runState(now), now.attempt > 1 && ` attempt ${now.attempt}`)],
         ["name", spec.display_name],
         ["now", ENDED.includes(now.state) ? "" : waits(now) || word(now.phase, "PHASE_").replace("unspecified", "")],
         ["priority", word(spec.priority, "PRIORITY_")],

@@ -87,6 +87,16 @@ def conclusion(
         names = [one.name or NAMES[one.measure] for one in of_variant[1:] if one.measure.is_of_answers]
         if names and variant.name in withheld:
             said.append(f"{variant.name} has no verdict in {', '.join(names)}: {withheld[variant.name]}")
+        undecided = [one for one in of_variant[1:] if one.standing is Standing.UNDECIDED]
+        if variant.name in withheld:
+            undecided = [one for one in undecided if not one.measure.is_of_answers]
+        open_ones = [one.name or NAMES[one.measure] for one in undecided]
+        if open_ones:
+            said.append(f"Not known yet, for lack of {spec.unit}s: whether it is no worse in {', '.join(open_ones)}")
+        is_better = of_variant[0].standing is Standing.BETTER and not waits
+        if is_better and not any(one.standing is Standing.WORSE for one in of_variant):
+            gate, deploy = f"ratchet gate --model {variant.version}", f"ratchet deploy --model {variant.version}"
+            said.append(f"To release {variant.version}: {gate}; {deploy}")
     if waits:
         said.append(f"not to be concluded yet: {'; '.join(waits)}")
     return ". ".join(said)

@@ -82,6 +82,9 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
     answered, scored = traffic.candidate.answered, traffic.scores.number(Arm.CANDIDATE)
     if elapsed < stage.min_duration:
         return Hold(f"Held at {share}: the stage lasts {_span(stage.min_duration - elapsed)} more.")
+    if not traffic.candidate.requests and stage.min_samples:
+        awaited = f"{stage.min_samples:,} requests are awaited"
+        return Hold(f"Held at {share}: nobody has asked {release.candidate} yet; {awaited}.")
     if answered < stage.min_samples:
         return Hold(f"Held at {share}: {answered:,} of the {stage.min_samples:,} requests that the stage waits for.")
     if scored < stage.min_scored:
@@ -98,11 +101,15 @@ def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], e
     unproven = _unproven(release, findings)
     if not unproven:
         seen = "; ".join(finding.text for finding in findings if finding.beyond)
+        if not traffic.candidate.requests:
+            return Advance(f"Nobody has asked {release.candidate} at {share}, so nothing is known of it. {following}.")
         if not seen:
             return Advance(f"Nothing could be compared at {share}. {following}.")
         return Advance(f"Within bounds at {share}: {seen}. {following}.")
     missing = _missing(unproven)
     if release.spec.unproven is Unproven.PROCEED:
+        if not traffic.candidate.requests:
+            return Advance(f"Nobody has asked {release.candidate} at {share}, so nothing is known of it. {following}.")
         return Advance(f"Nothing looks worse than allowed at {share}. It is to proceed, though {missing}. {following}.")
     until = _foreseen(unproven, traffic.candidate)
     return Hold(f"Held at {share}: {missing}.{f' Continues at about {until}.' if until else ''}")

@@ -10,7 +10,7 @@ through it. What changes from one stage to the next changes in both.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gateway_service.domain.releases.evidence import Traffic
@@ -101,12 +101,15 @@ class Finding:
 
 def look(release: Release, traffic: Traffic) -> Sequence[Finding]:
     """Each bound against the traffic."""
-    return [
+    found = [
         _error_rate(release, traffic),
         _left(release, traffic),
         _latency(release, traffic),
         _quality(release, traffic),
     ]
+    if traffic.candidate.requests:
+        return found
+    return [replace(one, text=f"{one.bound.noun}: nobody has asked {release.candidate} yet") for one in found]
 
 
 def _error_rate(release: Release, traffic: Traffic) -> Finding:

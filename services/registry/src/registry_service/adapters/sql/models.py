@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import VersionRef, suggestion
 from ratchet_kit.sql import Database, insert_if_absent
 from registry_service.adapters.sql.rows import to_model, to_recorded, to_version
 from registry_service.adapters.sql.tables import alias_changes, aliases, models, versions
@@ -17,6 +17,8 @@ from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.version import State, Version
 
 R = TypeVar("R")
+MOST_COMPARED = 1_000
+"""Names that a wrong one is compared with."""
 
 
 class SqlModelStore:
@@ -88,7 +90,8 @@ async def model_of(connection: AsyncConnection, name: str) -> Model:
     """Raises NotFound."""
     row = (await connection.execute(select(models).where(models.c.name == name))).first()
     if row is None:
-        raise NotFound(f"there is no model {name!r}")
+        known = (await connection.execute(select(models.c.name).limit(MOST_COMPARED))).scalars()
+        raise NotFound(f"there is no model {name!r}{suggestion(name, known)}")
     named = await connection.execute(select(aliases).where(aliases.c.model == name))
     failed = (await connection.execute(_failed([name]))).first()
     model = to_model(row, {alias.alias: alias.version for alias in named})

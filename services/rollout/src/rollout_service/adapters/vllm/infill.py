@@ -33,7 +33,7 @@ FORMS = (
         *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
         ends=("<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"),
     ),
-    # StarCoder, StarCoder2, Granite Code, SmolLM's bases with these tokens
+    # StarCoder, StarCoder2, Granite Code
     Form("<fim_prefix>", "<fim_suffix>", "<fim_middle>", ends=("<|endoftext|>", "<fim_pad>", "<file_sep>")),
     Form("<fim-prefix>", "<fim-suffix>", "<fim-middle>", ends=("<|endoftext|>", "<fim-pad>")),  # SantaCoder
     Form("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", ends=("<|EOT|>",)),  # DeepSeek-Coder, V2 and V3
@@ -61,7 +61,7 @@ class Infill:
         taken = {*before, *after} & {*self._marks}
         if taken:
             marks = [mark for mark, token in zip(self._form.marks, self._marks, strict=True) if token in taken]
-            raise ValueError(f"must not hold {marks[0]}, by which this model knows where the gap is")
+            raise ValueError(f"the texts must not hold {marks[0]}, by which this model knows where the gap is")
         begin, between, middle = self._marks
         return [*self._begin(), begin, *before, between, *after, middle]
 

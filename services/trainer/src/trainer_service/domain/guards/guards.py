@@ -16,6 +16,8 @@ from trainer_service.domain.spec.thresholds import FIRST, IN_A_ROW, LATEST, Thre
 
 WINDOW = 50
 """Steps that guards look back on, beside the first ones of the run."""
+LEARNED_NOTHING = "learned_nothing"
+"""The guard that looks at a whole run, at its last step."""
 QUIET = 50
 """Steps for which a guard that has noticed something says nothing."""
 
@@ -34,9 +36,14 @@ class Finding:
     stops: bool
 
 
-def examine(series: Series, thresholds: Thresholds, step: int, notices: Sequence[Notice]) -> list[Finding]:
-    """What is to be said at the last step of these, whose number is `step`; `notices`: what was said before."""
+def examine(
+    series: Series, thresholds: Thresholds, step: int, notices: Sequence[Notice], *, is_last: bool = False
+) -> list[Finding]:
+    """What is to be said at the last step of these, whose number is `step`; `notices`: what was said before. `is_last`:
+    the run has no more steps."""
     found = [Finding(guard.name, said, guard.stops) for guard in GUARDS if (said := guard.look(series, thresholds))]
+    if is_last and (said := learned_nothing(series)):
+        found.append(Finding(LEARNED_NOTHING, said, False))
     recent = {notice.guard for notice in notices if notice.step <= step < notice.step + QUIET}
     return [finding for finding in found if finding.guard not in recent]
 
@@ -92,6 +99,17 @@ def without_signal(series: Series, thresholds: Thresholds) -> str:
     return (
         f"{fmean(shares):.0%} of the groups of the last {LATEST} steps have one reward, so that nothing is learned from"
         f" them: the problems are too {easy}, or group_size is too small"
+    )
+
+
+def learned_nothing(series: Series) -> str:
+    """Sentence on a whole run, however short, in which no step had a gradient from its rewards."""
+    shares = values(series, "groups_without_signal")
+    if not shares or min(shares) < 1.0:
+        return ""
+    return (
+        "the run learned nothing: in every step all completions of each group earned the same reward. Take problems"
+        " that the base solves sometimes, a reward with more steps, or a larger group_size"
     )
 
 

@@ -31,6 +31,8 @@ class Lineage:
     """The message of the system that its run put before prompts without one of their own."""
     drawn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Fingerprints of the newer versions of its problems that it learned from, too, by their digests."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the version, for people."""
 
 
 class VersionState(StrEnum):

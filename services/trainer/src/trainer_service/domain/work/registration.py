@@ -17,6 +17,7 @@ from ratchet_kit.errors import (
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
+from trainer_service.domain.guards.guards import LEARNED_NOTHING
 from trainer_service.domain.inputs.ports import ProblemSets
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
@@ -96,6 +97,7 @@ class Registration:
             selection_fingerprints=selected,
             system=spec.system,
             drawn=drawn,
+            labels={"learned": "nothing"} if any(one.guard == LEARNED_NOTHING for one in run.notices) else {},
         )
 
     async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class Reports:
         first = await self._store.steps(run.id, FIRST, 0)
         last = await self._store.steps(run.id, guards.WINDOW, max(FIRST, step.number - guards.WINDOW))
         series = [one.metrics for one in (*first, *last) if one.number <= step.number]
-        findings = guards.examine(series, run.spec.thresholds, step.number, run.notices)
+        findings = guards.examine(series, run.spec.thresholds, step.number, run.notices, is_last=run.has_all_steps)
         if not findings:
             return run
         now = self._clock.now()

@@ -1,12 +1,10 @@
 """Samples on their way to the artifact store, beside the steps: a run never fails for them, and hardly waits."""
 
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ratchet_kit.disk_errors import disk_errors
@@ -33,18 +31,18 @@ class SampleLog:
         """`store_uri`: of the run's samples; empty: they stay in `work_dir`."""
         self._folder = work_dir / SAMPLES
         self._store_uri = store_uri
-        self._queue: queue.SimpleQueue[tuple[int, Make, Future[None]] | None] = queue.SimpleQueue()
         self._lost = 0
         self._seconds = 0.0
-        # A daemon: a store that hangs does not hold up the end of the process.
-        self._thread = threading.Thread(target=self._work, name="ratchet-samples", daemon=True)
-        self._thread.start()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ratchet-samples")
+        self._written = threading.Event()
+        self._over = False
+        # A daemon: a store that hangs holds up neither what is written nor the end of the process.
+        self._mover = threading.Thread(target=self._move_all, name="ratchet-samples-mover", daemon=True)
+        self._mover.start()
 
     def keep(self, step: int, make: Make) -> Future[None]:
         """Ends when they are in the run's folder, or lost. `make`: called in another thread."""
-        kept = Future[None]()
-        self._queue.put((step, make, kept))
-        return kept
+        return self._writer.submit(self._write, step, make)
 
     def metrics(self) -> dict[str, float]:
         """Seconds of the work since the last time; and steps whose samples are lost, or wait for the artifact store."""
@@ -55,21 +53,20 @@ class SampleLog:
 
     def close(self) -> None:
         """All steps are in the run's folder then, and in the artifact store if that answers."""
-        self._queue.put(None)
-        self._thread.join(CLOSE_S)
-        with suppress(queue.Empty):
-            while True:
-                if (wanted := self._queue.get_nowait()) is not None:
-                    self._write(*wanted)
+        self._writer.shutdown()
+        self._over = True
+        self._written.set()
+        self._mover.join(CLOSE_S)
 
-    def _work(self) -> None:
-        while (wanted := self._queue.get()) is not None:
-            self._write(*wanted)
-            if self._queue.empty():
-                self._move()
-        self._move()
+    def _move_all(self) -> None:
+        over = False
+        while not over:
+            self._written.wait()
+            self._written.clear()
+            over = self._over
+            self._move()
 
-    def _write(self, step: int, make: Make, kept: "Future[None]") -> None:
+    def _write(self, step: int, make: Make) -> None:
         began = time.monotonic()
         try:
             data, file = sample_files.write(make()), self._folder / sample_files.name_of(step)
@@ -83,14 +80,15 @@ class SampleLog:
             log.exception("samples.lost", step=step, reason=str(error))
         finally:
             self._seconds += time.monotonic() - began
-            kept.set_result(None)
+            self._written.set()
 
     def _move(self) -> None:
+        if not self._store_uri:
+            return
         began = time.monotonic()
         try:
-            store = Folder(self._store_uri) if self._store_uri else None
-            for file in self._waiting() if store else []:
-                assert store is not None
+            store = Folder(self._store_uri)
+            for file in self._waiting():
                 store.put(file.name, file)
                 file.unlink()
         except Exception as error:  # noqa: BLE001 - as above; what is left is tried again

@@ -12,6 +12,9 @@ from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.domain.spec.spec import RunSpec
 
+FEW = 4
+"""Completions of a group; fewer get a notice."""
+
 
 def check(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:
     own = Faults()
@@ -71,6 +74,11 @@ def notices(spec: RunSpec) -> Sequence[str]:
         said.append(
             f"the warm-up of {warmup} steps is longer than the run: its last step has"
             f" {spec.steps / warmup:.0%} of the learning rate"
+        )
+    if algorithm.is_grouped and (taken.group_size or FEW) < FEW:
+        said.append(
+            f"groups of {taken.group_size} completions often earn one reward, and nothing is learned from those: a"
+            f" group_size of {FEW} or more finds more differences"
         )
     clips = (taken.clip_low, taken.clip_high)
     is_chosen = algorithm.is_online and clips != (algorithm.defaults.clip_low, algorithm.defaults.clip_high)
