@@ -114,6 +114,18 @@ def test_right_answers_of_public_sets_are_read(
     assert tables.read(tmp_path / "kept.parquet", "kept") == (problem,)
 
 
+def test_a_text_that_a_question_is_about_stands_before_it(tmp_path: Path) -> None:
+    squad = {"context": "Paris is in France.\n", "question": "Where is Paris?", "answers": {"text": ["France"]}}
+    rows = [squad, squad | {"context": None, "question": "Where?"}]
+    first, second = read(written(tmp_path / "set.jsonl", rows))
+    assert (first.prompt, second.prompt) == ("Paris is in France.\n\nWhere is Paris?", "Where?")
+    (without,) = read(written(tmp_path / "bare.jsonl", [squad]), context="")
+    assert without.prompt == "Where is Paris?"
+    code = {"context": "import os", "prompt": "Write f.", "tests": ["assert f() == 1"]}
+    assert read(written(tmp_path / "code.jsonl", [code]))[0].prompt == "Write f."
+    assert read(written(tmp_path / "code.jsonl", [code]), context="context")[0].prompt == "import os\n\nWrite f."
+
+
 @pytest.mark.parametrize(
     ("said", "difficulty"), [("Level 4", 4), ("Easy", 1), ("Hard", 5), ("introductory", 1), (2, 2)]
 )

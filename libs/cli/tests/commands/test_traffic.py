@@ -66,7 +66,7 @@ def test_exchanges_as_rest_shows_them(ratchet: Any, gateway: ScriptedGateway, tm
     assert ratchet("traffic", "export", str(out)).stdout == f"1 exchanges are in {out}\n"
     with gzip.open(out, "rt", encoding="utf-8") as file:
         (row,) = map(json.loads, file)
-    assert (row["id"], row["prompt"], row["choices"]) == ("cmpl_1", {"text": HOSTILE}, [])
+    assert (row["id"], row["prompt"]["text"], row["choices"]) == ("cmpl_1", HOSTILE, [])
 
 
 def test_wrong_usage_and_places(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:

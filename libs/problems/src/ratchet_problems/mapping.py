@@ -5,7 +5,8 @@
 A column that is named like a field, or as public sets name it, is taken for that field; what is mapped by hand comes
 first. Tests are read by what they are: records of ours, a text of Python, a list of assertions (MBPP), a JSON object of
 inputs and outputs (APPS, TACO). Without such a column one of answers has the right ones (GSM8K, MATH, verl's
-`reward_model`). Conversations are in OpenAI's form; the answer that one of `messages` ends with is its reference.
+`reward_model`). A text that such a question is about (SQuAD's `context`) stands before it. Conversations are in
+OpenAI's form; the answer that one of `messages` ends with is its reference.
 """
 
 import csv
@@ -42,6 +43,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
         "description",
         MESSAGES,
     ),
+    "context": ("context", "passage"),
     "tests": ("tests", "test", "test_list", "input_output", "test_cases"),
     "answer": ("answer", "answers", "final_answer", "expected_answer", "ground_truth", "reward_model"),
     "entry_point": ("entry_point", "fn_name", "function_name"),
@@ -122,6 +124,8 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
     if found.get("prompt") == MESSAGES:
         found.setdefault("references", MESSAGES)
     found = {field: column for field, column in found.items() if column}
+    if "answer" not in found and "context" not in wanted:
+        found.pop("context", None)  # of code it may be anything
     if {"tests", "answer"} <= set(found):
         raise InvalidArgument("tests and answer cannot both be mapped: a problem has tests, or a right answer")
     if "prompt" not in found or not {"tests", "answer", "references"} & set(found):
@@ -190,6 +194,8 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
         record["id"] = str(given["id"]) if is_number else given["id"]
     if "prompt" in given:
         record["prompt"] = _prompt(given["prompt"], answered=mapped.of["prompt"] == mapped.of.get("references"))
+    if isinstance(context := given.get("context"), str) and context.strip() and isinstance(record.get("prompt"), str):
+        record["prompt"] = f"{context.strip()}\n\n{record['prompt']}"
     if given.get("entry_point"):
         name = given["entry_point"]
         record["entry_point"] = name.replace("().", ".") if isinstance(name, str) else name  # LeetCode's

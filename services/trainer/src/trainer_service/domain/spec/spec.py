@@ -111,7 +111,7 @@ class RunSpec:
     pairs: ProblemSetRef | None = None
     """The file of pairs that DPO, or a reward model, learns from; SFT learns the better answers of one."""
     validation_pairs: ProblemSetRef | None = None
-    """Those that a reward model, or SFT from pairs, is compared on; None: it is not validated."""
+    """Pairs that a reward model, or SFT from pairs, is compared on; None: it is not validated."""
     profile_steps: tuple[int, ...] = ()
     """Of RL: those of which the training ranks' work is traced."""
     tracker_project: str = ""
@@ -142,7 +142,7 @@ class RunSpec:
 
     @property
     def chosen_by(self) -> ProblemSetRef | None:
-        """What its checkpoints are compared on."""
+        """The set that its checkpoints are compared on."""
         return self.validation_problems or self.validation_pairs
 
     def passes(self, out_of_memory: int = 0) -> Passes:
