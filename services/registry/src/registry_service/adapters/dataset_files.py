@@ -140,7 +140,7 @@ def _helper(size_bytes: int) -> Iterator[Executor | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was seen of some problems, one by one."""
+    """Findings on some problems, one by one."""
 
     faults: Sequence[tuple[str, str]]
     """By the id of the problem."""
