@@ -36,7 +36,7 @@ _VERDICTS = {name.removeprefix("VERDICT_"): number for name, number in verdict_p
 
 
 def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
-    """A base that is none is added to `faults`, and left out."""
+    """An invalid base is reported in `faults` and left unset."""
     resources = message.resources
     return RunSpec(
         base=faults.read("base", refs.model_from_proto, message.base),
