@@ -146,7 +146,7 @@ class TestEvaluations:
         page, one = screen.page, next(iter(client.evaluations.list(model=traffic.MODEL)))
         screen.show(f"evaluations/{one.id}")
         page.locator("details", has_text="#0").first.wait_for()
-        page.get_by_label("Verdict").select_option("tampered")
+        page.get_by_label("Verdict", exact=True).select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
 
     def test_the_list_is_filtered_and_sorted_by_the_address(self, screen: Screen) -> None:

@@ -77,6 +77,9 @@ def test_versions_are_shown_with_where_they_come_from(ratchet: Any, gateway: Scr
 def test_failed_versions_are_counted_and_say_why(ratchet: Any, gateway: ScriptedGateway) -> None:
     model = {"name": "starter", "latest_version": 2, "failed_versions": 1}
     failed = {"ref": REF, "state": "STATE_FAILED", "failure": {"message": "there is no such folder"}}
+    failed["labels"] = {"learned": "nothing"}
     gateway.answers({"models": [model]}, {"model": model}, {"versions": [failed]}, {"changes": []})
     assert "2 (1 failed)" in ratchet("models", "list").stdout
-    assert "starter@2 failed: there is no such folder" in ratchet("models", "show", "starter").stdout
+    shown = ratchet("models", "show", "starter").stdout
+    assert "starter@2 failed: there is no such folder" in shown
+    assert "starter@2 is labelled learned: nothing" in shown

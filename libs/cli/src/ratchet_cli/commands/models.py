@@ -68,6 +68,8 @@ def show_model(name: Name, as_json: JsonFlag = False) -> None:
         ],
     )
     for v in versions:
+        for key, value in sorted(v.labels.items()):
+            say(f"{version_name(v.ref)} is labelled {key}: {value}")
         if v.failure.message:
             say(f"{version_name(v.ref)} failed: {v.failure.message}")
     for change in history:

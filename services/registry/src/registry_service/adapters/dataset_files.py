@@ -140,7 +140,7 @@ def _helper(size_bytes: int) -> Iterator[Executor | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Results of a look at some problems, one by one."""
+    """The findings of some problems, one by one."""
 
     faults: Sequence[tuple[str, str]]
     """By the id of the problem."""

@@ -22,7 +22,7 @@ AT_ONCE = 500
 PATIENCE = timedelta(days=1)
 """After the end of a run a tracker that does not take the rest of it is given up."""
 MAX_FILE_BYTES = 4 << 20
-"""Of a file that trackers are given: configs are, traces are not."""
+"""The largest file that trackers are given: configs are smaller, traces are not."""
 
 
 class Tracking:
