@@ -11,6 +11,7 @@ from gateway_service.domain.traffic.left_out import LeftOut, left_out
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.traffic.version_meter import VersionMeter
 from ratchet_kit import metrics
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_kit.ids import time_of
@@ -51,8 +52,10 @@ class Recorder:
         self._dropped = 0
         """Since the last flush."""
         self._writing = asyncio.Lock()
+        self._meter = VersionMeter()
 
     def record(self, record: CompletionRecord) -> None:
+        self._meter.count(record)
         characters = _characters([record])
         if self._characters + characters > MAX_BUFFERED_CHARACTERS and characters:
             left_out(LeftOut.NO_ROOM)
