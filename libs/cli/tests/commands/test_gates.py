@@ -88,6 +88,12 @@ def test_a_guard_says_how_much_may_be_lost(ratchet: Any, gateway: ScriptedGatewa
     assert gateway.received == []
 
 
+@pytest.mark.parametrize("least", ["-0.11", "1", "nan"])
+def test_a_concession_that_no_gate_makes_is_refused_at_once(ratchet: Any, gateway: ScriptedGateway, least: str) -> None:
+    result = ratchet("gate", "--model", "coder@2", "--min-difference", least)
+    assert (result.returncode, "must be -0.1 or more and below 1" in result.stderr) == (2, True)
+
+
 def test_the_first_champion_needs_no_gate(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"model": {"name": "starter"}})
     result = ratchet("gate", "--model", "starter@2")

@@ -8,6 +8,8 @@ from statistics import NormalDist, fmean, stdev
 
 from ratchet.common.v1 import statistics_pb2 as pb
 
+LARGEST_CONCESSION = 0.1
+"""A gate may let a candidate pass that is no better, but not one that may be worse by more than this."""
 LEAST_PROBLEMS = 10
 """Fewer problems (families of them count as one) decide no gate: an interval over them isn't to be trusted."""
 

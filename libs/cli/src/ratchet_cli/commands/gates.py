@@ -17,7 +17,7 @@ from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_workflows.following import evaluations as following
-from ratchet_workflows.following.gates import decided, passed, too_few
+from ratchet_workflows.following.gates import decided, out_of_bounds, passed, too_few
 from ratchet_workflows.notation.references import champion, version_of
 from ratchet_workflows.notation.suites import names_of, sets_of
 
@@ -80,6 +80,8 @@ def gate(
         )
     if said := too_few(spec):
         raise CommandError(f"--limit: it {said}.", code=2)
+    if said := out_of_bounds(min_difference):
+        raise CommandError(f"--min-difference {said}.", code=2)
     runtimes.ensure_for(names_of(measured))
     with Client() as client:
         decision = _decide(client, model, spec, min_difference, rules, quiet=as_json)

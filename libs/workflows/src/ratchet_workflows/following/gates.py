@@ -3,7 +3,7 @@
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_client import Client
-from ratchet_kit.statistics import LEAST_PROBLEMS
+from ratchet_kit.statistics import LARGEST_CONCESSION, LEAST_PROBLEMS
 from ratchet_workflows.errors import WorkflowError
 
 
@@ -22,6 +22,13 @@ def too_few(spec: eval_pb2.EvaluationSpec) -> str:
         if one.HasField("limit") and one.limit < LEAST_PROBLEMS:
             return f"takes {one.limit} problems of {one.name}, and a gate needs {LEAST_PROBLEMS} or more"
     return ""
+
+
+def out_of_bounds(min_difference: float) -> str:
+    """The fault of a gate's `min_difference`, said as early as `too_few`; empty for one that the registry takes."""
+    if -LARGEST_CONCESSION <= min_difference < 1:
+        return ""
+    return f"must be -{LARGEST_CONCESSION} or more and below 1, not {min_difference:g}"
 
 
 def passed(gate: pb.Gate) -> bool:

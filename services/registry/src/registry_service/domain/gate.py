@@ -14,10 +14,10 @@ from enum import StrEnum
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
-from ratchet_kit.statistics import Comparison
+from ratchet_kit.statistics import LARGEST_CONCESSION, Comparison
 from ratchet_kit.work import FREE, Held
 from registry_service.domain.evidence import Evidence
-from registry_service.domain.gate_rules import LARGEST_CONCESSION, GateRules, GuardResult, Question, judge
+from registry_service.domain.gate_rules import GateRules, GuardResult, Question, judge
 
 
 class State(StrEnum):

@@ -8,8 +8,6 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.statistics import Comparison
 from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet
 
-LARGEST_CONCESSION = 0.1
-"""A gate may let a candidate pass that is no better, but not one that may be worse by more than this."""
 MAX_GUARDS = 50
 
 
