@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.common.v1 import verdict_pb2
+from ratchet.common.v1 import access_pb2, problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_client import ApiError
+from ratchet_client import ApiError, Client
 from ratchet_client.rewards import reward
 from ratchet_problems import load
 from ratchet_testing.ports import free_port
@@ -126,3 +127,18 @@ def test_a_reward_judges_questions_in_an_evaluation(platform: Judges, tmp_path: 
     assert found == {"facts": [passed, failed, failed], "facts@1=0.3": [passed, passed, failed]}
     unknown = platform.ratchet(*judged, "--judge", "fatcs")
     assert "there is no reward 'fatcs'" in unknown.stdout + unknown.stderr
+
+
+def test_a_key_for_programs_runs_and_grades_over_rest(platform: Judges) -> None:
+    with platform.client() as admin:
+        secret = admin.keys.create("ci", [access_pb2.SCOPE_PROGRAMS]).secret
+    with Client(platform.url, secret) as client:
+        ran = client.programs.execute(program_pb2.Program(source="print(int(input()) + 1)", stdin="41"))
+        assert (ran.verdict, ran.stdout) == (verdict_pb2.VERDICT_PASSED, "42\n")
+        test = problem_pb2.Test(call=problem_pb2.CallTest(args="[1]", expected="2"))
+        problem = problem_pb2.Problem(id="p", prompt="Add one.", entry_point="f", tests=[test])
+        graded = client.programs.grade("```python\ndef f(x):\n    return x + 2\n```", problem)
+        assert (graded.verdict, graded.results[0].got) == (verdict_pb2.VERDICT_FAILED, "3")
+        assert client.programs.capabilities().runtimes
+        with pytest.raises(ApiError, match="scope"):
+            next(iter(client.runs.list()))

@@ -44,6 +44,7 @@ PEER_SERVICES = (
     "ratchet.registry.v1.RegistryService",
     "ratchet.registry.v1.DatasetService",
     "ratchet.sandbox.v1.BatchService",
+    "ratchet.sandbox.v1.ProgramService",
 )
 QUICK_STAGES = tuple(Stage(percent, timedelta(seconds=60), 30) for percent in (1, 5, 25, 50, 100))
 SETTINGS = Settings(

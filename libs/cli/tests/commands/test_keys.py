@@ -24,7 +24,10 @@ def test_only_the_secret_is_on_stdout(ratchet: Any, gateway: ScriptedGateway) ->
 
 def test_an_unknown_scope_is_wrong_usage(ratchet: Any) -> None:
     result = ratchet("keys", "create", "app", "--scope", "root")
-    assert (result.returncode, result.stderr) == (2, "ratchet: --scope root: choose one of inference, admin.\n")
+    assert (result.returncode, result.stderr) == (
+        2,
+        "ratchet: --scope root: choose one of inference, programs, admin.\n",
+    )
 
 
 def test_listing_and_revoking(ratchet: Any, gateway: ScriptedGateway) -> None:

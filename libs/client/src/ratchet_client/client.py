@@ -14,6 +14,7 @@ from ratchet_client.models import Models
 from ratchet_client.nodes import Nodes
 from ratchet_client.platform import Platform
 from ratchet_client.preferences import Preferences
+from ratchet_client.programs import Programs
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
 from ratchet_client.rewards import Rewards
@@ -39,6 +40,7 @@ class _Resources(Chat[S]):
         self.experiments = Experiments(transport)
         self.keys = Keys(transport)
         self.batches = Batches(transport)
+        self.programs = Programs(transport)
         self.platform = Platform(transport)
         self.traffic = Traffic(transport)
         self.nodes = Nodes(transport)

@@ -69,7 +69,7 @@ from gateway_service.settings import Settings
 from gateway_service.wiring import CompletionRoom, Ground, Intervals, KeyRoom, Peers, ReleaseRoom, Stores
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
 from ratchet.registry.v1 import dataset_pb2_grpc, registry_pb2_grpc
-from ratchet.sandbox.v1 import batch_pb2_grpc
+from ratchet.sandbox.v1 import batch_pb2_grpc, program_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
@@ -285,6 +285,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
                 "ratchet.registry.v1.DatasetService": dataset_pb2_grpc.DatasetServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
+                "ratchet.sandbox.v1.ProgramService": program_pb2_grpc.ProgramServiceStub(sandbox),
             },
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),

@@ -10,9 +10,11 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
 import ratchet
+from gateway_service.domain.keys.key import Scope
 from gateway_service.rest.errors import MEANINGS
 from ratchet.common.v1 import access_pb2, model_pb2
 from ratchet.registry.v1 import registry_pb2
+from ratchet.sandbox.v1 import program_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import errors, grpc_errors
 from ratchet_protos.http import required_scope, rules
@@ -72,6 +74,19 @@ class Registry(NoStub):
         if request.number == 1:
             raise errors.FailedPrecondition(f"{request.model}@1 is the champion")
         return registry_pb2.DeleteVersionResponse()
+
+
+class Programs(NoStub):
+    """Keeps its requests."""
+
+    def __init__(self) -> None:
+        self.requests = []
+
+    async def Execute(self, request):
+        self.requests.append(request)
+        return program_pb2.ExecuteResponse(execution=program_pb2.Execution(stdout=request.program.stdin))
+
+    Grade = GetCapabilities = Execute
 
 
 @pytest.fixture
@@ -408,3 +423,23 @@ async def test_openapi_refers_to_real_schemas(http) -> None:
 async def test_every_answer_carries_its_request_id(http) -> None:
     assert (await http.get("/healthz")).headers["x-request-id"].startswith("req_")
     assert (await http.get("/healthz", headers={"x-request-id": "mine"})).headers["x-request-id"] == "mine"
+
+
+async def test_a_key_for_programs_runs_them_under_its_own_name_and_no_more(world: World) -> None:
+    sandbox = Programs()
+    world.stubs |= {"ratchet.sandbox.v1.ProgramService": sandbox}
+    await world.start()
+    new = await world.gateway.keys.create("", "ci", [Scope.PROGRAMS])
+    body = {"program": {"source": "print(input())", "stdin": "hi"}, "caller": "somebody", "priority": "PRIORITY_NORMAL"}
+    async with world.http() as http:
+        http.headers["authorization"] = f"Bearer {new.secret}"
+        ran = await http.post("/api/v1/programs/execute", json=body)
+        assert ran.json()["execution"]["stdout"] == "hi"
+        urgent = await http.post("/api/v1/programs/execute", json=body | {"priority": "PRIORITY_HIGH"})
+        assert (urgent.status_code, urgent.json()["error"]["message"]) == (
+            403,
+            "high priority is for keys of scope admin",
+        )
+        assert (await http.get("/api/v1/batches")).status_code == 403
+        assert (await http.get("/api/v1/runs")).status_code == 403
+    assert [request.caller for request in sandbox.requests] == [f"gateway/{new.key.id}"]

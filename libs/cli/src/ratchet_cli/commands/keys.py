@@ -10,7 +10,11 @@ from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_client import Client
 
-SCOPES = {"inference": access_pb2.SCOPE_INFERENCE, "admin": access_pb2.SCOPE_ADMIN}
+SCOPES = {
+    "inference": access_pb2.SCOPE_INFERENCE,
+    "programs": access_pb2.SCOPE_PROGRAMS,
+    "admin": access_pb2.SCOPE_ADMIN,
+}
 
 app = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -18,7 +22,7 @@ app = typer.Typer(help="API keys.", no_args_is_help=True)
 @app.command("create")
 def create_key(
     name: Annotated[str, typer.Argument(help="Name for people: the key's owner.")],
-    scope: Annotated[list[str], typer.Option(help="inference (the default) or admin; repeat for both.")] = [],  # noqa: B006
+    scope: Annotated[list[str], typer.Option(help="inference (the default), programs or admin; repeat.")] = [],  # noqa: B006
     model: Annotated[list[str], typer.Option(help="Model that it may call; repeat for more. Default: all.")] = [],  # noqa: B006
     days: Annotated[float | None, typer.Option(help="Days until it expires.", min=0)] = None,
     keep_traffic: Annotated[

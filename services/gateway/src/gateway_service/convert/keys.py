@@ -8,7 +8,11 @@ from ratchet.gateway.v1 import key_pb2
 from ratchet_kit.faults import Faults
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 
-SCOPES = {access_pb2.SCOPE_INFERENCE: Scope.INFERENCE, access_pb2.SCOPE_ADMIN: Scope.ADMIN}
+SCOPES = {
+    access_pb2.SCOPE_INFERENCE: Scope.INFERENCE,
+    access_pb2.SCOPE_ADMIN: Scope.ADMIN,
+    access_pb2.SCOPE_PROGRAMS: Scope.PROGRAMS,
+}
 _SCOPES_TO_PROTO = {scope: value for value, scope in SCOPES.items()}
 
 

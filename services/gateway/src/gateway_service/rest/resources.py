@@ -14,7 +14,8 @@ from google.protobuf.message import Message
 from gateway_service.auth import behind_the_door, http_auth, scope_of
 from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
-from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet.common.v1 import priority_pb2
+from ratchet_kit.errors import PermissionDenied, RatchetError, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.work import surviving
 from ratchet_protos.http import Rule, rules
@@ -107,8 +108,11 @@ def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> C
 
 
 def _named(message: Message, request: Request) -> Message:
-    """Where a service asks who calls, that is the gateway for an API key, whatever the client says."""
+    """Where a service asks who calls, that is the gateway for an API key, whatever the client says. Raises
+    PermissionDenied for programs that would go before those of the platform."""
     if "caller" in message.DESCRIPTOR.fields_by_name:
+        if getattr(message, "priority", None) == priority_pb2.PRIORITY_HIGH and not request.state.key.is_admin:
+            raise PermissionDenied("high priority is for keys of scope admin")
         message.caller = "/".join(filter(None, ["gateway", request.state.key.id]))  # type: ignore[attr-defined]
     return message
 

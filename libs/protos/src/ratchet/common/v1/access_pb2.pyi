@@ -29,6 +29,8 @@ class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType
     """Completions, and feedback on them."""
     SCOPE_ADMIN: _Scope.ValueType  # 2
     """Everything."""
+    SCOPE_PROGRAMS: _Scope.ValueType  # 3
+    """Programs in the sandbox: run, and graded."""
 
 class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
     """A permission of an API key."""
@@ -38,6 +40,8 @@ SCOPE_INFERENCE: Scope.ValueType  # 1
 """Completions, and feedback on them."""
 SCOPE_ADMIN: Scope.ValueType  # 2
 """Everything."""
+SCOPE_PROGRAMS: Scope.ValueType  # 3
+"""Programs in the sandbox: run, and graded."""
 Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 REQUIRED_SCOPE_FIELD_NUMBER: _builtins.int

@@ -22,14 +22,16 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 from ratchet.common.v1 import verdict_pb2 as ratchet_dot_common_dot_v1_dot_verdict__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/sandbox/v1/program.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/common/v1/priority.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\x1fratchet/common/v1/verdict.proto\"%\n\x04\x46ile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\x90\x02\n\x07Program\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x65ntry_point\x18\x03 \x01(\t\x12&\n\x05tests\x18\x04 \x03(\x0b\x32\x17.ratchet.common.v1.Test\x12\r\n\x05stdin\x18\x05 \x01(\t\x12)\n\x06limits\x18\x06 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12\x10\n\x08language\x18\x07 \x01(\t\x12\x0f\n\x07runtime\x18\x08 \x01(\t\x12\x11\n\tprocesses\x18\t \x01(\x08\x12\'\n\x05\x66iles\x18\n \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x13\n\x0b\x66\x65tch_files\x18\x0b \x03(\t\"\x82\x01\n\nTestResult\x12\x0e\n\x06passed\x18\x01 \x01(\x08\x12\x0b\n\x03got\x18\x02 \x01(\t\x12\x10\n\x08\x65xpected\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08held_out\x18\x05 \x01(\x08\x12\x11\n\tforgeable\x18\x06 \x01(\x08\x12\x11\n\tby_values\x18\x07 \x01(\x08\"\xa2\x05\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\t\x12+\n\x07verdict\x18\x02 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12/\n\x07results\x18\x03 \x03(\x0b\x32\x1e.ratchet.sandbox.v1.TestResult\x12\x14\n\x0ctests_passed\x18\x04 \x01(\x05\x12\x13\n\x0btests_total\x18\x05 \x01(\x05\x12\x0e\n\x06stdout\x18\x06 \x01(\t\x12\x0e\n\x06stderr\x18\x07 \x01(\t\x12+\n\x08\x63pu_time\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10isolation_layers\x18\n \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\x12\x31\n\x05level\x18\x0c \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12\x0f\n\x07runtime\x18\r \x01(\t\x12\r\n\x05signs\x18\x0e \x03(\t\x12\'\n\x05\x66iles\x18\x0f \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x16\n\x0e\x63ompile_output\x18\x10 \x01(\t\x12/\n\x0c\x63ompile_time\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x0b\x65xit_status\x18\x12 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x10max_memory_bytes\x18\x13 \x01(\x03\x12+\n\x07\x66\x61ilure\x18\x14 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tforgeable\x18\x15 \x01(\x08\x12\x12\n\noutput_cut\x18\x16 \x01(\x08\x42\x0e\n\x0c_exit_status\"}\n\x0e\x45xecuteRequest\x12,\n\x07program\x18\x01 \x01(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x02 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"C\n\x0f\x45xecuteResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\"\x84\x01\n\x14StreamExecuteRequest\x12-\n\x08programs\x18\x01 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x02 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"I\n\x15StreamExecuteResponse\x12\x30\n\x05items\x18\x01 \x03(\x0b\x32!.ratchet.sandbox.v1.ExecutionItem\"w\n\rExecutionItem\x12\x32\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecutionH\x00\x12\x18\n\x0eplatform_error\x18\x02 \x01(\tH\x00\x12\r\n\x05index\x18\x03 \x01(\x05\x42\t\n\x07outcome\"\xb9\x01\n\x0cGradeRequest\x12\x12\n\ncompletion\x18\x01 \x01(\t\x12+\n\x07problem\x18\x02 \x01(\x0b\x32\x1a.ratchet.common.v1.Problem\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12-\n\x08priority\x18\x04 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x05 \x01(\t\"Q\n\rGradeResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\x12\x0e\n\x06source\x18\x02 \x01(\t\"\x18\n\x16GetCapabilitiesRequest\"\xa8\x01\n\x07Runtime\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12;\n\x08packages\x18\x04 \x03(\x0b\x32).ratchet.sandbox.v1.Runtime.PackagesEntry\x1a/\n\rPackagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xad\x03\n\x17GetCapabilitiesResponse\x12\x18\n\x10isolation_layers\x18\x01 \x03(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\r\n\x05lanes\x18\x03 \x01(\x05\x12-\n\nmax_limits\x18\x04 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12\x31\n\x05level\x18\x05 \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12-\n\x08runtimes\x18\x06 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Runtime\x12\\\n\x11missing_languages\x18\x07 \x03(\x0b\x32\x41.ratchet.sandbox.v1.GetCapabilitiesResponse.MissingLanguagesEntry\x12\x11\n\tprocesses\x18\x08 \x01(\x08\x12\x16\n\x0emissing_layers\x18\t \x03(\t\x1a\x37\n\x15MissingLanguagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*y\n\x0eIsolationLevel\x12\x1f\n\x1bISOLATION_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12ISOLATION_LEVEL_L1\x10\x01\x12\x16\n\x12ISOLATION_LEVEL_L2\x10\x02\x12\x16\n\x12ISOLATION_LEVEL_L3\x10\x03\x32\x88\x03\n\x0eProgramService\x12R\n\x07\x45xecute\x12\".ratchet.sandbox.v1.ExecuteRequest\x1a#.ratchet.sandbox.v1.ExecuteResponse\x12h\n\rStreamExecute\x12(.ratchet.sandbox.v1.StreamExecuteRequest\x1a).ratchet.sandbox.v1.StreamExecuteResponse(\x01\x30\x01\x12L\n\x05Grade\x12 .ratchet.sandbox.v1.GradeRequest\x1a!.ratchet.sandbox.v1.GradeResponse\x12j\n\x0fGetCapabilities\x12*.ratchet.sandbox.v1.GetCapabilitiesRequest\x1a+.ratchet.sandbox.v1.GetCapabilitiesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/sandbox/v1/program.proto\x12\x12ratchet.sandbox.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/common/v1/priority.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\x1fratchet/common/v1/verdict.proto\"%\n\x04\x46ile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\x90\x02\n\x07Program\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x65ntry_point\x18\x03 \x01(\t\x12&\n\x05tests\x18\x04 \x03(\x0b\x32\x17.ratchet.common.v1.Test\x12\r\n\x05stdin\x18\x05 \x01(\t\x12)\n\x06limits\x18\x06 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12\x10\n\x08language\x18\x07 \x01(\t\x12\x0f\n\x07runtime\x18\x08 \x01(\t\x12\x11\n\tprocesses\x18\t \x01(\x08\x12\'\n\x05\x66iles\x18\n \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x13\n\x0b\x66\x65tch_files\x18\x0b \x03(\t\"\x82\x01\n\nTestResult\x12\x0e\n\x06passed\x18\x01 \x01(\x08\x12\x0b\n\x03got\x18\x02 \x01(\t\x12\x10\n\x08\x65xpected\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08held_out\x18\x05 \x01(\x08\x12\x11\n\tforgeable\x18\x06 \x01(\x08\x12\x11\n\tby_values\x18\x07 \x01(\x08\"\xa2\x05\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\t\x12+\n\x07verdict\x18\x02 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12/\n\x07results\x18\x03 \x03(\x0b\x32\x1e.ratchet.sandbox.v1.TestResult\x12\x14\n\x0ctests_passed\x18\x04 \x01(\x05\x12\x13\n\x0btests_total\x18\x05 \x01(\x05\x12\x0e\n\x06stdout\x18\x06 \x01(\t\x12\x0e\n\x06stderr\x18\x07 \x01(\t\x12+\n\x08\x63pu_time\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10isolation_layers\x18\n \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\x12\x31\n\x05level\x18\x0c \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12\x0f\n\x07runtime\x18\r \x01(\t\x12\r\n\x05signs\x18\x0e \x03(\t\x12\'\n\x05\x66iles\x18\x0f \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x16\n\x0e\x63ompile_output\x18\x10 \x01(\t\x12/\n\x0c\x63ompile_time\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x0b\x65xit_status\x18\x12 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x10max_memory_bytes\x18\x13 \x01(\x03\x12+\n\x07\x66\x61ilure\x18\x14 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tforgeable\x18\x15 \x01(\x08\x12\x12\n\noutput_cut\x18\x16 \x01(\x08\x42\x0e\n\x0c_exit_status\"}\n\x0e\x45xecuteRequest\x12,\n\x07program\x18\x01 \x01(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x02 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"C\n\x0f\x45xecuteResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\"\x84\x01\n\x14StreamExecuteRequest\x12-\n\x08programs\x18\x01 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x02 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"I\n\x15StreamExecuteResponse\x12\x30\n\x05items\x18\x01 \x03(\x0b\x32!.ratchet.sandbox.v1.ExecutionItem\"w\n\rExecutionItem\x12\x32\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecutionH\x00\x12\x18\n\x0eplatform_error\x18\x02 \x01(\tH\x00\x12\r\n\x05index\x18\x03 \x01(\x05\x42\t\n\x07outcome\"\xb9\x01\n\x0cGradeRequest\x12\x12\n\ncompletion\x18\x01 \x01(\t\x12+\n\x07problem\x18\x02 \x01(\x0b\x32\x1a.ratchet.common.v1.Problem\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12-\n\x08priority\x18\x04 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x05 \x01(\t\"Q\n\rGradeResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\x12\x0e\n\x06source\x18\x02 \x01(\t\"\x18\n\x16GetCapabilitiesRequest\"\xa8\x01\n\x07Runtime\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12;\n\x08packages\x18\x04 \x03(\x0b\x32).ratchet.sandbox.v1.Runtime.PackagesEntry\x1a/\n\rPackagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xad\x03\n\x17GetCapabilitiesResponse\x12\x18\n\x10isolation_layers\x18\x01 \x03(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\r\n\x05lanes\x18\x03 \x01(\x05\x12-\n\nmax_limits\x18\x04 \x01(\x0b\x32\x19.ratchet.common.v1.Limits\x12\x31\n\x05level\x18\x05 \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12-\n\x08runtimes\x18\x06 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Runtime\x12\\\n\x11missing_languages\x18\x07 \x03(\x0b\x32\x41.ratchet.sandbox.v1.GetCapabilitiesResponse.MissingLanguagesEntry\x12\x11\n\tprocesses\x18\x08 \x01(\x08\x12\x16\n\x0emissing_layers\x18\t \x03(\t\x1a\x37\n\x15MissingLanguagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*y\n\x0eIsolationLevel\x12\x1f\n\x1bISOLATION_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12ISOLATION_LEVEL_L1\x10\x01\x12\x16\n\x12ISOLATION_LEVEL_L2\x10\x02\x12\x16\n\x12ISOLATION_LEVEL_L3\x10\x03\x32\x84\x04\n\x0eProgramService\x12{\n\x07\x45xecute\x12\".ratchet.sandbox.v1.ExecuteRequest\x1a#.ratchet.sandbox.v1.ExecuteResponse\"\'\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/programs/execute:\x01*\x12h\n\rStreamExecute\x12(.ratchet.sandbox.v1.StreamExecuteRequest\x1a).ratchet.sandbox.v1.StreamExecuteResponse(\x01\x30\x01\x12s\n\x05Grade\x12 .ratchet.sandbox.v1.GradeRequest\x1a!.ratchet.sandbox.v1.GradeResponse\"%\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\x1b\"\x16/api/v1/programs/grade:\x01*\x12\x95\x01\n\x0fGetCapabilities\x12*.ratchet.sandbox.v1.GetCapabilitiesRequest\x1a+.ratchet.sandbox.v1.GetCapabilitiesResponse\")\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/programs/capabilitiesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,40 +42,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNTIME_PACKAGESENTRY']._serialized_options = b'8\001'
   _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._loaded_options = None
   _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_options = b'8\001'
-  _globals['_ISOLATIONLEVEL']._serialized_start=2772
-  _globals['_ISOLATIONLEVEL']._serialized_end=2893
-  _globals['_FILE']._serialized_start=221
-  _globals['_FILE']._serialized_end=258
-  _globals['_PROGRAM']._serialized_start=261
-  _globals['_PROGRAM']._serialized_end=533
-  _globals['_TESTRESULT']._serialized_start=536
-  _globals['_TESTRESULT']._serialized_end=666
-  _globals['_EXECUTION']._serialized_start=669
-  _globals['_EXECUTION']._serialized_end=1343
-  _globals['_EXECUTEREQUEST']._serialized_start=1345
-  _globals['_EXECUTEREQUEST']._serialized_end=1470
-  _globals['_EXECUTERESPONSE']._serialized_start=1472
-  _globals['_EXECUTERESPONSE']._serialized_end=1539
-  _globals['_STREAMEXECUTEREQUEST']._serialized_start=1542
-  _globals['_STREAMEXECUTEREQUEST']._serialized_end=1674
-  _globals['_STREAMEXECUTERESPONSE']._serialized_start=1676
-  _globals['_STREAMEXECUTERESPONSE']._serialized_end=1749
-  _globals['_EXECUTIONITEM']._serialized_start=1751
-  _globals['_EXECUTIONITEM']._serialized_end=1870
-  _globals['_GRADEREQUEST']._serialized_start=1873
-  _globals['_GRADEREQUEST']._serialized_end=2058
-  _globals['_GRADERESPONSE']._serialized_start=2060
-  _globals['_GRADERESPONSE']._serialized_end=2141
-  _globals['_GETCAPABILITIESREQUEST']._serialized_start=2143
-  _globals['_GETCAPABILITIESREQUEST']._serialized_end=2167
-  _globals['_RUNTIME']._serialized_start=2170
-  _globals['_RUNTIME']._serialized_end=2338
-  _globals['_RUNTIME_PACKAGESENTRY']._serialized_start=2291
-  _globals['_RUNTIME_PACKAGESENTRY']._serialized_end=2338
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=2341
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=2770
-  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_start=2715
-  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_end=2770
-  _globals['_PROGRAMSERVICE']._serialized_start=2896
-  _globals['_PROGRAMSERVICE']._serialized_end=3288
+  _globals['_PROGRAMSERVICE'].methods_by_name['Execute']._loaded_options = None
+  _globals['_PROGRAMSERVICE'].methods_by_name['Execute']._serialized_options = b'\250\273\030\003\202\323\344\223\002\035\"\030/api/v1/programs/execute:\001*'
+  _globals['_PROGRAMSERVICE'].methods_by_name['Grade']._loaded_options = None
+  _globals['_PROGRAMSERVICE'].methods_by_name['Grade']._serialized_options = b'\250\273\030\003\202\323\344\223\002\033\"\026/api/v1/programs/grade:\001*'
+  _globals['_PROGRAMSERVICE'].methods_by_name['GetCapabilities']._loaded_options = None
+  _globals['_PROGRAMSERVICE'].methods_by_name['GetCapabilities']._serialized_options = b'\250\273\030\003\202\323\344\223\002\037\022\035/api/v1/programs/capabilities'
+  _globals['_ISOLATIONLEVEL']._serialized_start=2834
+  _globals['_ISOLATIONLEVEL']._serialized_end=2955
+  _globals['_FILE']._serialized_start=283
+  _globals['_FILE']._serialized_end=320
+  _globals['_PROGRAM']._serialized_start=323
+  _globals['_PROGRAM']._serialized_end=595
+  _globals['_TESTRESULT']._serialized_start=598
+  _globals['_TESTRESULT']._serialized_end=728
+  _globals['_EXECUTION']._serialized_start=731
+  _globals['_EXECUTION']._serialized_end=1405
+  _globals['_EXECUTEREQUEST']._serialized_start=1407
+  _globals['_EXECUTEREQUEST']._serialized_end=1532
+  _globals['_EXECUTERESPONSE']._serialized_start=1534
+  _globals['_EXECUTERESPONSE']._serialized_end=1601
+  _globals['_STREAMEXECUTEREQUEST']._serialized_start=1604
+  _globals['_STREAMEXECUTEREQUEST']._serialized_end=1736
+  _globals['_STREAMEXECUTERESPONSE']._serialized_start=1738
+  _globals['_STREAMEXECUTERESPONSE']._serialized_end=1811
+  _globals['_EXECUTIONITEM']._serialized_start=1813
+  _globals['_EXECUTIONITEM']._serialized_end=1932
+  _globals['_GRADEREQUEST']._serialized_start=1935
+  _globals['_GRADEREQUEST']._serialized_end=2120
+  _globals['_GRADERESPONSE']._serialized_start=2122
+  _globals['_GRADERESPONSE']._serialized_end=2203
+  _globals['_GETCAPABILITIESREQUEST']._serialized_start=2205
+  _globals['_GETCAPABILITIESREQUEST']._serialized_end=2229
+  _globals['_RUNTIME']._serialized_start=2232
+  _globals['_RUNTIME']._serialized_end=2400
+  _globals['_RUNTIME_PACKAGESENTRY']._serialized_start=2353
+  _globals['_RUNTIME_PACKAGESENTRY']._serialized_end=2400
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=2403
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=2832
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_start=2777
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_end=2832
+  _globals['_PROGRAMSERVICE']._serialized_start=2958
+  _globals['_PROGRAMSERVICE']._serialized_end=3474
 # @@protoc_insertion_point(module_scope)

@@ -14,10 +14,11 @@ MIN_SECRET = 32
 
 
 class Scope(StrEnum):
-    """INFERENCE: completions and feedback on them. ADMIN: everything."""
+    """INFERENCE: completions and feedback on them. PROGRAMS: programs in the sandbox. ADMIN: everything."""
 
     INFERENCE = "inference"
     ADMIN = "admin"
+    PROGRAMS = "programs"
 
 
 @dataclass(frozen=True, slots=True)
