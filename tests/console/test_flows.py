@@ -314,6 +314,20 @@ class TestRuns:
         for measure in ("KL", "Tokens of an answer, mean", "Validation score"):
             page.get_by_role("group", name=measure, exact=True).wait_for()
         assert page.url.endswith(f"show={runs[0]},{runs[1]}")
+        differs = page.get_by_role("region", name="What differs")
+        assert [row.inner_text().split() for row in differs.get_by_role("row").all()][1:] == [
+            ["hyperparameters.learning_rate", "0.00005", "0.00002"]
+        ]
+        legend = page.get_by_role("group", name="KL", exact=True).locator(".u-legend")
+        assert "learning rate 5e-05" in legend.inner_text()
+        raw = curve.get_attribute("aria-label")
+        page.get_by_label("Smoothing").select_option("much")
+        until(lambda: curve.get_attribute("aria-label") != raw)
+        page.get_by_label("Smoothing").select_option("none")
+        until(lambda: curve.get_attribute("aria-label") == raw)
+        page.get_by_label("Logarithmic axis").check()
+        until(lambda: curve.get_attribute("aria-label") == raw)
+        page.get_by_label("Logarithmic axis").uncheck()
         screen.picture("runs")
         screen.picture("runs-dark", dark=True)
         page.reload()
@@ -328,6 +342,20 @@ class TestRuns:
         page.keyboard.press("Tab")
         page.get_by_text(re.compile("Possible: a step may take .*, its training .* of memory")).wait_for()
         screen.picture("run-form")
+
+    def test_what_is_wrong_is_said_below_its_field_and_stays(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show("runs")
+        steps = page.get_by_label("Steps", exact=True)
+        steps.fill("-1")
+        page.get_by_label("Name", exact=True).fill("one")
+        page.keyboard.press("Tab")
+        wrong = page.locator(".wrong", has_text="greater than or equal to 1")
+        wrong.wait_for()
+        page.get_by_label("Name", exact=True).fill("another")
+        assert (wrong.count(), steps.get_attribute("aria-invalid")) == (1, "true")
+        steps.fill("2")
+        assert wrong.count() == 0
 
     def test_the_version_names_the_run(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
         version = client.runs.get(runs[0]).version

@@ -15,7 +15,7 @@ const drawn = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach((chart) => chart.redraw()));
 
 export class Chart {
-  // `options`: xlabel, time (x is seconds since 1970), height, lines (values of y that are marked), step, range of y.
+  // `options`: xlabel, time (x is seconds since 1970), log (y is, and what is not above 0 is left out), height, lines (values of y that are marked), step, range of y.
   constructor(title, options = {}) {
     this.options = options;
     this.host = el("div", { class: "plot" });
@@ -37,7 +37,7 @@ export class Chart {
   draw(series) {
     this.series = series;
     const shape = JSON.stringify(series.map(({ label, low, hue }) => [label, !!low, hue]));
-    const data = aligned(series);
+    const data = this.#data();
     if (this.plot && shape === this.shape) this.plot.setData(data);
     else this.#make(data, shape);
     const last = series.map(({ label, points }) => `${label} ${short(points.at(-1)?.[1])}`).join(", ");
@@ -46,7 +46,7 @@ export class Chart {
   }
 
   redraw() {
-    if (this.plot) this.#make(aligned(this.series), this.shape);
+    if (this.plot) this.#make(this.#data(), this.shape);
   }
 
   remove() {
@@ -54,6 +54,12 @@ export class Chart {
     this.plot?.destroy();
     drawn.delete(this);
     this.node.remove();
+  }
+
+  #data() {
+    const data = aligned(this.series);
+    if (!this.options.log) return data;
+    return data.map((column, place) => (place ? column.map((y) => (y > 0 ? y : null)) : column));
   }
 
   #size() {
@@ -117,7 +123,7 @@ export class Chart {
         ...this.#size(),
         series: columns,
         bands,
-        scales: { x: { time }, y: { range: range ?? around } },
+        scales: { x: { time }, y: this.options.log ? { distr: 3 } : { range: range ?? around } },
         axes: [
           { ...axis, size: time ? 48 : 34, incrs: time ? undefined : WHOLE },
           { ...axis, size: 58, values: (_, found) => found.map(short) },

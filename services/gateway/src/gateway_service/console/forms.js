@@ -64,7 +64,7 @@ export function form({ fields, action, act, check }) {
     latest = 0;
   const node = el(
     "form",
-    { class: "fields", onsubmit: send, onchange: changed, oninput: () => clear(node) },
+    { class: "fields", onsubmit: send, onchange: changed, oninput: ({ target }) => unmark(target) },
     fields,
     el("div", {}, checked, said, el("div", { class: "actions" }, submit)),
   );
@@ -77,7 +77,10 @@ export function form({ fields, action, act, check }) {
   }
 
   async function look() {
-    if (!node.isConnected || !node.checkValidity()) return;
+    if (!node.isConnected) return;
+    const wrong = [...node.querySelectorAll("input:invalid")].filter((one) => one.value || one.validity.badInput);
+    for (const one of wrong) mark(one, one.validationMessage);
+    if (!node.checkValidity()) return;
     const mine = ++latest;
     let shown = "",
       failed;
@@ -115,12 +118,23 @@ export function form({ fields, action, act, check }) {
   return node;
 }
 
+// Marks stay until their field is changed, or the form is looked at again.
+function mark(input, text) {
+  unmark(input);
+  const id = `${input.id}-wrong`;
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-errormessage", id);
+  input.closest(".field").append(el("small", { class: "wrong", id }, text));
+}
+
+function unmark(input) {
+  input.removeAttribute("aria-invalid");
+  input.removeAttribute("aria-errormessage");
+  for (const one of input.closest(".field")?.querySelectorAll(".wrong") ?? []) one.remove();
+}
+
 function clear(node) {
-  for (const one of node.querySelectorAll(".wrong")) one.remove();
-  for (const one of node.querySelectorAll("[aria-invalid]")) {
-    one.removeAttribute("aria-invalid");
-    one.removeAttribute("aria-errormessage");
-  }
+  for (const one of node.querySelectorAll("[aria-invalid]")) unmark(one);
 }
 
 // Puts each violation to its field; gives what is left to be said of the whole.
@@ -130,11 +144,7 @@ function shownAt(node, error) {
       (one) => !one.disabled && one.dataset.of.split(" ").some((of) => within(name, of)),
     );
     if (!input) return true;
-    const id = `${input.id}-wrong`;
-    input.setAttribute("aria-invalid", "true");
-    input.setAttribute("aria-errormessage", id);
-    node.querySelector(`#${CSS.escape(id)}`)?.remove();
-    input.closest(".field").append(el("small", { class: "wrong", id }, description));
+    mark(input, description);
     return false;
   });
   if (!error.violations?.length || left.length === error.violations.length) return problem(error);

@@ -56,7 +56,7 @@ export function filters(path, query, { kinds, texts, orders, changed }) {
   function set(name, value) {
     if (value) chosen.set(name, value);
     else chosen.delete(name);
-    history.replaceState(null, "", `#/${path}${chosen.size ? `?${chosen}` : ""}`);
+    history.replaceState(null, "", `#/${path}${chosen.size ? `?${chosen}`.replaceAll("%2C", ",") : ""}`);
   }
 
   return {
