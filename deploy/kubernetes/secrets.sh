@@ -5,6 +5,9 @@
 set -eu
 random() { head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 
+# As YAML has a text in which nothing is special but the quote, which stands twice.
+quoted() { printf "'"; printf %s "$1" | sed "s/'/''/g"; printf "'"; }
+
 token=$(random)
 cat <<END
 apiVersion: v1
@@ -13,10 +16,10 @@ metadata: { name: ratchet, labels: { app.kubernetes.io/part-of: ratchet } }
 stringData:
   service.token: "$token"
   admin.key: "rk_$(random)"
-  redis.password: "${REDIS_PASSWORD:-$(random)}"
-  postgres.password: "${POSTGRES_PASSWORD:-$(random)}"
-  s3.access-key: "${S3_ACCESS_KEY:-ratchet}"
-  s3.secret-key: "${S3_SECRET_KEY:-$(random)}"
+  redis.password: $(quoted "${REDIS_PASSWORD:-$(random)}")
+  postgres.password: $(quoted "${POSTGRES_PASSWORD:-$(random)}")
+  s3.access-key: $(quoted "${S3_ACCESS_KEY:-ratchet}")
+  s3.secret-key: $(quoted "${S3_SECRET_KEY:-$(random)}")
 ---
 # Of the services' token the sandbox gets a digest, so that no program in it can show the token itself.
 apiVersion: v1

@@ -148,7 +148,7 @@ def test_a_key_opens_the_door_until_it_is_revoked(client: Client, platform: Plat
 
 
 def test_completions_through_the_openai_door(client: Client) -> None:
-    answer = client.chat("starter", "Return the sum of the numbers in xs.", max_tokens=48)
+    answer = client.chat("starter", "Write solve(xs) that returns the largest of xs.")  # the README's
     assert answer.text
     assert client.feedback(answer.id, score=1.0) == 1.0
 

@@ -163,6 +163,20 @@ def _secrets_named(value: Any) -> Iterator[tuple[str, str]]:
             yield from _secrets_named(one)
 
 
+def test_passwords_that_are_there_stay_as_they_are() -> None:
+    given = {
+        "REDIS_PASSWORD": r"a\test\x41 'quoted'",
+        "POSTGRES_PASSWORD": 'a"b\\c$x: #{y}',
+        "S3_SECRET_KEY": "%s-$(id)",
+    }
+    done = subprocess.run(
+        [str(FOLDER / "secrets.sh")], capture_output=True, text=True, check=True, env=os.environ | given
+    )
+    made, _ = yaml.safe_load_all(done.stdout)
+    keys = ("redis.password", "postgres.password", "s3.secret-key")
+    assert [made["stringData"][key] for key in keys] == list(given.values())
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_services_reach_whom_they_call_and_nobody_else(overlay: str) -> None:
     policies = of_kind(overlay, "NetworkPolicy")

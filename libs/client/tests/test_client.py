@@ -146,6 +146,7 @@ def test_chat_and_feedback(client: Client, gateway: ScriptedGateway) -> None:
     chat, scored, graded = gateway.received
     assert chat.path == "/v1/chat/completions"
     assert (chat.body["user"], chat.body["messages"]) == ("u", [{"role": "user", "content": "hi"}])
+    assert "max_tokens" not in chat.body, "all that the model has room for"
     assert scored.body.pop("request_id") != graded.body.pop("request_id")
     assert scored.body == {"completion_id": "c1", "score": 1.0}
     assert graded.body == {"completion_id": "c1", "problem": {"problem_set": "basics", "problem_id": "p"}}

@@ -27,21 +27,22 @@ class Chat(Resource[S]):
         messages: str | Sequence[Mapping[str, str]],
         *,
         temperature: float = 1.0,
-        max_tokens: int = 256,
+        max_tokens: int | None = None,
         routing_key: str = "",
     ) -> Call[Completion]:
         """One chat completion.
 
         `messages`: one of the user's, or a whole chat of {"role": ..., "content": ...}. `model`: a name, whose release
         decides the version, or "name@number" or "name:alias". `routing_key`: requests with the same key go to the same
-        version during a release.
+        version during a release. `max_tokens`: of the answer; None: as many as the model has room for.
         """
         body: dict[str, Any] = {
             "model": model,
             "messages": [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages),
             "temperature": temperature,
-            "max_tokens": max_tokens,
         }
+        if max_tokens is not None:
+            body["max_tokens"] = max_tokens
         if routing_key:
             body["user"] = routing_key
         return Call(Request("POST", "/v1/chat/completions", body=body), _completion)

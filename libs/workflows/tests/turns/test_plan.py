@@ -59,6 +59,9 @@ def test_one_chat_template_is_trained_and_measured_with(tmp_path: Path) -> None:
     assert (plan.train.chat_template, plan.evaluate.chat_template) == ("{{ messages }}", "{{ messages }}")
     with pytest.raises(UsageError, match=r"chat_template cannot be read: .*theirs.jinja"):
         planned(tmp_path, f"chat_template: theirs.jinja\n{PLAN}")
+    (tmp_path / "empty.jinja").write_text("\n")
+    with pytest.raises(UsageError, match=r"chat_template is an empty file: empty.jinja"):
+        planned(tmp_path, f"chat_template: empty.jinja\n{PLAN}")
 
 
 def test_a_reward_of_the_registry_may_judge(tmp_path: Path) -> None:

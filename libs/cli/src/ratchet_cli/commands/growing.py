@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -186,4 +187,9 @@ async def _grown(
 
 
 def _answer(platform: Client, model: str, message: str) -> str:
-    return platform.chat(model, message, temperature=1.0, max_tokens=TOKENS).text
+    try:
+        return platform.chat(model, message, temperature=1.0, max_tokens=TOKENS).text
+    except ApiError as error:
+        if error.status != HTTPStatus.BAD_REQUEST:
+            raise
+        return platform.chat(model, message, temperature=1.0).text  # a small model has less room

@@ -99,9 +99,12 @@ def since(text: str) -> datetime | None:
 def template(file: str) -> str:
     """The text of the file. Raises CommandError."""
     try:
-        return Path(file).read_text(encoding="utf-8") if file else ""
+        text = Path(file).read_text(encoding="utf-8") if file else ""
     except (OSError, ValueError) as error:
         raise CommandError(f"--chat-template {file} cannot be read: {error}", code=2) from error
+    if file and not text.strip():
+        raise CommandError(f"--chat-template {file} is empty.", code=2)
+    return text
 
 
 def _read(parse: Callable[[str], T], text: str, option: str) -> T:

@@ -183,7 +183,12 @@ class Fields(ABC):
             raise self.wrong(path, f"cannot hold {value!r}: {error}") from error
 
     def _template(self, text: str, path: str) -> str:
-        return self._content(self.folder / text, path) if text.endswith(".jinja") else text
+        if not text.endswith(".jinja"):
+            return text
+        content = self._content(self.folder / text, path)
+        if not content.strip():
+            raise self.wrong(path, f"is an empty file: {text}")
+        return content
 
     def _content(self, file: Path, path: str) -> str:
         try:
