@@ -92,10 +92,11 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure.message
     assert (run.spec.problems.name, run.spec.problems.digest) == ("mine@1/train", digests["train"])
     assert run.spec.validation_problems.name == "mine@1/validation"
-    (name,) = (file.name for file in client.runs.files(run.id) if file.name.startswith("samples/"))
-    for sample in json.loads(client.runs.read_file(run.id, name).data):
-        example = WEAK if sample["problem"] == "train/33" else BASH  # the first that is not the problem itself
-        assert sample["prompt"].startswith(example["question"] + example["solution"].rstrip()), sample["prompt"]
+    learned = list(client.runs.samples(run.id))
+    assert len(learned) == 8 * 4
+    for sample in learned:
+        example = WEAK if sample.problem_id == "train/33" else BASH  # the first that is not the problem itself
+        assert example["question"] + example["solution"].rstrip() in sample.prompt
     divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
     assert divided.returncode == 0, divided.stderr
     second = json.loads(divided.stdout)
