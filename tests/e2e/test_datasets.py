@@ -96,7 +96,7 @@ def test_a_users_files_are_trained_and_measured_on_by_name(platform: Platform, c
     assert len(learned) == 8 * 4
     for sample in learned:
         example = WEAK if sample.problem_id == "train/33" else BASH  # the first that is not the problem itself
-        assert example["question"] + example["solution"].rstrip() in sample.prompt
+        assert sample.prompt.startswith(f"<|user|>{example['question']}<|assistant|>{example['solution'].rstrip()}")
     divided = platform.ratchet("data", "split", "mine@1/train", "--into", "held-out=0.25", "--json")
     assert divided.returncode == 0, divided.stderr
     second = json.loads(divided.stdout)

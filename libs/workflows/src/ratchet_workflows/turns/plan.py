@@ -156,8 +156,6 @@ def _check_gate(plan: Plan, source: Source) -> None:
     """A gate that names what is not measured, or has too few problems, could never be decided."""
     if too_few := gates.too_few(plan.evaluate):
         raise source.wrong("evaluate", too_few)
-    if said := gates.out_of_bounds(plan.gate.min_difference):
-        raise source.wrong("gate.min_difference", said)
     sets = [one.problems.name for one in plan.evaluate.suite] or [plan.evaluate.problems.name]
     rules = plan.gate.rules
     named = [("gate.rules.target", rules.target)] if rules.target else []
