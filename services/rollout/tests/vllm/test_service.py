@@ -231,6 +231,9 @@ def test_a_chat_is_put_by_the_template_of_its_request(service: Service, model: A
     assert read("") not in (once, twice)
     with pytest.raises(grpc.RpcError, match="the chat template refuses them: no users"):
         read("{{ raise_exception('no users') }}")
+    with pytest.raises(grpc.RpcError, match="the chat template refuses them: it takes more than 3 s"):
+        read("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")
+    assert read("{{ messages[0]['content'] }}") == once, "the engine goes on"
 
 
 def test_a_text_that_is_far_too_long_is_refused_before_its_tokens_are_counted(service: Service, model: Any) -> None:

@@ -29,6 +29,7 @@ from ratchet_policies import (
 )
 from ratchet_problems import rendering
 from rollout_service.adapters.vllm import infill, kv_cache, tools, wire
+from rollout_service.adapters.vllm.time_limit import time_limit
 from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 _DEATH_POLL_SECONDS = 0.1
+_TEMPLATE_SECONDS = 3.0
+"""Processor time; nobody else is answered meanwhile."""
 _AUTO_FIT = -1
 """As `max_model_len`: the smaller of the config's and what the KV cache holds."""
 
@@ -285,9 +288,11 @@ class VllmEngine:
         own = chat.chat_template or None
         offered = tools.offered(chat.tools) if chat.tools else None
         try:
-            text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
+            with time_limit(_TEMPLATE_SECONDS):
+                text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
         except Exception as error:  # a template is a program of the model's author and may raise anything
-            raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {error}") from error
+            reason = str(error) or type(error).__name__
+            raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {reason}") from error
         self._require_length("prompt.chat", text)
         return rendering.tokens(self._tokenizer, text)
 
