@@ -135,6 +135,12 @@ async def test_faults_of_a_request_are_named(stub: Stubs) -> None:
         await stub.programs.Execute(pb.ExecuteRequest(program=big))
 
 
+async def test_nothing_to_run_is_no_program_that_passes(stub: Stubs) -> None:
+    for program in (pb.Program(), pb.Program(stdin="1", id="forgotten")):
+        with pytest.raises(InvalidArgument, match=r"program\.source must be there"), rpc_errors():
+            await stub.programs.Execute(pb.ExecuteRequest(program=program))
+
+
 async def test_text_that_is_not_utf_8_is_the_callers_fault(door: grpc.aio.Channel) -> None:
     for field in (b"\x12\x01\xff", b"\x1a\x01\xff"):  # Program.source and entry_point
         request = b"\x0a" + bytes([len(field)]) + field

@@ -40,14 +40,20 @@ def execute_from_proto(request: pb.ExecuteRequest, bounds: Bounds) -> Call:
     """Raises InvalidArgument, with all faults."""
     reading = Reading(bounds, literal)
     priority = priority_from_proto(request.priority, reading.faults)
-    program = _program(request.program, "program", reading)
+    given = request.program
+    something = given.source or given.tests or given.files
+    reading.faults.unless(something, "program.source", "must be there: an empty program passes")
+    program = _program(given, "program", reading)
     reading.finish()
     return Call(program, priority)
 
 
 def program_from_proto(message: pb.Program, bounds: Bounds) -> Program:
     """Raises InvalidArgument, with all faults."""
-    return execute_from_proto(pb.ExecuteRequest(program=message), bounds).program
+    reading = Reading(bounds, literal)
+    program = _program(message, "program", reading)
+    reading.finish()
+    return program
 
 
 def stream_priority_from_proto(request: pb.StreamExecuteRequest) -> Priority:
