@@ -1,10 +1,12 @@
 """/v1/responses: what of a request reaches the engine. OpenAI's own client is in test_openai_client.py."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
-from ratchet_policies import Tool, Tools
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_policies import Tool, Tools, over_length
 from ratchet_problems import Message, ToolCall
 
 from ..world import World
@@ -84,3 +86,12 @@ async def test_says_which_parameter_is_wrong(http, body, param, said) -> None:
     error = reply.json()["error"]
     assert error["param"].startswith(param)
     assert said in error["message"]
+
+
+async def test_what_is_too_long_is_said_of_its_own_parameter(world: World, http) -> None:
+    said = over_length(900, 512)
+    for field, param in (("prompt.chat", "input"), ("sampling.max_tokens", "max_output_tokens")):
+        refused = InvalidArgument(said, [FieldViolation(field, said)])
+        world.engine.before_answer = Mock(side_effect=refused)
+        error = (await respond(http)).json()["error"]
+        assert (error["code"], error["param"]) == ("context_length_exceeded", param)

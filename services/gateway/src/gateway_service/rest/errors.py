@@ -22,6 +22,7 @@ log = get_logger(__name__)
 
 OPENAI_PREFIX = "/v1/"
 ANTHROPIC_PREFIX = "/v1/messages"
+RESPONSES_PREFIX = "/v1/responses"
 RETRY_AFTER_SECONDS = 5
 MOST_BYTES = 2048
 """Of a text in an error, which may quote what the caller sent."""
@@ -91,6 +92,7 @@ PARAMS: Mapping[str, str] = {
 """OpenAI's parameters by the fields of rollout-service that they become."""
 
 
+RESPONSES_PARAMS = {"messages": "input", "max_tokens": "max_output_tokens", "response_format": "text"}
 NOT_HERE = "is not supported here"
 
 
@@ -133,8 +135,8 @@ def _param(field: str) -> str:
     return known or field.removeprefix("sampling.")
 
 
-def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
-    """https://platform.openai.com/docs/guides/error-codes"""
+def openai_error_body(error: errors.RatchetError, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """https://platform.openai.com/docs/guides/error-codes. `names`: an API's own names of completions' parameters."""
     meaning = meaning_of(error)
     param, code = None, meaning.openai_code
     match error:
@@ -144,6 +146,7 @@ def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
             param = "model"
         case errors.InvalidArgument(violations=(first, *_)):
             param = _param(first.field)
+            param = (names or {}).get(param, param)
             if isinstance(error, UnsupportedParameter):
                 code = "unsupported_parameter"
             elif is_over_length(first.description):
@@ -169,6 +172,8 @@ def _body(request: Request, error: errors.RatchetError, status: int) -> dict[str
     """In the shape of the API that was called."""
     if request.url.path.startswith(ANTHROPIC_PREFIX):
         return anthropic_error_body(error, status)
+    if request.url.path.startswith(RESPONSES_PREFIX):
+        return openai_error_body(error, RESPONSES_PARAMS)
     return openai_error_body(error) if request.url.path.startswith(OPENAI_PREFIX) else error_body(error)
 
 

@@ -11,7 +11,7 @@ from gateway_service.domain.completions.completion import CompletionResponse, Re
 from gateway_service.rest import sse
 from gateway_service.rest.blocks import Block, Blocks, Change, Closed, Grown, Opened, blocks_of
 from gateway_service.rest.completing import Piece
-from gateway_service.rest.errors import openai_error_body
+from gateway_service.rest.errors import RESPONSES_PARAMS, openai_error_body
 from gateway_service.rest.responses_requests import FunctionTool, NamedFunction, ResponsesRequest, TextConfig
 from ratchet_kit.errors import RatchetError
 from ratchet_policies import FinishReason
@@ -119,7 +119,7 @@ class Writer:
                     if text := self._changes(piece.piece):
                         yield text
             except RatchetError as error:
-                said = openai_error_body(error)["error"]
+                said = openai_error_body(error, RESPONSES_PARAMS)["error"]
                 yield self._event("error", code=said["code"], message=said["message"], param=said["param"], error=said)
                 return
         ended = self._ended()
