@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -190,6 +189,6 @@ def _answer(platform: Client, model: str, message: str) -> str:
     try:
         return platform.chat(model, message, temperature=1.0, max_tokens=TOKENS).text
     except ApiError as error:
-        if error.status != HTTPStatus.BAD_REQUEST:
+        if error.code != "context_length_exceeded":
             raise
         return platform.chat(model, message, temperature=1.0).text  # a small model has less room
