@@ -39,7 +39,7 @@ export async function runForm(signal) {
           "One of Ratchet's, or one of your own: name@number.",
         ),
       ),
-      field("Steps", numeric("steps", "40", { required: true, "data-of": "spec.steps" })),
+      field("Steps", numeric("steps", "40", { min: "1", required: true, "data-of": "spec.steps" })),
       onlyWhen(
         (value) => !onPairs(value),
         field(
