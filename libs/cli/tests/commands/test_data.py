@@ -38,6 +38,12 @@ def test_a_file_of_known_data_only(data: Any, tmp_path: Path) -> None:
 def test_nothing_here_says_how_to_begin(data: Any) -> None:
     assert "ratchet data fetch NAME" in data("list").stdout
     assert "use one of humaneval, " in data("fetch", "nothing").stderr
+
+
+def test_of_a_platform_that_is_away_nothing_is_known(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", "http://127.0.0.1:1")
+    listed = data("list")
+    assert ("Only this machine" in listed.stderr, listed.stdout) == (True, "")
     assert data("fetch", "humaneval", "--unchecked").returncode == 2
 
 

@@ -24,7 +24,7 @@ from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
-from ratchet_kit.names import AnyModel, BareModel, VersionRef
+from ratchet_kit.names import AnyModel, BareModel, VersionRef, check_model_name
 from ratchet_kit.statistics import comparison_to_proto, estimate_to_proto
 from ratchet_kit.times import duration_to_proto, since_from_proto, timestamp_to_proto
 from ratchet_problems import examples
@@ -218,7 +218,9 @@ def filter_from_proto(message: pb.ListSamplesRequest) -> SampleFilter:
 
 
 def evaluation_filter_from_proto(message: pb.ListEvaluationsRequest) -> EvaluationFilter:
-    """Raises InvalidArgument for a state that is not known here, and for an invalid time."""
+    """Raises InvalidArgument for a state that is not known here, what is no model's name, and an invalid time."""
+    if message.model:
+        check_model_name(message.model)
     states = {value: state for state, value in _STATES.items()}
     if message.state and message.state not in states:
         raise InvalidArgument(f"state {message.state} is not known")

@@ -85,3 +85,9 @@ def test_comparisons_cross_by_set() -> None:
     assert comparison_from_proto(found.comparison) == whole
     assert (found.name, found.adjusted_p_value, found.unsolved) == ("mbpp", 0.02, ["mbpp/7"])
     assert (found.tampered_share, found.trained_on, found.selected_on) == (0.125, 3, 5)
+
+
+def test_a_filter_is_of_a_model_and_no_version() -> None:
+    assert convert.evaluation_filter_from_proto(pb.ListEvaluationsRequest(model="starter")).model == "starter"
+    with pytest.raises(InvalidArgument, match="model must name a model"):
+        convert.evaluation_filter_from_proto(pb.ListEvaluationsRequest(model="starter@1"))

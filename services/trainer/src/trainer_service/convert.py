@@ -16,6 +16,7 @@ from ratchet_kit import refs
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
+from ratchet_kit.names import check_model_name
 from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import since_from_proto, timestamp_from_proto, timestamp_to_proto
@@ -176,11 +177,13 @@ def _hyperparameters_from_proto(message: pb.Hyperparameters) -> Hyperparameters:
 
 
 def filter_from_proto(message: pb.ListRunsRequest) -> RunFilter:
-    """Raises InvalidArgument for a state that is not known here, and for an invalid time."""
+    """Raises InvalidArgument for a state that is not known here, what is no model's name, and an invalid time."""
     name = _enum_from_proto(pb.Run.State.DESCRIPTOR, message.state)
     faults = Faults()
     if name:
         faults.one_of("state", f"STATE_{name.upper()}", [f"STATE_{state.upper()}" for state in State])
+    if message.model:
+        faults.read("model", check_model_name, message.model)
     faults.raise_if_any("there are no such runs")
     since = since_from_proto(message)
     return RunFilter(State(name) if name else None, message.model, message.name, since)

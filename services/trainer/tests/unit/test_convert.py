@@ -138,6 +138,12 @@ def test_a_state_that_is_none_is_refused() -> None:
         convert.filter_from_proto(pb.ListRunsRequest(state=cast(Any, 77)))
 
 
+def test_a_filter_is_of_a_model_and_no_version() -> None:
+    assert convert.filter_from_proto(pb.ListRunsRequest(model="starter")).model == "starter"
+    with pytest.raises(InvalidArgument, match="model must name a model"):
+        convert.filter_from_proto(pb.ListRunsRequest(model="starter@1"))
+
+
 def test_a_time_that_no_calendar_has_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="after_time must be a time"):
         convert.filter_from_proto(pb.ListRunsRequest(after_time=Timestamp(seconds=1 << 60)))

@@ -28,7 +28,7 @@ from ratchet_cli.terminal.output import (
     stderr,
 )
 from ratchet_cli.views import datasets as view
-from ratchet_client import Client
+from ratchet_client import Client, address
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
 from ratchet_client.names import state_name
@@ -88,11 +88,12 @@ def add(
 @app.command("list")
 def list_data(as_json: JsonFlag = False) -> None:
     """List the platform's data sets, and the data of benchmarks on this machine."""
+    unknown = False
     try:
         with Client() as client:
             there = list(client.datasets.list())
     except Unreachable as error:
-        there = []
+        there, unknown = [], bool(address.elsewhere())
         stderr.print(f"Only this machine: {error}", markup=False, soft_wrap=True)
     rows = [
         {
@@ -119,7 +120,7 @@ def list_data(as_json: JsonFlag = False) -> None:
         print_json(rows)
     elif rows:
         print_table(list(rows[0]), [list(row.values()) for row in rows], breakable=("rows", "where"), right=("kib",))
-    else:
+    elif not unknown:
         say("There are no data sets yet: ratchet data add FILE adds yours, ratchet data fetch NAME a public benchmark.")
 
 
