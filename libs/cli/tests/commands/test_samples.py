@@ -179,6 +179,13 @@ def test_the_worst_answers_of_a_step_of_training_are_listed_with_why(ratchet: An
 
 
 @pytest.mark.usefixtures("address")
+def test_a_reward_of_nothing_is_a_number_too(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"samples": [OF_TRAINING | {"reward": 0.0, "tests_passed": 0}]})
+    (row,) = json.loads(ratchet("samples", "list", "run_1", "--json").stdout)
+    assert (row["reward"], row["tests_passed"], row["index"]) == (0.0, 0, 0)
+
+
+@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize(
     "arguments", [["eval_1", "--step", "4"], ["eval_1", "--below", "0.5"], ["run_1", "--benchmark", "humaneval"]]
 )

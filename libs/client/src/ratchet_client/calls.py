@@ -100,7 +100,7 @@ def request_of(message: Message) -> Request:
     rule = _rule(message.DESCRIPTOR)
     values = {name: _segment(name, str(attrgetter(name)(message))) for name in rule.variables}
     path = re.sub(r"{([\w.]+)}", lambda variable: values[variable[1]], rule.path)
-    rest = to_json(message)
+    rest = dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
     for name in rule.variables:
         *outer, last = name.split(".")
         functools.reduce(lambda inside, key: inside.get(key, {}), outer, rest).pop(last, None)
@@ -122,8 +122,10 @@ def _rule(request: Descriptor) -> http.Rule:
 
 
 def to_json(message: Message) -> dict[str, Any]:
-    """A message as REST shows it: field names as in the protos, what is not set left out."""
-    return dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
+    """A message as REST shows it: field names as in the protos, zeros and empty texts among them."""
+    return dict(
+        json_format.MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    )
 
 
 def from_json(body: Json, kind: type[R]) -> R:

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from google.protobuf import json_format
-
 from ratchet.gateway.v1 import traffic_pb2 as pb
-from ratchet_client.calls import Call, Listing, call, listing
+from ratchet_client.calls import Call, Listing, call, listing, to_json
 from ratchet_client.resource import Resource, S, listed, unary
 
 R = TypeVar("R", pb.ListExchangesRequest, pb.ListPreferencePairsRequest, pb.ListAcceptedProblemsRequest)
@@ -95,10 +93,7 @@ def is_held_out(pair: pb.ChatPair | pb.TextPair) -> bool | None:
 
 def exchange_row(exchange: pb.Exchange) -> Mapping[str, Any]:
     """As REST shows it, every field in every row."""
-    row: Mapping[str, Any] = json_format.MessageToDict(
-        exchange, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return row
+    return to_json(exchange)
 
 
 def pair_row(pair: pb.ChatPair) -> Mapping[str, Any]:

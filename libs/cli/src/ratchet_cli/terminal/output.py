@@ -8,12 +8,13 @@ from itertools import islice
 from typing import Annotated, Any, TypeVar
 
 import typer
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ratchet_client.calls import to_json
 
 M = TypeVar("M", bound=Message)
 
@@ -38,9 +39,7 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Message):
-        return json_format.MessageToDict(
-            value, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
+        return to_json(value)
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
