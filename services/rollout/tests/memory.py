@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Collection, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class ScriptedEngine:
         self.accepts_weights = True
         self.stopped = False
         self.generating = 0
+        self.cpu_time = timedelta()
         self.prepared: ModelFolder | None = None
         self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 

@@ -34,7 +34,8 @@ from ratchet_policies.generation import (
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
 from ratchet_policies.node import Engine, Node, NodeReport, NodeState
-from ratchet_policies.policy import Policy, PolicySpec, PolicyState, Purpose
+from ratchet_policies.policy import EngineUsage, Policy, PolicySpec, PolicyState, Purpose
+from ratchet_policies.shares import EngineShare
 
 __all__ = [
     "LOST",
@@ -44,6 +45,8 @@ __all__ = [
     "Delta",
     "Echo",
     "Engine",
+    "EngineShare",
+    "EngineUsage",
     "FinishReason",
     "Generation",
     "Node",

@@ -7,6 +7,7 @@ from ratchet.common.v1 import chat_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import Internal, invalid
 from ratchet_kit.grpc_errors import failure_from_proto
+from ratchet_kit.times import duration_from_proto
 from ratchet_kit.work import Priority
 from ratchet_policies.convert_nodes import purpose_to_proto
 from ratchet_policies.generation import (
@@ -24,7 +25,7 @@ from ratchet_policies.generation import (
     Tool,
     Tools,
 )
-from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_policies.policy import EngineUsage, Policy, PolicySpec, PolicyState
 from ratchet_problems import Message, ToolCall
 
 _STATES = {
@@ -82,6 +83,11 @@ def policy_from_proto(message: pb.Policy) -> Policy:
         weight_updates=message.weight_updates,
         has_chat_template=message.has_chat_template,
         settings_id=message.settings_id,
+        usage=EngineUsage(
+            duration_from_proto(message.usage.gpu_time),
+            duration_from_proto(message.usage.cpu_time),
+            message.usage.tokens,
+        ),
     )
 
 

@@ -24,7 +24,7 @@ from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
 from ratchet_policies.hedging import Hedges, Hedging
 from ratchet_policies.member import Member, NodeEngine
 from ratchet_policies.node import Node
-from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_policies.policy import EngineUsage, Policy, PolicySpec, PolicyState
 from ratchet_policies.prefix_choice import ranked
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_policies.route import AGAIN, Route
@@ -125,7 +125,7 @@ class Fleet:
                 member.look.set()
 
     async def get(self, name: str) -> Policy:
-        """Where several nodes have it, the one that is nearest to READY."""
+        """Where several nodes have it, the one that is nearest to READY, with the usage of all."""
         return (await self._having(name))[1]
 
     async def all(self) -> Sequence[Policy]:
@@ -248,8 +248,9 @@ class Fleet:
             return next((error for _, error in errors if isinstance(error, NotFound)), first_error(answers))
 
         answers = await patiently(lambda: gathered(self._open(), lambda engine: engine.get(name)), verdict)
-        nearest: tuple[Member, Policy] = min(answers, key=lambda each: _nearness(each[1]))
-        return nearest
+        member, nearest = min(answers, key=lambda each: _nearness(each[1]))
+        usage = sum((policy.usage for _, policy in answers), EngineUsage())
+        return member, replace(nearest, usage=usage)
 
 
 def seeds_of(target: str) -> list[str]:

@@ -1,6 +1,7 @@
 """A policy that rollout-service holds, and what to ask for to have one."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from ratchet_kit.errors import Failure
@@ -22,6 +23,19 @@ class PolicyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class EngineUsage:
+    """Resources that the engines of a policy have used since it was loaded."""
+
+    gpu_time: timedelta = timedelta()
+    cpu_time: timedelta = timedelta()
+    tokens: int = 0
+    """Of prompts and completions, all callers' together."""
+
+    def __add__(self, other: "EngineUsage") -> "EngineUsage":
+        return EngineUsage(self.gpu_time + other.gpu_time, self.cpu_time + other.cpu_time, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     name: str
     state: PolicyState
@@ -35,6 +49,7 @@ class Policy:
     """Known when it is READY; without one it takes texts and tokens only."""
     settings_id: str = ""
     """The hash of its config, tokenizer and chat template. Known when it is READY."""
+    usage: EngineUsage = EngineUsage()
 
 
 @dataclass(frozen=True, slots=True)

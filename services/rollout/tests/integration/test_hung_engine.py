@@ -112,4 +112,6 @@ async def test_one_that_computes_for_longer_is_left_alone(tmp_path: Path) -> Non
         long = TextPrompt(str(2.5 * QUICK.total_seconds()))
         answer = await fleet.generate(SPEC.name, BASE, long, Sampling(max_tokens=2))
         assert answer.completions[0].text == "done"
+        computed = (await fleet.get(SPEC.name)).usage.cpu_time
+        assert computed >= 2.5 * QUICK, "the core's own process is one of the engine's"
         assert len(one.forks.started) == 1

@@ -51,6 +51,8 @@ BROKEN = wire.Failed("failed_precondition", "ValueError: no room for the KV cach
 class Forks:
     """A fork server whose engines each give the next of `replies` after `seconds`. Nothing is forked."""
 
+    pid = 1 << 30  # no process has it
+
     def __init__(self, replies: list[wire.Described | wire.Failed], seconds: float = 0) -> None:
         self.replies = replies
         self.seconds = seconds

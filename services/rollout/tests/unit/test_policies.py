@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,24 @@ async def world() -> AsyncIterator[World]:
     assert all(engine.stopped for engine in world.engines.started)
     assert world.folders.held == []
     assert await world.journal.kept() == []
+
+
+class TestUsage:
+    async def test_engines_before_a_restart_count_and_so_do_all_tokens(self, world: World) -> None:
+        await world.load()
+        world.engine.cpu_time = timedelta(seconds=3)
+        await world.policies.generate(P, REQUEST, None)
+        async with aclosing(world.policies.stream(P, REQUEST, None)) as pieces:
+            _ = [piece async for piece in pieces]
+        world.engine.die("killed")
+        async with asyncio.timeout(2):
+            while len(world.engines.started) < 2:
+                await asyncio.sleep(0.001)
+        world.engine.cpu_time = timedelta(seconds=2)
+        usage = world.policies.get(P).usage
+        assert (usage.cpu_time, usage.gpu_time) == (timedelta(seconds=5), timedelta())
+        assert usage.tokens == 2 * (3 + 4)
+        assert (await world.policies.page(10, "")).items[0].usage.cpu_time == timedelta(seconds=5)
 
 
 class TestLoad:

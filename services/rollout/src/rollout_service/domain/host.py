@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
+from ratchet_policies import EngineUsage
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policy import Death, Policy, PolicyId, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports
@@ -53,10 +54,28 @@ class PolicyHost:
         self._model: ModelFolder | None = None
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
+        self._started: float | None = None
+        """Since when the present engine has its GPUs; None while there is none."""
+        self._spent = EngineUsage()
+        """By the engines before it; the tokens, of all."""
         self.sequences = 0
         """Completions in progress or waiting."""
         self.used = ports.clock.now()
         """When somebody needed it last."""
+
+    @property
+    def usage(self) -> EngineUsage:
+        """Since the policy was loaded."""
+        cpu_time = self._engine.cpu_time if self._engine else timedelta()
+        held = timedelta(seconds=time.monotonic() - self._started) if self._started else timedelta()
+        return EngineUsage(
+            self._spent.gpu_time + len(self.policy.devices) * held, self._spent.cpu_time + cpu_time, self._spent.tokens
+        )
+
+    @property
+    def seen(self) -> Policy:
+        """The policy with its usage until now."""
+        return replace(self.policy, usage=self.usage)
 
     def touch(self) -> None:
         """It is in use."""
@@ -96,6 +115,7 @@ class PolicyHost:
                 self._unchanged(policy_id)
         seconds = time.monotonic() - started
         tokens = sum(len(completion.token_ids) for completion in output.completions)
+        self._count_tokens(len(output.prompt_token_ids) + tokens)
         self._ports.meter.generated(self.policy.name, len(output.prompt_token_ids), tokens, seconds)
         return Generation(
             output.completions, output.prompt_token_ids, policy_id, timedelta(seconds=seconds), output.echo
@@ -112,8 +132,10 @@ class PolicyHost:
                 policy_id, engine = self._serving(expected)
                 async with aclosing(engine.generate(request, stream=True)) as outputs:
                     async for output in outputs:
+                        made = sum(len(completion.token_ids) for completion in output.completions)
+                        self._count_tokens(made if prompt_tokens else made + len(output.prompt_token_ids))
                         prompt_tokens = len(output.prompt_token_ids)
-                        tokens += sum(len(completion.token_ids) for completion in output.completions)
+                        tokens += made
                         yield output, policy_id
                 self._unchanged(policy_id)
         self._ports.meter.generated(self.policy.name, prompt_tokens, tokens, time.monotonic() - started)
@@ -204,6 +226,9 @@ class PolicyHost:
             self.touch()
             self._count(-request.sampling.n)
 
+    def _count_tokens(self, tokens: int) -> None:
+        self._spent = replace(self._spent, tokens=self._spent.tokens + tokens)
+
     def _count(self, sequences: int) -> None:
         self.sequences += sequences
         self._ports.meter.busy(self.policy.name, self.sequences)
@@ -276,22 +301,29 @@ class PolicyHost:
         assert self._model is not None
         model = self._model
         policy = self.policy
-        engine = await self._ports.engines.start(policy.name, model, policy.options, policy.devices)
+        self._started = time.monotonic()
         try:
-            self._engine = engine
-            self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now(), model.settings_id)
-            await self._keep(model)
-            self._settled.set()
-            log.info(
-                "policy.ready",
-                policy=self.policy.name,
-                policy_id=model.policy_id,
-                kv_cache_tokens=engine.info.kv_cache_tokens,
-            )
-            return await engine.died()
+            engine = await self._ports.engines.start(policy.name, model, policy.options, policy.devices)
+            try:
+                self._engine = engine
+                self.policy = self.policy.ready(
+                    model.policy_id, engine.info, self._ports.clock.now(), model.settings_id
+                )
+                await self._keep(model)
+                self._settled.set()
+                log.info(
+                    "policy.ready",
+                    policy=self.policy.name,
+                    policy_id=model.policy_id,
+                    kv_cache_tokens=engine.info.kv_cache_tokens,
+                )
+                return await engine.died()
+            finally:
+                self._engine = None
+                await engine.stop()
+                self._spent = replace(self._spent, cpu_time=self._spent.cpu_time + engine.cpu_time)
         finally:
-            self._engine = None
-            await engine.stop()
+            self._spent, self._started = self.usage, None
 
 
 class _Counted:

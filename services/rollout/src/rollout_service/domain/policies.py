@@ -158,7 +158,7 @@ class Policies:
 
     def get(self, name: PolicyName) -> Policy:
         """Raises NotFound."""
-        return self._host(name).policy
+        return self._host(name).seen
 
     def names(self) -> frozenset[PolicyName]:
         """Of all policies that there are."""
@@ -169,7 +169,7 @@ class Policies:
 
         async def after(limit: int, name: str | None) -> list[Policy]:
             following = [present for present in sorted(self._hosts) if name is None or present > name]
-            return [self._hosts[present].policy for present in following[:limit]]
+            return [self._hosts[present].seen for present in following[:limit]]
 
         return await fetch_page(after, lambda policy: policy.name, str, size, token)
 

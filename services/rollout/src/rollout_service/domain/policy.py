@@ -7,7 +7,7 @@ from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError, Unavailable
 from ratchet_kit.idempotency import Request
-from ratchet_policies import Purpose
+from ratchet_policies import EngineUsage, Purpose
 
 PolicyName = NewType("PolicyName", str)
 PolicyId = NewType("PolicyId", str)
@@ -91,6 +91,8 @@ class Policy:
     settings_id: str = ""
     """Of the model that was loaded last: its config, tokenizer and chat template."""
     purpose: Purpose = Purpose.SERVING
+    usage: EngineUsage = field(default_factory=EngineUsage)
+    """Since it was loaded."""
 
     def ready(self, policy_id: PolicyId, engine: EngineInfo, now: datetime, settings_id: str = "") -> "Policy":
         """The engine runs with these weights and settings.

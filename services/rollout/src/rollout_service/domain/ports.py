@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -127,6 +128,11 @@ class PolicyEngine(Protocol):
         Nothing may be generating meanwhile. Raises DataLoss when the check fails or the weights do not fit the model
         (the engine must not be used then), Unavailable when the engine dies.
         """
+        ...
+
+    @property
+    def cpu_time(self) -> timedelta:
+        """Processor time of its processes since it was started, those that have ended included."""
         ...
 
     async def died(self) -> Death:

@@ -89,6 +89,7 @@ class Policy(_message.Message):
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
     PURPOSE_FIELD_NUMBER: _builtins.int
     KV_CACHE_TOKENS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -116,6 +117,8 @@ class Policy(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def ready_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def usage(self) -> Global___EngineUsage: ...
     def __init__(
         self,
         *,
@@ -133,14 +136,49 @@ class Policy(_message.Message):
         settings_id: _builtins.str = ...,
         purpose: _node_pb2.Purpose.ValueType = ...,
         kv_cache_tokens: _builtins.int = ...,
+        usage: Global___EngineUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "kv_cache_tokens", b"kv_cache_tokens", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "kv_cache_tokens", b"kv_cache_tokens", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "usage", b"usage", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Policy: _TypeAlias = Policy  # noqa: Y015
+
+@_typing.final
+class EngineUsage(_message.Message):
+    """Resources that a policy's engines on this node have used since it was loaded, those before a restart included."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GPU_TIME_FIELD_NUMBER: _builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    tokens: _builtins.int
+    """Tokens of prompts and completions, all callers' together."""
+    @_builtins.property
+    def gpu_time(self) -> _duration_pb2.Duration:
+        """GPUs held times the time that they were held."""
+
+    @_builtins.property
+    def cpu_time(self) -> _duration_pb2.Duration:
+        """Processor time of the engines' processes, those that have ended included."""
+
+    def __init__(
+        self,
+        *,
+        gpu_time: _duration_pb2.Duration | None = ...,
+        cpu_time: _duration_pb2.Duration | None = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_time", b"gpu_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_time", b"gpu_time", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngineUsage: _TypeAlias = EngineUsage  # noqa: Y015
 
 @_typing.final
 class EngineOptions(_message.Message):

@@ -23,44 +23,45 @@ _sym_db = _symbol_database.Default()
 
 
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
+from ratchet.common.v1 import usage_pb2 as ratchet_dot_common_dot_v1_dot_usage__pb2
 from ratchet.trainer.v1 import trainer_pb2 as ratchet_dot_trainer_dot_v1_dot_trainer__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"L\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\twaits_for\x18\x03 \x01(\t\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"u\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"F\n\x15\x46ollowProblemsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x05\"J\n\x16\x46ollowProblemsResponse\x12\x30\n\x05\x64rawn\x18\x01 \x03(\x0b\x32!.ratchet.trainer.v1.DrawnProblems\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"e\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\"\x18\n\x16ReportFinishedResponse2\xe2\x05\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12g\n\x0e\x46ollowProblems\x12).ratchet.trainer.v1.FollowProblemsRequest\x1a*.ratchet.trainer.v1.FollowProblemsResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/trainer/v1/job_report.proto\x12\x12ratchet.trainer.v1\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/usage.proto\x1a ratchet/trainer/v1/trainer.proto\"7\n\x14ReportStartedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"\x17\n\x15ReportStartedResponse\"u\n\x16ReportHeartbeatRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\twaits_for\x18\x03 \x01(\t\x12\'\n\x05usage\x18\x04 \x01(\x0b\x32\x18.ratchet.common.v1.Usage\",\n\x17ReportHeartbeatResponse\x12\x11\n\tpreempted\x18\x01 \x01(\x08\"c\n\x12ReportPhaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12,\n\x05phase\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\"\x15\n\x13ReportPhaseResponse\"\x9e\x01\n\x11ReportStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12&\n\x04step\x18\x03 \x01(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fplatform_faults\x18\x04 \x01(\x03\x12\'\n\x05usage\x18\x05 \x01(\x0b\x32\x18.ratchet.common.v1.Usage\"\'\n\x12ReportStepResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"F\n\x15\x46ollowProblemsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04step\x18\x03 \x01(\x05\"J\n\x16\x46ollowProblemsResponse\x12\x30\n\x05\x64rawn\x18\x01 \x03(\x0b\x32!.ratchet.trainer.v1.DrawnProblems\"n\n\x17ReportCheckpointRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x32\n\ncheckpoint\x18\x03 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\"\x1a\n\x18ReportCheckpointResponse\"\x8e\x01\n\x15ReportFinishedRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\'\n\x05usage\x18\x04 \x01(\x0b\x32\x18.ratchet.common.v1.Usage\"\x18\n\x16ReportFinishedResponse2\xe2\x05\n\x10JobReportService\x12\x64\n\rReportStarted\x12(.ratchet.trainer.v1.ReportStartedRequest\x1a).ratchet.trainer.v1.ReportStartedResponse\x12j\n\x0fReportHeartbeat\x12*.ratchet.trainer.v1.ReportHeartbeatRequest\x1a+.ratchet.trainer.v1.ReportHeartbeatResponse\x12^\n\x0bReportPhase\x12&.ratchet.trainer.v1.ReportPhaseRequest\x1a\'.ratchet.trainer.v1.ReportPhaseResponse\x12[\n\nReportStep\x12%.ratchet.trainer.v1.ReportStepRequest\x1a&.ratchet.trainer.v1.ReportStepResponse\x12g\n\x0e\x46ollowProblems\x12).ratchet.trainer.v1.FollowProblemsRequest\x1a*.ratchet.trainer.v1.FollowProblemsResponse\x12m\n\x10ReportCheckpoint\x12+.ratchet.trainer.v1.ReportCheckpointRequest\x1a,.ratchet.trainer.v1.ReportCheckpointResponse\x12g\n\x0eReportFinished\x12).ratchet.trainer.v1.ReportFinishedRequest\x1a*.ratchet.trainer.v1.ReportFinishedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.trainer.v1.job_report_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REPORTSTARTEDREQUEST']._serialized_start=126
-  _globals['_REPORTSTARTEDREQUEST']._serialized_end=181
-  _globals['_REPORTSTARTEDRESPONSE']._serialized_start=183
-  _globals['_REPORTSTARTEDRESPONSE']._serialized_end=206
-  _globals['_REPORTHEARTBEATREQUEST']._serialized_start=208
-  _globals['_REPORTHEARTBEATREQUEST']._serialized_end=284
-  _globals['_REPORTHEARTBEATRESPONSE']._serialized_start=286
-  _globals['_REPORTHEARTBEATRESPONSE']._serialized_end=330
-  _globals['_REPORTPHASEREQUEST']._serialized_start=332
-  _globals['_REPORTPHASEREQUEST']._serialized_end=431
-  _globals['_REPORTPHASERESPONSE']._serialized_start=433
-  _globals['_REPORTPHASERESPONSE']._serialized_end=454
-  _globals['_REPORTSTEPREQUEST']._serialized_start=456
-  _globals['_REPORTSTEPREQUEST']._serialized_end=573
-  _globals['_REPORTSTEPRESPONSE']._serialized_start=575
-  _globals['_REPORTSTEPRESPONSE']._serialized_end=614
-  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_start=616
-  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_end=686
-  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_start=688
-  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_end=762
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=764
-  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=874
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=876
-  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=902
-  _globals['_REPORTFINISHEDREQUEST']._serialized_start=904
-  _globals['_REPORTFINISHEDREQUEST']._serialized_end=1005
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=1007
-  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=1031
-  _globals['_JOBREPORTSERVICE']._serialized_start=1034
-  _globals['_JOBREPORTSERVICE']._serialized_end=1772
+  _globals['_REPORTSTARTEDREQUEST']._serialized_start=157
+  _globals['_REPORTSTARTEDREQUEST']._serialized_end=212
+  _globals['_REPORTSTARTEDRESPONSE']._serialized_start=214
+  _globals['_REPORTSTARTEDRESPONSE']._serialized_end=237
+  _globals['_REPORTHEARTBEATREQUEST']._serialized_start=239
+  _globals['_REPORTHEARTBEATREQUEST']._serialized_end=356
+  _globals['_REPORTHEARTBEATRESPONSE']._serialized_start=358
+  _globals['_REPORTHEARTBEATRESPONSE']._serialized_end=402
+  _globals['_REPORTPHASEREQUEST']._serialized_start=404
+  _globals['_REPORTPHASEREQUEST']._serialized_end=503
+  _globals['_REPORTPHASERESPONSE']._serialized_start=505
+  _globals['_REPORTPHASERESPONSE']._serialized_end=526
+  _globals['_REPORTSTEPREQUEST']._serialized_start=529
+  _globals['_REPORTSTEPREQUEST']._serialized_end=687
+  _globals['_REPORTSTEPRESPONSE']._serialized_start=689
+  _globals['_REPORTSTEPRESPONSE']._serialized_end=728
+  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_start=730
+  _globals['_FOLLOWPROBLEMSREQUEST']._serialized_end=800
+  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_start=802
+  _globals['_FOLLOWPROBLEMSRESPONSE']._serialized_end=876
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_start=878
+  _globals['_REPORTCHECKPOINTREQUEST']._serialized_end=988
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_start=990
+  _globals['_REPORTCHECKPOINTRESPONSE']._serialized_end=1016
+  _globals['_REPORTFINISHEDREQUEST']._serialized_start=1019
+  _globals['_REPORTFINISHEDREQUEST']._serialized_end=1161
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_start=1163
+  _globals['_REPORTFINISHEDRESPONSE']._serialized_end=1187
+  _globals['_JOBREPORTSERVICE']._serialized_start=1190
+  _globals['_JOBREPORTSERVICE']._serialized_end=1928
 # @@protoc_insertion_point(module_scope)

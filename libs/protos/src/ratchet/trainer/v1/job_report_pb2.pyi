@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
+from ratchet.common.v1 import usage_pb2 as _usage_pb2
 from ratchet.trainer.v1 import trainer_pb2 as _trainer_pb2
 import builtins as _builtins
 import sys
@@ -64,22 +65,28 @@ class ReportHeartbeatRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     attempt: _builtins.int
     waits_for: _builtins.str
     """Obstacle that keeps the job waiting while it retries: a full disk, for example. Empty: none. A notice of the run
     names it, once.
     """
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
+        """Of this attempt."""
+
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         attempt: _builtins.int = ...,
         waits_for: _builtins.str = ...,
+        usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id", "usage", b"usage", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -153,12 +160,15 @@ class ReportStepRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     PLATFORM_FAULTS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     attempt: _builtins.int
     platform_faults: _builtins.int
     """Samples masked in this step because the platform failed them."""
     @_builtins.property
     def step(self) -> _trainer_pb2.Step: ...
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage: ...
     def __init__(
         self,
         *,
@@ -166,10 +176,11 @@ class ReportStepRequest(_message.Message):
         attempt: _builtins.int = ...,
         step: _trainer_pb2.Step | None = ...,
         platform_faults: _builtins.int = ...,
+        usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "platform_faults", b"platform_faults", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "platform_faults", b"platform_faults", "run_id", b"run_id", "step", b"step", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -288,22 +299,26 @@ class ReportFinishedRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     attempt: _builtins.int
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """Absent: all its steps are done."""
 
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage: ...
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         attempt: _builtins.int = ...,
         failure: _failure_pb2.Failure | None = ...,
+        usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "failure", b"failure", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "failure", b"failure", "run_id", b"run_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ratchet_kit import files, memory
+from ratchet_kit import cpu_time, files, memory
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import (
     DataLoss,
@@ -166,6 +166,7 @@ class VllmPolicyEngine:
         self._watch: asyncio.StreamReader | None = None
         self._info: EngineInfo | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._cpu_time = timedelta()
 
     async def start(self, server: ForkServer) -> None:
         """Returns when the engine is ready.
@@ -228,12 +229,20 @@ class VllmPolicyEngine:
             await self.stop()  # it hangs, and with it all calls that wait for the new weights
             raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from error
 
+    @property
+    def cpu_time(self) -> timedelta:
+        """Of an engine that is gone, that of the last look."""
+        if self._process is not None:
+            self._cpu_time = max(self._cpu_time, cpu_time.used_by(self._process.pid))
+        return self._cpu_time
+
     async def died(self) -> Death:
         assert self._process is not None, "not started"
         pulse = Pulse(self._max_silence, partial(used_by, self._process.pid))
         hearing = asyncio.create_task(self._hear(pulse))
         try:
             while not (await asyncio.wait([hearing], timeout=LOOK.total_seconds()))[0]:
+                _ = self.cpu_time
                 if reason := pulse.look():
                     self._hangs = True
                     return Death(f"vLLM hangs: {reason}", hung=True)
@@ -253,6 +262,7 @@ class VllmPolicyEngine:
         if self._writer is not None:
             self._writer.close()
         if self._process is not None:
+            _ = self.cpu_time
             await self._process.stop(timedelta(0) if self._hangs else _STOP_GRACE)
         shutil.rmtree(self._request.folder, ignore_errors=True)
 
