@@ -17,12 +17,14 @@ from eval_service.domain.measuring.judge import Judge
 from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.measurer import Measurer
 from eval_service.domain.measuring.patience import Deadlines, Patience
+from eval_service.domain.measuring.spent import Spent
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location, RewardRef
-from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
+from ratchet_kit.usage import Prices
+from ratchet_policies import ChatPrompt, EngineShare, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest, templates
 from ratchet_problems.prompting import OWN_PROMPTING
 from ratchet_problems.templates import Template
@@ -35,6 +37,7 @@ from .memory import MemoryEvaluationStore
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
 SETTINGS = "sha256:" + "cd" * 32
+PRICES = Prices(currency="EUR", sandbox_hour=36.0)
 
 
 def problem(number: int) -> Problem:
@@ -128,6 +131,7 @@ class MemoryHost:
         self.hang_after = 0
         """So many completions are made even while `hang` is not set."""
         self.in_flight = self.most_in_flight = 0
+        self.share = EngineShare()
 
     @asynccontextmanager
     async def open(self, model: ResolvedModel, holder: str) -> AsyncIterator[LoadedPolicy]:
@@ -153,6 +157,9 @@ class MemoryPolicy:
         self.policy_id = host.weights
         self.settings_id = host.settings
         self.has_chat_template = host.has_chat_template
+
+    async def look(self) -> EngineShare:
+        return self._host.share
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         host = self._host
@@ -284,10 +291,16 @@ class World:
         )
         deadlines = Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10))
         self.measurer = Measurer(
-            Loader(self.problems, self.store, lambda: Patience(deadlines, self.meter, clock, self.sleep)),
+            Loader(
+                self.problems,
+                self.store,
+                lambda: Patience(deadlines, self.meter, clock, self.sleep),
+                lambda: Spent(clock.now(), PRICES),
+            ),
             Examiner(self.environment, at_once=8),
             Drawer(self.host, clock, at_once=4, moment=0),
             Judge(lambda spec: self.environment, self.meter, at_once=8, moment=0),
+            clock,
         )
 
     async def examine_template(self, source: str) -> Template:

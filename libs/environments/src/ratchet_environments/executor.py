@@ -24,6 +24,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
+from ratchet_kit.times import duration_from_proto
 
 log = get_logger(__name__)
 
@@ -71,6 +72,8 @@ class Executor:
         self._sleep = sleep
         self._queue: asyncio.Queue[_Job] = asyncio.Queue()
         self._numbers = itertools.count()
+        self.cpu_time = timedelta()
+        """Processor time of all programs that it had run, their compilers' included, as the sandbox reports it."""
         self._workers: list[asyncio.Task[None]] = []
         self._pending: dict[bytes | int, asyncio.Future[pb.Execution]] = {}
         """Executions under way, by the program; by a number of its own where equal ones are run apart."""
@@ -149,6 +152,9 @@ class Executor:
             if len(items) != len(jobs):
                 await self._again(jobs, Unavailable(f"the sandbox answered {len(items)} of {len(jobs)} programs"))
                 return
+            for item in items:
+                ran = item.execution
+                self.cpu_time += duration_from_proto(ran.cpu_time) + duration_from_proto(ran.compile_time)
             faulty = [job for job, item in zip(jobs, items, strict=True) if not _take(job, item)]
             if faulty:
                 await self._again(faulty, Unavailable(_first_fault(items)))

@@ -8,7 +8,7 @@ import psutil
 
 
 def used_by(pid: int | None = None, without: Collection[int] = ()) -> timedelta:
-    """Of the process (None: this one), its descendants, and those of them that ended and were waited for.
+    """Processor time of the process (None: this one), its descendants, and those that ended and were waited for.
 
     `without`: descendants that are left out, with theirs. Zero for a process that is gone. A descendant whose parent
     ended first belongs to nobody, and is not seen.

@@ -22,6 +22,7 @@ SHARED = {
     "ray_address": "RAY_ADDRESS",
     "artifact_url": "ARTIFACT_URL",
     "sources": "RATCHET_SOURCES",
+    "prices": "RATCHET_PRICES",
     "mlflow_tracking_uri": "MLFLOW_TRACKING_URI",
     "mlflow_tracking_username": "MLFLOW_TRACKING_USERNAME",
     "mlflow_tracking_password": "MLFLOW_TRACKING_PASSWORD",

@@ -27,12 +27,15 @@ TRACKERS = (
     *("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
 )
 """Where runs are shown."""
-PARTS = ("RATCHET_SOURCES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
+PRICES = ("RATCHET_PRICES",)
+"""Variables of services whose work has a cost."""
+PARTS = ("RATCHET_SOURCES", "RATCHET_PRICES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
 """Variables of the platform, beside its services' own."""
 _MORE: Mapping[str, Iterable[str]] = {
     "registry": STORES,
     "rollout": (*STORES, *COMPUTING),
-    "trainer": (*STORES, *COMPUTING, *TRACKERS),
+    "trainer": (*STORES, *COMPUTING, *TRACKERS, *PRICES),
+    "eval": PRICES,
 }
 
 

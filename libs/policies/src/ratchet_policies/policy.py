@@ -29,7 +29,7 @@ class EngineUsage:
     gpu_time: timedelta = timedelta()
     cpu_time: timedelta = timedelta()
     tokens: int = 0
-    """Of prompts and completions, all callers' together."""
+    """Tokens of prompts and completions, all callers' together."""
 
     def __add__(self, other: "EngineUsage") -> "EngineUsage":
         return EngineUsage(self.gpu_time + other.gpu_time, self.cpu_time + other.cpu_time, self.tokens + other.tokens)

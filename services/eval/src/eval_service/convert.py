@@ -27,6 +27,7 @@ from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import AnyModel, BareModel, VersionRef, check_model_name
 from ratchet_kit.statistics import comparison_to_proto, estimate_to_proto
 from ratchet_kit.times import duration_to_proto, since_from_proto, timestamp_to_proto
+from ratchet_kit.usage import usage_to_proto
 from ratchet_problems import examples
 
 MAX_ADDED = 2_000
@@ -165,6 +166,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         waits_for=report.waits_for,
         notices=evaluation.notices,
         version=refs.version_to_proto(VersionRef.parse(measured.version)) if measured and measured.version else None,
+        usage=usage_to_proto(evaluation.usage),
     )
 
 

@@ -24,6 +24,7 @@ from eval_service.domain.measuring.judge import Judge
 from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.measurer import Measurer
 from eval_service.domain.measuring.patience import Deadlines, Patience
+from eval_service.domain.measuring.spent import Spent
 from eval_service.domain.ports import (
     EvaluationStore,
     Meter,
@@ -133,10 +134,16 @@ async def provision(
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
         deadlines = Deadlines(settings.fault_patience, 2 * settings.fault_patience)
         measurer = Measurer(
-            Loader(problems, store, partial(Patience, deadlines, meter, clock, sleep)),
+            Loader(
+                problems,
+                store,
+                partial(Patience, deadlines, meter, clock, sleep),
+                lambda: Spent(clock.now(), settings.prices),
+            ),
             Examiner(environments(None), JUDGED_TOGETHER),
             Drawer(host, clock),
             Judge(environments, meter, JUDGED_TOGETHER, rewarded=partial(_rewarded, executor)),
+            clock,
         )
         events = RedisEvents(redis)
         work = EvaluationWork(name, store, measurer, meter, events, clock, settings.lease)

@@ -7,6 +7,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_kit.usage import PriceTable
 
 
 class Settings(ServiceSettings):
@@ -21,6 +22,10 @@ class Settings(ServiceSettings):
     """A rollout node, or several, separated by commas. One that answers suffices: it knows the others."""
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"
+
+    prices: PriceTable = None
+    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/operations.md).
+    None: usage is counted, and has no cost."""
 
     slots: int = Field(default=1, ge=0)
     """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""

@@ -21,6 +21,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
+from ratchet_kit.usage import Usage
 
 from ..memory import MemoryEvaluationStore
 
@@ -138,6 +139,7 @@ async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
         lambda present: present.measure("me", "sha256:p", "sha256:s", Form.CHAT),
         lambda present: present.try_references("me", References(3, 7)),
         lambda present: present.begin("me", Pace(NOW, 3)),
+        lambda present: present.use("me", Usage(timedelta(hours=3), prompt_tokens=2**40, cost=0.5, currency="EUR")),
         lambda present: present.succeed("me", SCORE, NOW + LEASE),
     ):
         changed = await store.change("eval_1", change)

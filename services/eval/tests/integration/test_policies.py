@@ -24,6 +24,7 @@ from ratchet_kit.errors import (
     ResourceExhausted,
 )
 from ratchet_kit.ids import new_id
+from ratchet_kit.times import duration_to_proto
 from ratchet_policies import BrokenOff, ChatPrompt, Sampling
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_problems import Message
@@ -125,6 +126,39 @@ async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rol
         ("user", "Write it.")
     ]
     assert (asked.sampling.temperature, asked.sampling.max_tokens, asked.sampling.seed) == (0.5, 64, 1234)
+
+
+def use(rollout: Rollout, name: str, seconds: int, tokens: int) -> None:
+    usage = pb.EngineUsage(cpu_time=duration_to_proto(timedelta(seconds=seconds)), tokens=tokens)
+    rollout.policies[name].usage.CopyFrom(usage)
+
+
+async def test_a_policy_of_its_own_counts_whole_until_it_is_unloaded(host: EnginePolicyHost, rollout: Rollout) -> None:
+    async with host.open(MODEL, "eval_1") as policy:
+        await policy.complete(CHAT, SAMPLING)
+        use(rollout, "eval-eval_1", 30, 1000)
+    share = await policy.look()
+    assert (share.cpu_time, share.completion_tokens) == (timedelta(seconds=30), 2)
+
+
+async def test_one_that_was_left_behind_was_counted_until_then(host: EnginePolicyHost, rollout: Rollout) -> None:
+    holder = new_id("eval")
+    rollout.put(f"eval-{holder}")
+    use(rollout, f"eval-{holder}", 30, 1000)
+    async with host.open(MODEL, holder) as policy:
+        use(rollout, f"eval-{holder}", 34, 1002)
+    assert (await policy.look()).cpu_time == timedelta(seconds=4)
+
+
+async def test_of_one_that_serves_others_its_part_of_the_tokens_counts(
+    host: EnginePolicyHost, rollout: Rollout
+) -> None:
+    rollout.put("starter@1")
+    use(rollout, "starter@1", 1000, 50_000)
+    async with host.open(MODEL, "eval_1") as policy:
+        await policy.complete(CHAT, SAMPLING)
+        use(rollout, "starter@1", 1010, 50_010)
+    assert (await policy.look()).cpu_time == timedelta(seconds=2)
 
 
 async def test_what_is_served_already_is_used_and_left(host: EnginePolicyHost, rollout: Rollout) -> None:

@@ -13,6 +13,7 @@ from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import (
+    Aborted,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -21,6 +22,8 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import Location, VersionRef
+from ratchet_kit.usage import Usage
+from ratchet_policies import EngineShare, EngineUsage
 from ratchet_problems import CheckTest, Message
 
 from ..conftest import problem
@@ -289,6 +292,35 @@ async def test_a_sample_says_what_it_took(world: Any) -> None:
     [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
     assert (first.tokens, first.truncated, first.generation_time) == (3, False, timedelta())
     assert first.judgement.failure is None
+
+
+async def test_an_evaluation_adds_up_what_its_attempts_use(world: Any) -> None:
+    evaluation = await claimed(world)
+    world.environment.cpu_times = {f"p0{number}": timedelta(seconds=5) for number in range(6)}
+    world.host.share.seen(EngineUsage(timedelta(hours=1), timedelta(hours=2), 0))
+    world.host.share.made(100, 50)
+    await world.measurer.run(evaluation, "me")
+    first = (await world.store.get(evaluation.id)).usage
+    assert (first.gpu_time, first.cpu_time) == (timedelta(hours=1), timedelta(hours=2))
+    assert (first.sandbox_time, first.prompt_tokens, first.completion_tokens) == (timedelta(minutes=1), 100, 50)
+    assert (first.cost, first.currency) == (pytest.approx(0.6), "EUR")
+    world.environment.faults = [InvalidArgument("broken")]
+    world.store._samples[evaluation.id].clear()
+    world.host.share = EngineShare()
+    world.host.share.made(1, 1)
+    with pytest.raises(RatchetError):
+        await world.measurer.run(await world.store.get(evaluation.id), "me")
+    both = (await world.store.get(evaluation.id)).usage
+    assert both.prompt_tokens == 101, "a failed attempt counts, too"
+    assert both.cost >= 0.6
+
+
+async def test_a_worker_that_lost_an_evaluation_counts_nothing_for_it(world: Any) -> None:
+    evaluation = await claimed(world)
+    with pytest.raises(Aborted):
+        evaluation.use("another", Usage(prompt_tokens=5))
+    cancelled = evaluation.cancel(world.clock.now())
+    assert cancelled.use("me", Usage(prompt_tokens=5)).usage.prompt_tokens == 5
 
 
 async def test_drawing_waits_while_judging_is_behind(world: Any) -> None:

@@ -20,6 +20,7 @@ from ratchet_kit.names import check_model_name
 from ratchet_kit.pages import Page
 from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import since_from_proto, timestamp_from_proto, timestamp_to_proto
+from ratchet_kit.usage import Usage, usage_from_proto, usage_to_proto
 from ratchet_problems import examples
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.create.runs import Progress
@@ -77,6 +78,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         profile_steps=tuple(message.profile_steps),
         tracker_project=message.tracker_project,
         max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
+        budget=message.budget if message.HasField("budget") else None,
         curriculum=_curriculum_from_proto(message.curriculum) if message.HasField("curriculum") else None,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
         environment=environments.spec_from_proto(message.environment) if message.HasField("environment") else None,
@@ -135,6 +137,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         environment_digest=spec.environment.digest if spec.environment else "",
         max_tokens=spec.max_tokens,
+        budget=spec.budget,
         profile_steps=spec.profile_steps,
         tracker_project=spec.tracker_project,
         curriculum=_curriculum_to_proto(spec.curriculum) if spec.curriculum else None,
@@ -231,6 +234,7 @@ def run_to_proto(run: Run) -> pb.Run:
             for notice in run.notices
         ],
         drawn=map(drawn_to_proto, run.drawn),
+        usage=usage_to_proto(run.usage),
     )
 
 
@@ -239,10 +243,23 @@ def drawn_to_proto(value: Drawn) -> pb.DrawnProblems:
 
 
 def _forecast_to_proto(forecast: Forecast) -> pb.Forecast:
-    message = pb.Forecast(peak_bytes=forecast.peak_bytes, limit_bytes=forecast.limit_bytes)
+    message = pb.Forecast(
+        peak_bytes=forecast.peak_bytes,
+        limit_bytes=forecast.limit_bytes,
+        cost=forecast.cost,
+        currency=forecast.currency,
+    )
     if forecast.step_time is not None:
         message.step_time.FromTimedelta(forecast.step_time)
     return message
+
+
+def usage_of(
+    report: job_report_pb2.ReportHeartbeatRequest
+    | job_report_pb2.ReportStepRequest
+    | job_report_pb2.ReportFinishedRequest,
+) -> Usage | None:
+    return usage_from_proto(report.usage) if report.HasField("usage") else None
 
 
 def step_from_proto(request: job_report_pb2.ReportStepRequest) -> Step:

@@ -354,6 +354,7 @@ def _limits(settings: Settings) -> Limits:
         cores=len(os.sched_getaffinity(0)) if own else None,
         trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,
+        prices=settings.prices,
     )
 
 
@@ -370,6 +371,7 @@ def _job_options(settings: Settings) -> JobOptions:
         dtype=settings.job_dtype,
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,
+        prices=settings.prices,
         # Our own Ray has this service's environment; a cluster's nodes have not.
         environment={service_auth.TOKEN: service_auth.token()} if settings.ray_address else {},
     )

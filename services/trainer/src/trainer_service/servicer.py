@@ -99,7 +99,9 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
         self, request: job_report_pb2.ReportHeartbeatRequest, context: Context
     ) -> job_report_pb2.ReportHeartbeatResponse:
         waits_for = clip(request.waits_for, 500)
-        reply = await self._reports.heartbeat(RunId(request.run_id), request.attempt, waits_for)
+        reply = await self._reports.heartbeat(
+            RunId(request.run_id), request.attempt, waits_for, convert.usage_of(request)
+        )
         return job_report_pb2.ReportHeartbeatResponse(preempted=reply.preempted)
 
     async def ReportPhase(
@@ -112,7 +114,9 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportStep(
         self, request: job_report_pb2.ReportStepRequest, context: Context
     ) -> job_report_pb2.ReportStepResponse:
-        reply = await self._reports.step(RunId(request.run_id), convert.step_from_proto(request))
+        reply = await self._reports.step(
+            RunId(request.run_id), convert.step_from_proto(request), convert.usage_of(request)
+        )
         return job_report_pb2.ReportStepResponse(cancelled=reply.cancelled)
 
     async def FollowProblems(
@@ -131,5 +135,7 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportFinished(
         self, request: job_report_pb2.ReportFinishedRequest, context: Context
     ) -> job_report_pb2.ReportFinishedResponse:
-        await self._reports.finished(RunId(request.run_id), request.attempt, convert.failure_of(request))
+        await self._reports.finished(
+            RunId(request.run_id), request.attempt, convert.failure_of(request), convert.usage_of(request)
+        )
         return job_report_pb2.ReportFinishedResponse()

@@ -12,6 +12,7 @@ from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_kit.usage import PriceTable
 from trainer_service.domain.spec.limits import GIB
 from trainer_service.job.run.config import MAX_FAULT_SHARE, Dtype, FaultShare
 from trainer_service.job.run.record import SAMPLES
@@ -74,6 +75,10 @@ class Settings(ServiceSettings):
     wandb_entity: str = ""
     wandb_mode: str = ""
     """WANDB_MODE: "offline" and "disabled" are as without a key."""
+
+    prices: PriceTable = None
+    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/operations.md).
+    None: usage is counted, and has no cost."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None

@@ -15,6 +15,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
+from ratchet_kit.usage import Usage
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint, best
@@ -204,10 +205,12 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         tokens=3_000_000_000,
         drawn=(Drawn(ProblemSetRef("mine@2/train", 7, "sha256:2"), 5),),
         drawn_step=6,
+        usages=(Usage(), Usage(timedelta(hours=9), prompt_tokens=2**40, cost=0.25, currency="EUR")),
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed
     assert (await store.get(run.id)).heartbeat_time == NOW  # which is not compared
+    assert (await store.get(run.id)).usages == changed.usages  # nor are these
 
 
 async def test_a_deleted_run_leaves_nothing(store: RunStore, make_run: Any) -> None:

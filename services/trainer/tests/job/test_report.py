@@ -131,7 +131,7 @@ def test_a_job_says_what_it_waits_for_as_long_as_it_does(
 
     session = Session(
         *(Mock(patience=timedelta(seconds=30), work_dir=tmp_path), Mock(), background, reporter),
-        *(Mock(), Mock(), Mock(), Mock(require_space=room), Mock()),
+        *(Mock(), Mock(), Mock(), Mock(require_space=room), Mock(), Mock()),
     )
     background.start(reporter.beat(pytest.fail))
     session.require_space()

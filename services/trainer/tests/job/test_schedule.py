@@ -46,3 +46,15 @@ def test_the_last_step_before_a_job_makes_room_is_saved_and_not_validated() -> N
     assert not schedule.is_validated(6)
     schedule.leave(10)
     assert schedule.leaves_at == 6, "at its last step a run ends as it is to end"
+
+
+def test_the_step_in_which_the_budget_is_spent_is_the_last_and_validated(make_spec: Any) -> None:
+    schedule = Schedule.of(make_spec(steps=10, budget=2.0), cost=0.5)
+    spent = []
+    for number, cost in ((1, 1.2), (2, 1.9), (3, 2.0)):
+        schedule.cost = cost
+        spent.append(schedule.spend(number, 100))
+    assert spent == [False, False, True]
+    assert schedule.steps == 3
+    assert schedule.is_validated(3)
+    assert Schedule.of(make_spec(steps=10, budget=2.0), cost=2.0).is_spent

@@ -1,12 +1,15 @@
 """How training is made to fit, and what is said where it cannot."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from trainer_service.domain.create.memory import MOST_TOKENS, Training, fitting, scoring_bytes, too_large
-from trainer_service.domain.inputs.found import Shape
-from trainer_service.domain.spec.limits import GIB
+from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Prices
+from trainer_service.domain.create.memory import MOST_TOKENS, Training, fitting, forecast_of, scoring_bytes, too_large
+from trainer_service.domain.inputs.found import Found, FoundModel, Shape
+from trainer_service.domain.spec.limits import GIB, Limits
 from trainer_service.domain.spec.spec import Passes
 
 SMOLLM2 = Shape(parameters=134_515_008, layers=30, hidden=576, inner=1536, vocabulary=49152)
@@ -129,3 +132,18 @@ def test_a_step_takes_its_operations_and_what_is_beside_them() -> None:
     assert seconds(training(SMOLLM2), cores=64) == seconds(training(SMOLLM2), cores=16)
     assert seconds(training(LARGE, device="cuda")) is None
     assert seconds(training(SMOLLM2), cores=None) is None
+
+
+def test_a_forecast_has_the_most_that_the_steps_cost_where_there_are_prices(make_complete_spec: Any) -> None:
+    base = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300, shape=SMOLLM2)
+    spec = make_complete_spec(steps=20)
+    plain = forecast_of(spec, Found(base), Limits(cores=2))
+    assert plain is not None
+    assert plain.step_time is not None
+    assert plain.cost is None
+    found = forecast_of(spec, Found(base), Limits(cores=2, prices=Prices(currency="EUR", cpu_hour=3600.0)))
+    assert found is not None
+    assert (found.cost, found.currency) == (pytest.approx(20 * 2 * plain.step_time.total_seconds(), rel=0.02), "EUR")
+    tokens = forecast_of(spec, Found(base), Limits(prices=Prices(currency="EUR", million_completion_tokens=1e6)))
+    assert tokens is not None
+    assert tokens.cost == 20 * spec.hyperparameters.samples * spec.hyperparameters.max_response_tokens

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ratchet_kit.errors import Failure
+from ratchet_kit.usage import Usage
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, State, Step
 from trainer_service.domain.spec.thresholds import Thresholds
@@ -74,3 +75,17 @@ async def test_the_base_is_remembered_over_a_long_run(trainer: Any, make_spec: A
 async def test_a_run_can_do_without_guards(trainer: Any, make_spec: Any) -> None:
     run = await running(trainer, make_spec(steps=10, thresholds=Thresholds(kl_limit=0)))
     assert [await report(trainer, run, number, kl=9.0) for number in range(1, 6)] == [False] * 5
+
+
+async def test_each_report_of_a_job_brings_its_usage(trainer: Any, make_spec: Any) -> None:
+    run = await running(trainer, make_spec(steps=1))
+    now = trainer.clock.now()
+    seen = []
+    await trainer.reports.heartbeat(run.id, 1, usage=Usage(completion_tokens=1))
+    seen.append((await trainer.runs.get(run.id)).usage)
+    await trainer.reports.step(run.id, Step(1, {}, "sha256:p", now, 1), Usage(completion_tokens=2))
+    seen.append((await trainer.runs.get(run.id)).usage)
+    await trainer.reports.heartbeat(run.id, 1)  # of a job that an older version has started
+    await trainer.reports.finished(run.id, 1, None, Usage(completion_tokens=3))
+    seen.append((await trainer.runs.get(run.id)).usage)
+    assert [one.completion_tokens for one in seen] == [1, 2, 3]

@@ -7,6 +7,7 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Usage
 from trainer_service.domain.run.checkpoint import Checkpoint, best
 from trainer_service.domain.run.run import Phase, Run, RunId, State, Step
 
@@ -190,3 +191,24 @@ def test_a_run_ends_where_its_tokens_are_spent_whatever_steps_are_left(make_spec
     again = again.progress(Step(2, {"tokens_total": 200.0}, "sha256:p", NOW, 2), None, NOW)
     assert (again.tokens, again.has_all_steps) == (200, True)
     assert again.trained(2, NOW).succeed(None, NOW).state is State.SUCCEEDED
+
+
+def test_a_run_has_used_what_all_its_attempts_have_the_last_report_of_each(make_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_spec(steps=9), NOW).start(NOW).begin(1, NOW)
+    run = run.used(1, Usage(prompt_tokens=5)).used(1, Usage(prompt_tokens=7))
+    run = run.again(1, NOW).start(NOW).again(2, NOW).start(NOW).begin(3, NOW)  # attempt 2 never said anything
+    run = run.used(3, Usage(prompt_tokens=10))
+    assert [one.prompt_tokens for one in run.usages] == [7, 0, 10]
+    assert run.usage.prompt_tokens == 17
+    with pytest.raises(FailedPrecondition, match="stale"):
+        run.used(1, Usage(prompt_tokens=99))
+
+
+def test_a_run_ends_where_its_budget_is_spent_whatever_steps_are_left(make_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_spec(steps=9, budget=1.5), NOW).start(NOW).begin(1, NOW)
+    run = run.progress(step(1), None, NOW).used(1, Usage(cost=1.0, currency="EUR"))
+    assert not run.has_all_steps
+    assert run.trained(1, NOW).state is State.FAILED
+    run = run.again(1, NOW).start(NOW).begin(2, NOW).used(2, Usage(cost=0.5, currency="EUR"))
+    assert run.has_all_steps
+    assert run.trained(2, NOW).succeed(None, NOW).state is State.SUCCEEDED

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import Row
 
 from eval_service.adapters.tables import evaluations
@@ -18,7 +19,9 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.sql import hold_of, hold_row, row_of, value_of
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.text import storable
+from ratchet_kit.usage import Usage
 
+_USAGE = TypeAdapter(Usage)
 _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", BareModel: "model", Location: "uri"}
 
 
@@ -40,6 +43,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         references_total=evaluation.references.total,
         pace_time=pace.time if pace else None,
         pace_samples=pace.samples if pace else None,
+        usage=_USAGE.dump_json(evaluation.usage).decode(),
         **hold_row(evaluation.hold),
     )
 
@@ -57,6 +61,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         added=Added(row.added_samples, row.added_time),
         references=References(row.references_tried, row.references_total),
         pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
+        usage=_USAGE.validate_json(row.usage),
         hold=hold_of(row),
     )
 

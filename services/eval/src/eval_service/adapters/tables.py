@@ -30,6 +30,7 @@ evaluations = Table(
     Column("references_total", Integer, nullable=False, server_default="0"),
     Column("pace_time", UtcDateTime),
     Column("pace_samples", Integer),
+    Column("usage", Text, nullable=False, server_default="{}"),
     # That its samples have not lost their texts yet.
     Column("has_texts", Boolean, nullable=False, server_default=true()),
     *hold_columns(),

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -10,6 +10,7 @@ from eval_service.domain.score import Score
 from eval_service.domain.spec import EvaluationSpec, Form
 from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Failure
 from ratchet_kit.times import time_left
+from ratchet_kit.usage import Usage
 from ratchet_kit.work import Held, Hold
 
 _NAMED = 3
@@ -89,6 +90,8 @@ class Evaluation(Held):
     added: Added = Added()
     references: References = References()
     pace: Pace | None = None
+    usage: Usage = field(default_factory=Usage)
+    """The sum over all attempts; a lost one counts until its last look."""
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
         """Gives it to a worker. Raises FailedPrecondition when it has ended or waits for samples, Aborted when a living
@@ -129,6 +132,12 @@ class Evaluation(Held):
         """Its worker begins to draw and to judge."""
         self.check_held(owner)
         return replace(self, pace=pace)
+
+    def use(self, owner: str, usage: Usage) -> "Evaluation":
+        """Notes the usage until now. Raises what `check_held` raises, unless it has ended meanwhile."""
+        if not self.state.ended:
+            self.check_held(owner)
+        return replace(self, usage=usage)
 
     def try_references(self, owner: str, references: References) -> "Evaluation":
         self.check_held(owner)

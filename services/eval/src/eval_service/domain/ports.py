@@ -15,7 +15,7 @@ from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Limits
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel, RewardRef
-from ratchet_policies import Prompt, Sampling
+from ratchet_policies import EngineShare, Prompt, Sampling
 from ratchet_problems import Message, Problem
 from ratchet_rewards import Registered
 
@@ -277,6 +277,10 @@ class LoadedPolicy(Protocol):
         FailedPrecondition (the policy is gone, or holds other weights now); InvalidArgument (the prompt does not fit
         the model).
         """
+        ...
+
+    async def look(self) -> EngineShare:
+        """The usage of its engines for these completions; where they do not answer, until the last look."""
         ...
 
 

@@ -55,7 +55,7 @@ class PolicyHost:
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._started: float | None = None
-        """Since when the present engine has its GPUs; None while there is none."""
+        """The time since which the present engine has its GPUs; None without one."""
         self._spent = EngineUsage()
         """By the engines before it; the tokens, of all."""
         self.sequences = 0

@@ -20,6 +20,7 @@ import httpx
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_line, tail
+from ratchet_kit.usage import Prices, total
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
@@ -93,6 +94,7 @@ class JobOptions:
     dtype: Dtype
     max_fault_share: float
     patience: timedelta
+    prices: Prices | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """Beside the config: what a cluster's nodes do not have of this service's own environment."""
     stop_timeout: timedelta = timedelta(seconds=30)
@@ -220,6 +222,8 @@ class RayJobs:
             out_of_memory=run.out_of_memory,
             max_fault_share=options.max_fault_share,
             patience=options.patience,
+            prices=options.prices,
+            spent=total(run.usages[: run.attempt - 1]).cost or 0.0,
         )
 
     def _log_file(self, id: RunId, attempt: int) -> Path:

@@ -10,6 +10,7 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import row_of, value_of
 from ratchet_kit.statistics import Estimate
+from ratchet_kit.usage import Usage
 from trainer_service.adapters.tables import checkpoints, runs, steps
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Drawn, Forecast, Notice, Phase, Run, RunId, State, Step, Track
@@ -20,6 +21,7 @@ _FORECAST = TypeAdapter(Forecast | None)
 _NOTICES = TypeAdapter(tuple[Notice, ...])
 _DRAWN = TypeAdapter(tuple[Drawn, ...])
 _TRACKS = TypeAdapter(tuple[Track, ...])
+_USAGES = TypeAdapter(tuple[Usage, ...])
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -40,6 +42,7 @@ def run_row(run: Run) -> dict[str, Any]:
         is_tracked=any(not track.is_done for track in run.tracks),
         notices=_NOTICES.dump_json(run.notices).decode(),
         drawn=_DRAWN.dump_json(run.drawn).decode(),
+        usages=_USAGES.dump_json(run.usages).decode(),
     )
 
 
@@ -56,6 +59,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         forecast=_FORECAST.validate_json(row.estimate),
         notices=_NOTICES.validate_json(row.notices),
         drawn=_DRAWN.validate_json(row.drawn),
+        usages=_USAGES.validate_json(row.usages),
         tracks=_TRACKS.validate_json(row.tracks),
     )
 

@@ -50,6 +50,7 @@ runs = Table(
     Column("preemptions", Integer, nullable=False),
     Column("drawn", Text, nullable=False),
     Column("drawn_step", Integer, nullable=False),
+    Column("usages", Text, nullable=False, server_default="[]"),
     Index("ix_trainer_runs_base_model", "base_model", "id"),
     Index("ix_trainer_runs_output_model", "output_model", "id"),
 )

@@ -25,6 +25,7 @@ from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
 from trainer_service.job.run.report import Preempted, Reporter
 from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.run.usage import UsageMeter
 
 log = get_logger(__name__)
 
@@ -44,6 +45,7 @@ class Session:
     """Of an algorithm that learns from examples, one of nothing."""
     checkpoints: Checkpoints
     datasets: Datasets
+    usage: UsageMeter
     second_hand: SecondHand | None = None
     """None: all tests of a problem are rewarded."""
 
@@ -72,6 +74,12 @@ class Session:
         Raises ResourceExhausted then, which says how much is missing: what is half written can't be resumed from.
         """
         self._patiently("space for a checkpoint", self.checkpoints.require_space)
+
+    def spend(self, step: int, tokens: int) -> bool:
+        """True if this step, which trains on these tokens, is the last one: see `Schedule.spend`."""
+        if self.job.spec.budget is not None:
+            self.schedule.cost = self.job.spent + (self.background.wait(self.usage.read()).cost or 0.0)
+        return self.schedule.spend(step, tokens)
 
     def is_saved(self, step: int) -> bool:
         """Asked once for each step, when it could be saved: a job that is to make room saves its last one."""

@@ -36,6 +36,7 @@ from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
 from trainer_service.job.run.report import Reporter, Stopped
 from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.run.usage import UsageMeter
 from trainer_service.job.samples.replies import Replies
 from trainer_service.job.session import Session
 from trainer_service.verl import engine
@@ -64,7 +65,7 @@ def main() -> int:
     checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri, first_bytes)
     checkpoints.sweep()
     latest = checkpoints.latest()
-    schedule = Schedule.of(job.spec, latest.tokens if latest else 0)
+    schedule = Schedule.of(job.spec, latest.tokens if latest else 0, job.spent)
     unfinished = latest is None or (latest.step < schedule.steps and not schedule.is_spent)
     if unfinished:
         # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
@@ -148,18 +149,22 @@ async def _open(
     code = CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards)
     unrewarded = job.spec.hyperparameters.unrewarded_tests
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
+    policy = RunPolicy.of(job, await clients.enter_async_context(rollouts(job)))
+    usage = UsageMeter(job.usage_folder, policy, executor, job.spec.resources.ranks if job.is_cuda else 0, job.prices)
+    target = await channel(job.trainer_target)
     return Session(
         job=job,
         schedule=schedule,
         background=background,
-        reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
-        policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
+        reporter=Reporter(background, target, job.run_id, job.attempt, job.patience, usage),
+        policy=policy,
         environment=environment_of(job.spec.environment, code, replies),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),
         checkpoints=checkpoints,
         datasets=datasets,
+        usage=usage,
         second_hand=SecondHand(code, unrewarded) if unrewarded else None,
     )
 

@@ -68,6 +68,7 @@ def train(session: Session) -> None:
     # Other processes have PYTHONWARNINGS from the start.
     warnings.simplefilter("ignore", UserWarning)
     runtime.wait_for_room(session.job)
+    session.usage.hold()
     session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.
     if session.job.algorithm.takes_examples:

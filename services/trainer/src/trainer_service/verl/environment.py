@@ -2,6 +2,7 @@
 
 import os
 
+from trainer_service.job.run import process_usage
 from trainer_service.job.run.config import JobConfig
 
 PLUGIN = "trainer_service.verl.rank"
@@ -27,6 +28,7 @@ def environment(job: JobConfig) -> dict[str, str]:
         "RAY_prestart_worker_first_driver": "0",
         "RAY_enable_worker_prestart": "0",
         "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
+        process_usage.FOLDER: str(job.usage_folder.absolute()),
         **job.to_env(),
     }
     if job.is_cuda:

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from ray._private import state
 
 from ratchet_kit.logs import get_logger
+from trainer_service.job.run import process_usage
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import without_secrets
 from trainer_service.job.session import Session
@@ -24,6 +25,8 @@ log = get_logger(__name__)
 LOOPBACK = "127.0.0.2"
 # What verl's controllers ask for beside the ranks; they mostly wait.
 CONTROLLER_CPUS = 8
+RECORD = f"{process_usage.record.__module__}.{process_usage.record.__name__}"
+"""Called by Ray in each of the job's processes."""
 PATIENCE_IF_TOO_SMALL = timedelta(seconds=20)
 """How long a job waits for a cluster that is too small for it: a node may be coming back."""
 
@@ -47,7 +50,7 @@ def put_on_record(session: Session, config: DictConfig) -> None:
 def connect(job: JobConfig) -> None:
     """Joins the cluster of RAY_ADDRESS, or starts a local one that ends with this process."""
     ranks = job.spec.resources.ranks
-    runtime_env = {"env_vars": environment(job)}
+    runtime_env = {"env_vars": environment(job), "worker_process_setup_hook": RECORD}
     if os.environ.get("RAY_ADDRESS"):
         ray.init(runtime_env=runtime_env, log_to_driver=True)
         return

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ratchet_kit.faults import Faults
+from ratchet_kit.usage import Prices
 from ratchet_rewards import Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import check
@@ -180,3 +181,11 @@ def test_a_guard_that_a_run_does_not_have_cannot_be_set(
 ) -> None:
     found = named(make_spec(algorithm=algorithm, thresholds=thresholds))
     assert found.keys() == {f"spec.thresholds.{name}" for name in refused}
+
+
+def test_a_budget_needs_the_operators_prices(make_spec: Any) -> None:
+    assert "the operator has set no prices (RATCHET_PRICES)" in named(make_spec(budget=50.0))["spec.budget"]
+    priced = Limits(prices=Prices(currency="EUR", gpu_hour=2.0))
+    assert named(make_spec(budget=50.0), priced) == {}
+    assert "spec.budget" in named(make_spec(budget=0.0), priced)
+    assert "spec.budget" in named(make_spec(budget=float("nan")), priced)

@@ -74,7 +74,7 @@ class ReportHeartbeatRequest(_message.Message):
     """
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """Of this attempt."""
+        """Usage of this attempt."""
 
     def __init__(
         self,

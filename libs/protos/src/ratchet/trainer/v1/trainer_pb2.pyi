@@ -969,6 +969,7 @@ class RunSpec(_message.Message):
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     KEPT_GROUPS_FIELD_NUMBER: _builtins.int
     FOLLOW_PROBLEMS_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -1020,6 +1021,10 @@ class RunSpec(_message.Message):
     """Draws from newer versions of the data set `problems`, too, each from the step on whose prompts are drawn after it
     is READY; Run.drawn has them. A version with problems at fault is left out, with a notice. For algorithms that
     learn from rewards, without a curriculum or a sampler.
+    """
+    budget: _builtins.float
+    """Ends the run as max_tokens does, after the step in which its cost reaches this number, in the currency of the
+    operator's prices. INVALID_ARGUMENT without them (RATCHET_PRICES). Absent: no limit.
     """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
@@ -1124,11 +1129,14 @@ class RunSpec(_message.Message):
         chat_template: _builtins.str = ...,
         kept_groups: _builtins.int | None = ...,
         follow_problems: _builtins.bool = ...,
+        budget: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "budget", b"budget", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "budget", b"budget", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__budget: _TypeAlias = _typing.Literal["budget"]  # noqa: Y015
+    _WhichOneofArgType__budget: _TypeAlias = _typing.Literal["_budget", b"_budget"]  # noqa: Y015
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
     _WhichOneofReturnType__kept_groups: _TypeAlias = _typing.Literal["kept_groups"]  # noqa: Y015
@@ -1137,6 +1145,8 @@ class RunSpec(_message.Message):
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
     _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__budget) -> _WhichOneofReturnType__budget | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint_every) -> _WhichOneofReturnType__checkpoint_every | None: ...
     @_typing.overload
@@ -1385,10 +1395,15 @@ class Forecast(_message.Message):
     PEAK_BYTES_FIELD_NUMBER: _builtins.int
     LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     STEP_TIME_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    CURRENCY_FIELD_NUMBER: _builtins.int
     peak_bytes: _builtins.int
     """Peak memory of its training processes: on CPU of all of them on one machine, on CUDA of one GPU."""
     limit_bytes: _builtins.int
     """Memory that a run may take here; absent if the service does not know it."""
+    cost: _builtins.float
+    """Cost of all steps if each is the longest, at the operator's prices; absent without prices or step_time."""
+    currency: _builtins.str
     @_builtins.property
     def step_time(self) -> _duration_pb2.Duration:
         """Time of the longest step; absent if the speed of the device is not known."""
@@ -1399,13 +1414,20 @@ class Forecast(_message.Message):
         peak_bytes: _builtins.int = ...,
         limit_bytes: _builtins.int | None = ...,
         step_time: _duration_pb2.Duration | None = ...,
+        cost: _builtins.float | None = ...,
+        currency: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "step_time", b"step_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_limit_bytes", b"_limit_bytes", "cost", b"cost", "limit_bytes", b"limit_bytes", "step_time", b"step_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "peak_bytes", b"peak_bytes", "step_time", b"step_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_limit_bytes", b"_limit_bytes", "cost", b"cost", "currency", b"currency", "limit_bytes", b"limit_bytes", "peak_bytes", b"peak_bytes", "step_time", b"step_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
     _WhichOneofReturnType__limit_bytes: _TypeAlias = _typing.Literal["limit_bytes"]  # noqa: Y015
     _WhichOneofArgType__limit_bytes: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_bytes) -> _WhichOneofReturnType__limit_bytes | None: ...
 
 Global___Forecast: _TypeAlias = Forecast  # noqa: Y015

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from eval_service.domain.evaluation import Evaluation, Pace
 from eval_service.domain.measuring.patience import Patience
+from eval_service.domain.measuring.spent import Spent
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
@@ -30,6 +31,7 @@ class Attempt:
     sets: Sets
     store: EvaluationStore
     patience: Patience
+    spent: Spent
     faults: Mapping[ProblemKey, str] = field(default_factory=dict)
     """Problems of added samples that cannot be passed here, with the reason: unless a sample passes them after all."""
 

@@ -55,6 +55,7 @@ class DrawnSamples:
             try:
                 async with AsyncExitStack() as stack:
                     policy = await self._open(attempt, stack)
+                    attempt.spent.policies.append(policy)
                     attempt = await attempt.begin(self._clock, policy)
                     sampler = Sampler(attempt, policy, self._clock, self._at_once)
                     while await self._is_unfinished():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.measuring.patience import PatientEnvironment
@@ -45,6 +46,7 @@ class Judge:
             judged = await _judged(sample, origin, environment)
             await batches.add(judged)
             assert judged.judgement is not None
+            attempt.spent.sandbox_time += judged.judgement.cpu_time or timedelta()
             self._meter.sampled(judged.judgement.verdict)
             attempt.patience.made()
 

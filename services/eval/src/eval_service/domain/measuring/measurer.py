@@ -1,20 +1,31 @@
 """Measures an evaluation, in five stages: load, examine, draw, judge, score."""
 
+import asyncio
+from datetime import timedelta
+
 from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.measuring.draw import Drawer
 from eval_service.domain.measuring.examine import Examiner
 from eval_service.domain.measuring.judge import Judge
 from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.score import final_score
 from eval_service.domain.score import Score
+from ratchet_kit.times import Clock
+from ratchet_kit.usage import Usage
+from ratchet_kit.work import surviving
+
+LOOK = timedelta(seconds=10)
+"""Between two looks at the usage."""
 
 
 class Measurer:
-    def __init__(self, loader: Loader, examiner: Examiner, drawer: Drawer, judge: Judge) -> None:
+    def __init__(self, loader: Loader, examiner: Examiner, drawer: Drawer, judge: Judge, clock: Clock) -> None:
         self._loader = loader
         self._examiner = examiner
         self._drawer = drawer
         self._judge = judge
+        self._clock = clock
 
     async def run(self, evaluation: Evaluation, owner: str) -> Score:
         """The score of an evaluation that `owner` holds, once all its samples are judged.
@@ -23,7 +34,23 @@ class Measurer:
         reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer.
         """
         attempt = await self._loader.load(evaluation, owner)
-        attempt = await self._examiner.examine(attempt)
-        samples = self._drawer.draw(attempt)
-        attempt = await self._judge.judge(attempt, samples)
-        return await final_score(attempt)
+        keeping = asyncio.create_task(self._keep_usage(attempt, evaluation.usage))
+        try:
+            attempt = await self._examiner.examine(attempt)
+            samples = self._drawer.draw(attempt)
+            attempt = await self._judge.judge(attempt, samples)
+            return await final_score(attempt)
+        finally:
+            keeping.cancel()
+            await asyncio.shield(self._note_usage(attempt, evaluation.usage))
+
+    async def _keep_usage(self, attempt: Attempt, before: Usage) -> None:
+        while True:
+            await asyncio.sleep(LOOK.total_seconds())
+            await self._note_usage(attempt, before)
+
+    async def _note_usage(self, attempt: Attempt, before: Usage) -> None:
+        """Best effort: what this look misses the next one has, and another worker's evaluation is left alone."""
+        with surviving("usage", evaluation_id=attempt.id):
+            usage = before + await attempt.spent.until(self._clock.now())
+            await attempt.store.change(attempt.id, lambda present: present.use(attempt.owner, usage))

@@ -231,7 +231,7 @@ class VllmPolicyEngine:
 
     @property
     def cpu_time(self) -> timedelta:
-        """Of an engine that is gone, that of the last look."""
+        """The last look stands for an engine that is gone."""
         if self._process is not None:
             self._cpu_time = max(self._cpu_time, cpu_time.used_by(self._process.pid))
         return self._cpu_time

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.usage import Usage
 from trainer_service.domain.inputs.found import Found, Shape
 from trainer_service.domain.run.run import Forecast
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
@@ -215,7 +216,26 @@ def forecast_of(spec: RunSpec, found: Found, limits: Limits) -> Forecast | None:
         raise FailedPrecondition(too_large(counted, spec.passes(), limit))
     again = bool(hyper.kl_in_reward) or hyper.mini_batch_size not in (None, hyper.batch_size)
     seconds = counted.step_seconds(hyper.samples, spec.passes(), again, limits.cores)
-    return Forecast(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))
+    if seconds is None:
+        return Forecast(peak, limit)
+    forecast = Forecast(peak, limit, timedelta(seconds=round(seconds, 1)))
+    if limits.prices is None:
+        return forecast
+    return replace(forecast, cost=limits.prices.cost(_most(spec, seconds, limits)), currency=limits.prices.currency)
+
+
+def _most(spec: RunSpec, seconds: float, limits: Limits) -> Usage:
+    """If each step is the longest, and all cores compute in it."""
+    time = timedelta(seconds=spec.steps * seconds)
+    hyper = spec.hyperparameters
+    answers = spec.steps * hyper.samples if ALGORITHMS[spec.algorithm].is_online else 0
+    prompts = answers // (hyper.group_size or 1)
+    return Usage(
+        cpu_time=time * (limits.cores or 1),
+        prompt_tokens=prompts * (hyper.max_prompt_tokens or 0),
+        completion_tokens=answers * (hyper.max_response_tokens or 0),
+        wall_time=time,
+    )
 
 
 def _with_fewer_bytes(training: Training, limit: int) -> str:

@@ -13,6 +13,7 @@ from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Usage, total
 from trainer_service.domain.run.checkpoint import Checkpoint, best
 from trainer_service.domain.spec.spec import Passes, ProblemSetRef, RunSpec
 
@@ -77,6 +78,9 @@ class Forecast:
     """None: not known."""
     step_time: timedelta | None = None
     """Of the longest step; None where the speed of the device is not known."""
+    cost: float | None = None
+    """The cost of all steps, if each is the longest; None where that is not known, or has no price."""
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,19 @@ class Run:
     """The newer versions of its problems, where it follows them, oldest first."""
     drawn_step: int = 0
     """The last step of which is settled what it draws from."""
+    usages: tuple[Usage, ...] = field(default=(), compare=False)
+    """By attempt, as its job said last; no change of the run."""
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all attempts."""
+        return total(self.usages)
+
+    def used(self, attempt: int, usage: Usage) -> "Run":
+        """Notes the usage of this attempt until now."""
+        self._require_attempt(attempt)
+        before = (*self.usages, *[Usage()] * attempt)[: attempt - 1]
+        return replace(self, usages=(*before, usage))
 
     def track(self, tracker: str) -> Track | None:
         return next((one for one in self.tracks if one.tracker == tracker), None)
@@ -366,9 +383,13 @@ class Run:
 
     @property
     def has_all_steps(self) -> bool:
-        """Those of its spec, or as many as its tokens were enough for."""
-        most = self.spec.max_tokens
-        return self.step >= self.spec.steps or (most is not None and self.tokens >= most)
+        """It has done the steps of its spec, or those that its tokens or its budget were enough for."""
+        most, budget = self.spec.max_tokens, self.spec.budget
+        return (
+            self.step >= self.spec.steps
+            or (most is not None and self.tokens >= most)
+            or (budget is not None and (self.usage.cost or 0.0) >= budget)
+        )
 
     @property
     def is_leanest(self) -> bool:

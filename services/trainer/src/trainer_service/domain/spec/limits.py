@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ratchet_kit.usage import Prices
+
 GIB = 1 << 30
 
 
@@ -20,6 +22,8 @@ class Limits:
     """Of the machine; None: not known."""
     activation_bytes: int = 4
     """Of one number in training: 4 in float32, 2 in bfloat16."""
+    prices: Prices | None = None
+    """None: the operator has set none."""
     max_steps: int = 100_000
     max_nodes: int = 64
     max_accelerators_per_node: int = 16

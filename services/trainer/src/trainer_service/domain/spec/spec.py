@@ -105,6 +105,8 @@ class RunSpec:
     """Whether a problem that has no room ends the run; else it is left out, and counted."""
     max_tokens: int | None = None
     """Of prompts and responses trained on, after which it ends, if not after `steps`; None: no such end."""
+    budget: float | None = None
+    """The cost after which it ends, like `max_tokens`, in the currency of the operator's prices."""
     prompt_form: str = ""
     """One of PromptForm. Empty: CHAT where the base has a chat template, else COMPLETION; in a run of old, CHAT."""
     plugins: tuple[Plugin, ...] = ()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
+from ratchet_kit.usage import Usage
 from trainer_service.domain.guards import guards
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import Events, RunStore
@@ -40,9 +41,13 @@ class Reports:
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
 
-    async def heartbeat(self, id: RunId, attempt: int, waits_for: str = "") -> HeartbeatReply:
+    async def heartbeat(
+        self, id: RunId, attempt: int, waits_for: str = "", usage: Usage | None = None
+    ) -> HeartbeatReply:
         """Announces nothing where the job waits for nothing: the run has not changed."""
-        run = await self._store.change(id, lambda run: run.beat(attempt, self._clock.now(), waits_for))
+        run = await self._store.change(
+            id, lambda run: _used(run.beat(attempt, self._clock.now(), waits_for), attempt, usage)
+        )
         if waits_for:
             self._updates.announce(id)
         return HeartbeatReply(preempted=bool(run.preempted_by))
@@ -51,11 +56,13 @@ class Reports:
         await self._store.change(id, lambda run: run.enter(attempt, phase, self._clock.now()))
         self._updates.announce(id)
 
-    async def step(self, id: RunId, step: Step) -> StepReply:
+    async def step(self, id: RunId, step: Step, usage: Usage | None = None) -> StepReply:
         """A run that was cancelled is not an error here: the job ends in good order."""
         try:
             run = await self._store.record_step(
-                id, step, lambda run, replaced: run.progress(step, replaced, self._clock.now())
+                id,
+                step,
+                lambda run, replaced: _used(run.progress(step, replaced, self._clock.now()), step.attempt, usage),
             )
         except FailedPrecondition:
             if (await self._store.get(id)).state is State.CANCELLED:
@@ -94,11 +101,12 @@ class Reports:
         )
         self._updates.announce(id)
 
-    async def finished(self, id: RunId, attempt: int, failure: Failure | None) -> None:
+    async def finished(self, id: RunId, attempt: int, failure: Failure | None, usage: Usage | None = None) -> None:
         """With a `failure` the run has failed for good; without one, its best checkpoint is registered next."""
 
         def end(run: Run) -> Run:
             now = self._clock.now()
+            run = _used(run, attempt, usage)
             return run.broken(attempt, failure, now) if failure else run.trained(attempt, now)
 
         await self._announce(await self._store.change(id, end))
@@ -106,3 +114,8 @@ class Reports:
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
         await self._events.changed(run)
+
+
+def _used(run: Run, attempt: int, usage: Usage | None) -> Run:
+    """`usage`: None of a job of an older version."""
+    return run.used(attempt, usage) if usage else run

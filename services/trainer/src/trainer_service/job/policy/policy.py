@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.retry import patiently
 from ratchet_policies import (
+    EngineShare,
     Generation,
     PolicyEngine,
     PolicySpec,
@@ -50,6 +52,8 @@ class RunPolicy:
         self._patience = patience
         self._turns = asyncio.Semaphore(at_once)
         self._load_timeout = load_timeout
+        self.share = EngineShare()
+        """The usage of the engine for the run."""
 
     @classmethod
     def of(cls, job: JobConfig, engine: Fleet) -> "RunPolicy":
@@ -94,9 +98,16 @@ class RunPolicy:
         """
         name, tokens = self._spec.name, TokenPrompt(tuple(prompt))
         async with self._turns:
-            return await patiently(
+            generation = await patiently(
                 lambda: self._engine.generate(name, policy_id, tokens, sampling), self._patience, "generate"
             )
+        self.share.made(generation.prompt_tokens, sum(len(one.token_ids) for one in generation.completions))
+        return generation
+
+    async def look(self) -> None:
+        """Brings `share` up to date, unless the engine does not answer."""
+        with suppress(RatchetError):
+            self.share.seen((await self._engine.get(self._spec.name)).usage)
 
     async def push(self, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
         """Replaces the policy's weights, loading the policy first when it is gone. `base`: those that were pushed last.
@@ -128,4 +139,5 @@ class RunPolicy:
 
     async def unload(self) -> None:
         """Frees the engine; a policy that is not there is no error."""
+        await self.look()
         await unload(self._engine, self._spec.name)

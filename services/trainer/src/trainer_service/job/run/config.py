@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ratchet_kit.names import policy_name
+from ratchet_kit.usage import Prices
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.spec import Passes, RunSpec
 
@@ -61,6 +62,11 @@ class JobConfig(BaseModel):
     patience: timedelta = timedelta(minutes=5)
     """How long a service that does not answer is retried before the job gives up."""
 
+    prices: Prices | None = None
+    """The operator's; None: nothing has a cost."""
+    spent: float = 0.0
+    """The cost of the attempts before this one."""
+
     @property
     def algorithm(self) -> Algorithm:
         return ALGORITHMS[self.spec.algorithm]
@@ -68,6 +74,11 @@ class JobConfig(BaseModel):
     @property
     def is_cuda(self) -> bool:
         return self.spec.resources.device == "cuda"
+
+    @property
+    def usage_folder(self) -> Path:
+        """Where the attempt's processes say how much processor time they have used."""
+        return self.work_dir / "usage" / str(self.attempt)
 
     @property
     def policy(self) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf import timestamp_pb2
 
+from ratchet.common.v1 import usage_pb2
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.errors import FailedPrecondition, Failure, NotFound, RatchetError
@@ -15,15 +16,19 @@ from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
 from ratchet_kit.statistics import estimate_to_proto
+from ratchet_kit.usage import usage_to_proto
 from ratchet_kit.work import surviving
 from trainer_service.domain.run.run import Phase
 from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Export
+from trainer_service.job.run.usage import UsageMeter
 
 CALL_DEADLINE_S = 20
 EXAMINATION_DEADLINE_S = 120
 HEARTBEAT = timedelta(seconds=10)
+WAITS = ("time_generate_s", "time_wait_s")
+"""Metrics of a step: the time in which ranks had no samples to learn from."""
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -55,13 +60,21 @@ class Reporter:
     """
 
     def __init__(
-        self, background: Background, channel: grpc.aio.Channel, run_id: str, attempt: int, patience: timedelta
+        self,
+        background: Background,
+        channel: grpc.aio.Channel,
+        run_id: str,
+        attempt: int,
+        patience: timedelta,
+        usage: UsageMeter | None = None,
     ) -> None:
+        """`usage`: said with each heartbeat, each step and the end."""
         self._background = background
         self._stub = job_report_pb2_grpc.JobReportServiceStub(channel)
         self._run_id = run_id
         self._attempt = attempt
         self._patience = patience
+        self._usage = usage
         self._phase: Phase | None = None
         self._sending_phase = asyncio.Lock()
         self._over = False
@@ -82,6 +95,8 @@ class Reporter:
         while not self._over:
             request.waits_for = self.waits_for
             with surviving("heartbeat"):
+                if self._usage:
+                    request.usage.CopyFrom(usage_to_proto(await self._usage.read()))
                 try:
                     with rpc_errors():
                         reply = await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
@@ -104,7 +119,11 @@ class Reporter:
             number=number, metrics=metrics, policy_id=policy_id, create_time=_now(), attempt=self._attempt
         )
         request = pb.ReportStepRequest(
-            run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
+            run_id=self._run_id,
+            attempt=self._attempt,
+            step=step,
+            platform_faults=platform_faults,
+            usage=self._used(sum(metrics.get(name, 0.0) for name in WAITS)),
         )
         reply = self._send(self._stub.ReportStep, request)
         self.has_stepped = True
@@ -136,9 +155,16 @@ class Reporter:
         """`failure`: the reason that the run failed; None when it did all its steps."""
         self._over = True
         request = pb.ReportFinishedRequest(
-            run_id=self._run_id, attempt=self._attempt, failure=failure_to_proto(failure)
+            run_id=self._run_id, attempt=self._attempt, failure=failure_to_proto(failure), usage=self._used()
         )
         self._send(self._stub.ReportFinished, request)
+
+    def _used(self, waited: float = 0.0) -> usage_pb2.Usage | None:
+        """`waited`: seconds of the step."""
+        if self._usage is None:
+            return None
+        self._usage.wait(waited)
+        return usage_to_proto(self._background.wait(self._usage.read()))
 
     async def _send_phase(self, phase: Phase) -> None:
         """One at a time, so that a slow report arrives before those of later phases; a phase that is over by then is

@@ -10,7 +10,7 @@ class Schedule:
     """Counts in steps."""
 
     steps: int
-    """Fewer, once the tokens are spent."""
+    """Fewer, once the tokens or the budget are spent."""
     validate_every: int | None
     """None: at the end only."""
     checkpoint_every: int | None
@@ -19,19 +19,25 @@ class Schedule:
     """None: no end by them."""
     tokens: int = 0
     """Of prompts and responses, trained on so far."""
+    budget: float | None = None
+    """None: no end by it."""
+    cost: float = 0.0
+    """The cost of the run so far."""
     leaves_at: int | None = None
     """The step after which the job makes room for another run."""
 
     @classmethod
-    def of(cls, spec: RunSpec, tokens: int = 0) -> "Schedule":
-        return cls(spec.steps, spec.validate_every, spec.checkpoint_every, spec.max_tokens, tokens)
+    def of(cls, spec: RunSpec, tokens: int = 0, cost: float = 0.0) -> "Schedule":
+        every = spec.validate_every, spec.checkpoint_every
+        return cls(spec.steps, *every, spec.max_tokens, tokens, spec.budget, cost)
 
     @property
     def is_spent(self) -> bool:
-        return self.max_tokens is not None and self.tokens >= self.max_tokens
+        tokens_are = self.max_tokens is not None and self.tokens >= self.max_tokens
+        return tokens_are or (self.budget is not None and self.cost >= self.budget)
 
     def spend(self, step: int, tokens: int) -> bool:
-        """The step trains on so many. Whether it is the last one, as no tokens are left."""
+        """True if this step, which trains on these tokens, is the last one: no tokens, or no budget, are left."""
         self.tokens += tokens
         if self.is_spent:
             self.steps = min(self.steps, step)

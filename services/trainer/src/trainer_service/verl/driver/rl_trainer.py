@@ -258,7 +258,7 @@ class RatchetTrainer(PPOTrainerSync):
         spec, lost = self._session.job.spec, metrics[FAULTS]
         self._groups.check_faults(self.global_steps, lost, spec.hyperparameters.samples)
         metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
-        if self._session.schedule.spend(self.global_steps, metrics[names.TOKENS]):
+        if self._session.spend(self.global_steps, metrics[names.TOKENS]):
             # verl's loop has asked already whether this step is its last: it ends before the next, and validates now
             self.total_training_steps = self.global_steps
             self.config.trainer.test_freq = 1
@@ -278,9 +278,9 @@ class RatchetTrainer(PPOTrainerSync):
     @property
     def _is_known_ahead(self) -> bool:
         """Whether all of a step is known once its samples are made: none is drawn in the place of others, and no step
-        is the last for the tokens that it has."""
+        is the last for the tokens that it has, or for what it costs."""
         spec = self._session.job.spec
-        return spec.max_tokens is None and not VERL_ALGORITHMS[spec.algorithm].replaces_groups
+        return spec.max_tokens is None and spec.budget is None and not VERL_ALGORITHMS[spec.algorithm].replaces_groups
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises DataLoss when the engine's probabilities are not those of the trained weights."""

@@ -213,7 +213,7 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         """Makes of a model's folder, as verl has written it, what is exported."""
 
     def _spend(self, step: int, tokens: int) -> None:
-        if self._session.schedule.spend(step, tokens):
+        if self._session.spend(step, tokens):
             self.total_training_steps = step  # verl's loop asks right after it has logged the step
 
     def _step_metrics(self) -> StepMetrics:

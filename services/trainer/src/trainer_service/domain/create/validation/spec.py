@@ -56,6 +56,13 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     ):
         if every is not None:
             faults.bounds(name, every, at_least=1)
+    if spec.budget is not None and faults.unless(
+        limits.prices,
+        "budget",
+        "must be left out: the operator has set no prices (RATCHET_PRICES), so no cost is known; max_tokens limits a"
+        " run, too",
+    ):
+        faults.bounds("budget", spec.budget, above=0)
     _check_resources(spec, limits, faults.under("resources"))
     _check_names(spec, limits, faults)
     data.check_form(spec, found, faults)

@@ -1,0 +1,49 @@
+"""The usage of an attempt, until now."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from ratchet_environments.executor import Executor
+from ratchet_kit.usage import Prices, Usage, priced
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.run.process_usage import recorded
+
+
+class UsageMeter:
+    """Counts for one attempt, from when it is made."""
+
+    def __init__(self, folder: Path, policy: RunPolicy, executor: Executor, ranks: int, prices: Prices | None) -> None:
+        """`folder`: what processes record in. `ranks`: that hold a GPU each; 0 on CPU."""
+        self._folder = folder
+        self._policy = policy
+        self._executor = executor
+        self._ranks = ranks
+        self._prices = prices
+        self._since = time.monotonic()
+        self._held_since: float | None = None
+        self._waited = timedelta()
+
+    def hold(self) -> None:
+        """The ranks have their GPUs from now on."""
+        self._held_since = self._held_since or time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """The trainer had to wait for samples."""
+        self._waited += timedelta(seconds=seconds)
+
+    async def read(self) -> Usage:
+        """Until now. Raises nothing: where the engine does not answer, it counts as it was seen last."""
+        await self._policy.look()
+        share, now = self._policy.share, time.monotonic()
+        held = timedelta(seconds=now - self._held_since) if self._held_since else timedelta()
+        usage = Usage(
+            gpu_time=self._ranks * held + share.gpu_time,
+            cpu_time=recorded(self._folder) + share.cpu_time,
+            sandbox_time=self._executor.cpu_time,
+            prompt_tokens=share.prompt_tokens,
+            completion_tokens=share.completion_tokens,
+            wall_time=timedelta(seconds=now - self._since),
+            wait_time=self._waited,
+        )
+        return priced(usage, self._prices)

@@ -1,0 +1,14 @@
+"""What each attempt of a run has used.
+
+Revision ID: trainer_0015
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "trainer_0015"
+down_revision = "trainer_0014"
+
+
+def upgrade() -> None:
+    op.add_column("trainer_runs", sa.Column("usages", sa.Text(), nullable=False, server_default="[]"))

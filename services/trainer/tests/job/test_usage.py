@@ -1,0 +1,118 @@
+"""An attempt's usage: its own processes, those that record, its engine, its programs."""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from ratchet.rollout.v1 import rollout_pb2
+from ratchet_kit import cpu_time
+from ratchet_kit.times import duration_to_proto
+from ratchet_kit.usage import Prices
+from ratchet_policies import EngineShare, PolicySpec, Sampling
+from ratchet_policies.fleet import Fleet
+from trainer_service.job.policy.policy import RunPolicy
+from trainer_service.job.policy.stream_transport import StreamTransport
+from trainer_service.job.run.process_usage import FOLDER
+from trainer_service.job.run.usage import UsageMeter
+
+from .rollouts import Rollouts, served
+
+RANK = """
+import subprocess, sys, time
+from trainer_service.job.run import process_usage
+process_usage.record()
+burn = "import time\\nwhile time.process_time() < 0.8: pass"
+subprocess.run([sys.executable, "-c", burn], check=True)
+begun = time.process_time()
+while time.process_time() < begun + {}: pass
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+class Silent:
+    """The policy of a job whose engine is not there."""
+
+    share = EngineShare()
+
+    async def look(self) -> None:
+        pass
+
+
+def meter(folder: Path, policy: object = None, ranks: int = 0, prices: Prices | None = None) -> UsageMeter:
+    executor = Mock(cpu_time=timedelta(seconds=7))
+    return UsageMeter(folder, policy or Silent(), executor, ranks, prices)  # type: ignore[arg-type]
+
+
+def of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.integration
+def test_ranks_count_as_the_kernel_accounts_for_them_also_one_that_was_killed(tmp_path: Path):
+    """Here they are the job's children, as where Ray is its own: none is counted twice."""
+    before, own = of_children(), cpu_time.used_by()
+    counted = meter(tmp_path)
+    environment = os.environ | {FOLDER: str(tmp_path)}
+    pipe = subprocess.PIPE
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", RANK.format(burn)], env=environment, stdin=pipe, stdout=pipe)
+        for burn in (2.5, 1.5)
+    ]
+    for rank in ranks:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+    living = asyncio.run(counted.read()).cpu_time - own
+    ranks[1].send_signal(9)
+    ranks[1].wait()
+    ranks[0].communicate()
+    accounted = of_children() - before
+    # What the kernel has of the killed one after its last file is in both: half a second of sleep.
+    assert sum(float(file.read_text()) for file in tmp_path.glob("*.seconds")) == pytest.approx(accounted, rel=0.02)
+    assert living.total_seconds() == pytest.approx(accounted, rel=0.05)
+
+
+async def test_an_engine_counts_from_its_start_until_it_is_unloaded(tmp_path: Path):
+    service = Rollouts()
+    async with served(service) as target, Fleet.of(target) as engine:
+        spec = PolicySpec("run-1", "/models/starter", dtype="float32", max_model_len=160)
+        policy = RunPolicy(engine, StreamTransport(engine), spec, patience=timedelta(seconds=5), at_once=2)
+        counted = meter(tmp_path, policy, prices=Prices(currency="EUR", sandbox_hour=3600, million_prompt_tokens=1e6))
+        await policy.ensure_loaded()
+        assert service.policy is not None
+        service.policy.usage.CopyFrom(
+            rollout_pb2.EngineUsage(
+                cpu_time=duration_to_proto(timedelta(hours=3)), gpu_time=duration_to_proto(timedelta(hours=2)), tokens=9
+            )
+        )
+        generation = await policy.generate([1, 2], Sampling(), "sha256:base")
+        await policy.unload()
+        found = await counted.read()
+    assert found.cpu_time > timedelta(hours=3)
+    assert (found.gpu_time, found.sandbox_time) == (timedelta(hours=2), timedelta(seconds=7))
+    assert (found.prompt_tokens, found.completion_tokens) == (
+        generation.prompt_tokens,
+        sum(len(one.token_ids) for one in generation.completions),
+    )
+    assert found.cost == pytest.approx(7 + found.prompt_tokens)
+
+
+async def test_ranks_hold_their_gpus_from_when_they_have_them(tmp_path: Path):
+    counted = meter(tmp_path, ranks=4)
+    await asyncio.sleep(0.2)
+    assert (await counted.read()).gpu_time == timedelta()
+    counted.hold()
+    await asyncio.sleep(0.2)
+    counted.wait(0.1)
+    found = await counted.read()
+    assert timedelta(seconds=0.8) <= found.gpu_time < timedelta(seconds=4)
+    assert found.wall_time >= timedelta(seconds=0.4)
+    assert found.wait_time == timedelta(seconds=0.1)
