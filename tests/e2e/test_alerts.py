@@ -25,10 +25,10 @@ SUMMARY = "gateway at 127.0.0.1"
 
 
 @contextmanager
-def served(server: socketserver.BaseServer) -> Iterator[int]:
+def served(server: socketserver.TCPServer) -> Iterator[int]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield int(str(server.server_address[1]))
+        yield server.socket.getsockname()[1]
     finally:
         server.shutdown()
         server.server_close()
