@@ -4,7 +4,10 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
+# What CI does not run: a night's work on two cores.
+NIGHTLY := chaos test-engines e2e-full console-test compose-test tracking-test
+
+.PHONY: help setup runtimes demo test nightly lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
         compose-test protos locks starter smollm2 clean
 
 help:  ## What can be made
@@ -20,6 +23,11 @@ demo: setup  ## The main job, for real: train, evaluate, gate, release, report (
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
 
 test: setup lint test-unit test-clients test-honest test-e2e  ## All that CI runs
+
+nightly:  ## All that `make test` does not run, the soak in short; it goes on after a failure, and names what failed at its end
+	@failed=; for suite in $(NIGHTLY); do $(MAKE) $$suite || failed="$$failed $$suite"; done; \
+	AMID_MINUTES=5 $(LIGHT)/pytest tests/soak/test_amid_kills.py -s || failed="$$failed soak"; \
+	[ -z "$$failed" ] || { echo "nightly: failed:$$failed" >&2; exit 1; }
 
 lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
 	@$(SETUP) light
