@@ -58,7 +58,7 @@ class Audited:
 
 
 def changes(method: MethodDescriptor) -> bool:
-    """Whether an administrator changes something by it."""
+    """True for what administrators change things by."""
     found = rules(method)
     return (
         bool(found)
@@ -76,7 +76,7 @@ def _field(message: Any, path: str) -> object:
 
 
 def _name_in(reply: Message) -> str:
-    """Of what was made: the id of the first message in the reply, or its model, name and number."""
+    """Names what was made: the id of the first message in the reply, or its model, name and number."""
     for field, value in reply.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE and isinstance(value, Message):
             named = [getattr(value, name, "") for name in ("id", "model", "name", "number")]

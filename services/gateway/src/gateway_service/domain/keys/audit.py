@@ -20,9 +20,9 @@ class Entry:
     """The id of the key that asked for it; empty where keys are turned off."""
     actor_name: str
     method: str
-    """Of which RPC, such as "ReleaseService.RollbackRelease"."""
+    """The RPC, such as "ReleaseService.RollbackRelease"."""
     resource: str
-    """Which one it was, such as "rel_01..." or "starter/3"; empty where it was refused before it had a name."""
+    """Its id or name, such as "rel_01..." or "starter/3"; empty where it was refused before it had a name."""
     code: str
     """How it ended: OK, or gRPC's name of the error."""
     request_id: str
