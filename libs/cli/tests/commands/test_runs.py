@@ -117,16 +117,29 @@ def test_a_run_is_shown_by_name_with_its_sets_numbers_and_times(ratchet: Any, ga
         "validation_problems": {"name": "mine@1/validation"},
         "hyperparameters": {"learning_rate": 1e-6, "group_size": 8, "learning_rate_schedule": 1},
     }
-    shown = run("SUCCEEDED", spec=spec, actor="key_1", create_time="2026-01-02T03:04:05Z")
+    usage = {"cpu_time": "90s", "wall_time": "100s", "wait_time": "31s", "cost": 4.1, "currency": "EUR"}
+    shown = run("SUCCEEDED", spec=spec, actor="key_1", create_time="2026-01-02T03:04:05Z", usage=usage)
     gateway.answers(shown, {"checkpoints": []})
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     fields = {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
     assert fields["name"] == "night 1"
+    assert (fields["used"], fields["cost"]) == ("1 min 30 s of CPU", "4.10 EUR")
+    assert fields["waited"] == "31% of 1 min 40 s waiting for samples"
     assert fields["problems"] == "mine@1/train, the first 12"
     assert fields["validation"] == "mine@1/validation"
     assert (fields["learning_rate"], fields["group_size"]) == ("1e-06", "8")
     assert fields["learning_rate_schedule"] == "LEARNING_RATE_SCHEDULE_CONSTANT"
     assert re.fullmatch(r"2026-01-0\d \d\d:\d\d:05 \S+ \(\d+d ago\) by key_1", fields["created"])
+
+
+@pytest.mark.usefixtures("address")
+def test_a_budget_is_asked_for_and_without_prices_none_has_a_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers(run("QUEUED"), run("SUCCEEDED"), {"checkpoints": []})
+    assert ratchet("train", "--model", "starter", "--budget", "50", "--detach").returncode == 0
+    body = gateway.received[0].body
+    assert body is not None
+    assert body["spec"]["budget"] == 50
+    assert "the operator has set no prices (RATCHET_PRICES)" in ratchet("runs", "show", "run_1").stdout
 
 
 @pytest.mark.usefixtures("address")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ratchet.common.v1 import priority_pb2, verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.names import model_name
+from ratchet_reports import usage_words
 
 PHASES = {
     pb.Run.PHASE_SUBMITTING: "starting the job and Ray",
@@ -129,12 +130,19 @@ def memory(run: pb.Run) -> str:
     twice = ", activations made a second time" if hyper.gradient_checkpointing or run.out_of_memory else ""
     seconds = math.ceil(run.forecast.step_time.ToTimedelta().total_seconds())
     time = f", at most about {seconds} s a step" if run.forecast.HasField("step_time") else ""
+    if run.forecast.HasField("cost"):
+        time += f" and {usage_words.money(run.forecast.cost, run.forecast.currency)} in all"
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 
 def tokens(run: pb.Run) -> str:
     """Tokens that it has trained on, of those that it may."""
     return f"{run.tokens:,}" + (f" of {run.spec.max_tokens:,}" if run.spec.HasField("max_tokens") else "")
+
+
+def cost(run: pb.Run) -> str:
+    """The cost until now, of its budget; empty without prices."""
+    return usage_words.cost(run.usage, run.spec.budget if run.spec.HasField("budget") else None)
 
 
 def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:

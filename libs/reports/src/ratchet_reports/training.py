@@ -18,7 +18,7 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.times import duration
-from ratchet_reports import page, run_files, run_words
+from ratchet_reports import page, run_files, run_words, usage_words
 from ratchet_reports.drawing import COLOURS, GREEN, GREY, INK, WIDTH, axes, grid, svg
 from ratchet_reports.errors import ReportError
 
@@ -137,6 +137,9 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     yield "best checkpoint", f"step {best.step}{run_words.score(best)}, {best.uri}" if best.step else ""
     yield "its weights", best.policy_id
     yield "tokens trained on", run_words.tokens(run)
+    yield "used", usage_words.used(run.usage)
+    yield "waited", usage_words.waiting(run.usage)
+    yield "cost", run_words.cost(run)
     yield "memory", run_words.memory(run)
     yield "attempts", str(run.attempt)
     yield "resumed", str(run.resumes or "")

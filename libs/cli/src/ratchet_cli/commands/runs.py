@@ -19,7 +19,7 @@ from ratchet_client import Client
 from ratchet_client.names import environment_name, examples_name, model_name, state_name, version_name
 from ratchet_kit import refs
 from ratchet_kit.names import Location
-from ratchet_reports import run_files, run_words
+from ratchet_reports import run_files, run_words, usage_words
 from ratchet_workflows.following import runs as following
 from ratchet_workflows.notation.references import parse
 from ratchet_workflows.notation.yaml_files import run_spec
@@ -49,6 +49,10 @@ def train(
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
     accelerators_per_node: Annotated[int, typer.Option(help="Training ranks on each machine.")] = 1,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Cost after which the run ends, in the currency of the operator's prices (RATCHET_PRICES)."),
+    ] = None,
     fields: Annotated[
         list[str],
         typer.Option("--set", help="Any other field of a run, or hyperparameter, as KEY=VALUE; repeat for more."),
@@ -74,6 +78,7 @@ def train(
             steps=steps,
             resources=trainer_pb2.Resources(nodes=nodes, accelerators_per_node=accelerators_per_node),
             output_model="" if isinstance(base, Location) else base.model,
+            budget=budget,
         )
     override(spec, fields)
     _complete(context, spec, algorithm, validation)
@@ -177,6 +182,9 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("environment", " ".join(filter(None, (environment_name(run.spec.environment), run.spec.environment_digest)))),
         ("reward", run_words.reward(run.spec.reward) or "-"),
         ("tokens", run_words.tokens(run)),
+        ("used", usage_words.used(run.usage) or "-"),
+        ("waited", usage_words.waiting(run.usage) or "-"),
+        ("cost", run_words.cost(run) or usage_words.UNPRICED),
         ("attempt", f"{run.attempt}" + (f", pre-empted {run.preemptions} times" if run.preemptions else "")),
         ("priority", run_words.priority(run)),
         ("memory", run_words.memory(run)),

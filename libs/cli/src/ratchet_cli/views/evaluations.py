@@ -6,6 +6,7 @@ from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.output import print_fields, print_table, say, when
 from ratchet_client.names import examples_name, measured_name, state_name
+from ratchet_reports import usage_words
 from ratchet_reports.gather import set_names
 
 SHOWN = 20
@@ -29,6 +30,11 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ("problems", set_names(evaluation)),
             ("samples", f"{spec.samples_per_problem} a problem at temperature {spec.temperature:g}"),
             ("weights", evaluation.policy_id or "-"),
+            ("used", usage_words.used(evaluation.usage) or "-"),
+            (
+                "cost",
+                usage_words.cost(evaluation.usage) or usage_words.UNPRICED,
+            ),
             ("created", when(evaluation.create_time)),
             ("started", when(evaluation.start_time)),
             ("ended", when(evaluation.end_time)),

@@ -11,7 +11,7 @@ from ratchet.common.v1 import statistics_pb2
 from ratchet_client import ApiError, Client
 from ratchet_kit.names import VersionRef
 from ratchet_reports import gather as evaluations
-from ratchet_reports import page, run_words
+from ratchet_reports import page, run_words, usage_words
 from ratchet_reports.drawing import GREEN, GREY, INK, axes, svg
 from ratchet_workflows.turns.records import Record, State
 
@@ -60,6 +60,9 @@ def gather(client: Client, record: Record) -> TurnReport:
         facts.add("gate", f"{gate.id}: {gate.reason or gate.failure.message}")
     if release:
         facts.add("release", release.id)
+    comparison = _comparison(client, record.evaluations.get(str(before)), record.evaluations.get(str(after)))
+    usages = [it.usage for it in (run, *found.values()) if it]
+    facts.add("cost", usage_words.together(usages, comparison.difference.value if comparison else 0.0))
     named = {"train": run, "gate": gate, "release": release} | {f"measure {name}": it for name, it in found.items()}
     stages = [(name, it) for name, it in named.items() if it]
     stages.sort(key=lambda stage: stage[1].create_time.ToMicroseconds())
@@ -70,7 +73,7 @@ def gather(client: Client, record: Record) -> TurnReport:
         is_good=record.state is State.RELEASED,
         baseline_name=str(before),
         candidate_name=str(after) if record.candidate else "",
-        comparison=_comparison(client, record.evaluations.get(str(before)), record.evaluations.get(str(after))),
+        comparison=comparison,
         samples_per_problem=next((it.spec.samples_per_problem for it in found.values()), 0),
         steps=[(step.number, dict(step.metrics)) for step in client.runs.steps(run.id)] if run else [],
         release=[

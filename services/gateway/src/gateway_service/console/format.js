@@ -55,6 +55,30 @@ export function between(start, end) {
   return end ? span(since(start) - since(end)) : told(start, () => span(since(start)));
 }
 
+// Of a run or an evaluation: devices, processors, sandbox and tokens; its cost, where there are prices.
+export function used(usage) {
+  const time = (text, words) => (seconds(text) ? `${span(seconds(text))} of ${words}` : "");
+  const tokens = Number(usage?.prompt_tokens)
+    ? `${count(usage.prompt_tokens)} tokens in, ${count(usage.completion_tokens)} out`
+    : "";
+  const parts = [
+    time(usage?.gpu_time, "GPU"),
+    time(usage?.cpu_time, "CPU"),
+    time(usage?.sandbox_time, "CPU in the sandbox"),
+    tokens,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+export function waiting(usage) {
+  const [whole, waited] = [seconds(usage?.wall_time), seconds(usage?.wait_time)];
+  return whole && waited ? `${Math.round((100 * waited) / whole)} % of ${span(whole)} for samples` : "";
+}
+
+export const money = (amount, currency) => `${amount >= 0.1 ? amount.toFixed(2) : short(amount)} ${currency}`;
+export const cost = (usage, budget) =>
+  usage?.cost == null ? "" : `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}`;
+
 export const clock = (text) => (text ? new Date(text).toLocaleString() : "");
 
 // An enum's value in words: "STATE_ROLLED_BACK" with the prefix "STATE_" is "rolled back".

@@ -2,7 +2,21 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, clock, count, interval, model, percentOf, short, signed, version, word } from "../format.js";
+import {
+  ago,
+  between,
+  clock,
+  cost,
+  count,
+  interval,
+  model,
+  percentOf,
+  short,
+  signed,
+  used,
+  version,
+  word,
+} from "../format.js";
 import { field, form, select } from "../forms.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
@@ -210,6 +224,8 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["weights", hash(one.policy_id)],
         ["temperature", short(one.spec.temperature)],
         ["took", between(one.start_time, one.end_time)],
+        ["used", used(one.usage)],
+        ["cost", cost(one.usage)],
         ["forgeable passes", Number(one.forgeable_passes) || ""],
       ]),
       one.failure && problem({ message: one.failure.message }),

@@ -2,7 +2,7 @@
 
 import { list, post } from "../api.js";
 import { el, empty } from "../dom.js";
-import { bytes, seconds, span, word } from "../format.js";
+import { bytes, money, seconds, span, word } from "../format.js";
 import { field, form, numeric, offered, onlyWhen, select } from "../forms.js";
 import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
@@ -146,7 +146,8 @@ function spec(data, versions) {
 function forecast(found) {
   if (!found?.peak_bytes) return "";
   const time = found.step_time && `a step may take ${span(seconds(found.step_time))}`;
+  const price = found.cost != null && `all steps ${money(found.cost, found.currency)} at most`;
   const memory = `its training ${bytes(found.peak_bytes)} of memory`;
   const room = found.limit_bytes && `; there are ${bytes(found.limit_bytes)}`;
-  return el("p", { class: "note" }, ["Possible: ", [time, memory].filter(Boolean).join(", "), room, "."]);
+  return el("p", { class: "note" }, ["Possible: ", [time, price, memory].filter(Boolean).join(", "), room, "."]);
 }

@@ -2,7 +2,7 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, clock, interval, model, short, word } from "../format.js";
+import { ago, between, clock, cost, interval, model, short, used, waiting, word } from "../format.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
 import { actions, bar, hash, link, runLink, runState, to, versionLink } from "./parts.js";
@@ -167,6 +167,9 @@ async function overview({ host, id, signal }) {
         ["pairs", spec.pairs?.name],
         ["made", clock(now.create_time)],
         ["took", between(now.start_time, now.end_time)],
+        ["used", used(now.usage)],
+        ["waited", waiting(now.usage)],
+        ["cost", cost(now.usage, spec.budget)],
         ["masked samples", Number(now.platform_faults) || ""],
       ]),
       now.failure ? problem({ message: now.failure.message }) : "",
