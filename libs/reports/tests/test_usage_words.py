@@ -39,7 +39,7 @@ def test_a_run_says_its_budget_and_what_it_may_cost():
     spec = trainer_pb2.RunSpec(budget=50)
     run = trainer_pb2.Run(spec=spec, usage=usage(4.1), forecast=trainer_pb2.Forecast(cost=61.5, currency="EUR"))
     assert run_words.cost(run) == "4.10 EUR of 50"
-    assert "and 61.50 EUR in all" in run_words.memory(run)
+    assert "and 61.50 EUR for its steps" in run_words.memory(run)
 
 
 def test_a_turn_costs_what_its_run_and_its_evaluations_do_and_so_much_a_point():

@@ -131,7 +131,7 @@ def memory(run: pb.Run) -> str:
     seconds = math.ceil(run.forecast.step_time.ToTimedelta().total_seconds())
     time = f", at most about {seconds} s a step" if run.forecast.HasField("step_time") else ""
     if run.forecast.HasField("cost"):
-        time += f" and {usage_words.money(run.forecast.cost, run.forecast.currency)} in all"
+        time += f" and {usage_words.money(run.forecast.cost, run.forecast.currency)} for its steps"
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 
