@@ -1,5 +1,6 @@
 """The stores in memory, for tests."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -7,6 +8,7 @@ from datetime import datetime
 from gateway_service.domain.keys.audit import Entry
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
+from gateway_service.domain.keys.usage import month_of
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Strata
@@ -98,6 +100,13 @@ class MemoryCompletionLog:
         sifted = [replace(one, texts=(), material=None) if self._is_forgotten(one) else one for one in records]
         self.exchanges = {one.id: Exchange.of(one) for one in sifted if one.material} | self.exchanges
         self.records = {one.id: replace(one, material=None) for one in sifted} | self.records
+
+    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
+        tokens: Counter[str] = Counter()
+        for one in self.records.values():
+            if one.key_id and month_of(one.start_time) == month:
+                tokens[one.key_id] += one.prompt_tokens + one.completion_tokens
+        return tokens
 
     def forget(self, unit: str, before: datetime) -> int:
         """As `ExchangeStore.forget`, of a unit by its id."""

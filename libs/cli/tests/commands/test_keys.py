@@ -32,21 +32,32 @@ def test_an_unknown_scope_is_wrong_usage(ratchet: Any) -> None:
 
 def test_listing_and_revoking(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers(
-        {"keys": [{"id": "key_1", "name": "app", "hint": "rk_ab", "scopes": ["SCOPE_INFERENCE"]}]},
+        {
+            "keys": [
+                {
+                    "id": "key_1",
+                    "name": "app",
+                    "hint": "rk_ab",
+                    "scopes": ["SCOPE_INFERENCE"],
+                    "monthly_tokens": "2000",
+                    "tokens_this_month": "1660",
+                }
+            ]
+        },
         {"key": {"id": "key_1"}},
     )
     assert ratchet("keys", "list").stdout.splitlines()[1].split() == [
-        *("key_1", "app", "rk_ab", "inference", "all", "-", "-", "-", "-")
+        *("key_1", "app", "rk_ab", "inference", "all", "-", "-", "-", "-", "1,660", "of", "2,000", "(83%)")
     ]
     assert ratchet("keys", "revoke", "key_1").stdout == "key_1 is revoked.\n"
 
 
 def test_a_key_may_be_for_some_models_and_some_days(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"key": {"id": "key_1", "name": "app"}, "secret": "rk_secret"})
-    ratchet("keys", "create", "app", "--model", "starter", "--days", "30")
+    ratchet("keys", "create", "app", "--model", "starter", "--days", "30", "--monthly-tokens", "2000")
     body = gateway.received[0].body
     assert body is not None
-    assert body["models"] == ["starter"]
+    assert (body["models"], body["monthly_tokens"]) == (["starter"], "2000")
     assert body["expire_time"].endswith("Z")
 
 

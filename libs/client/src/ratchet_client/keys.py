@@ -19,16 +19,18 @@ class Keys(Resource[S]):
         models: Sequence[str] = (),
         expire_time: datetime | None = None,
         keep_traffic: bool = False,
+        monthly_tokens: int = 0,
     ) -> Call[pb.CreateKeyResponse]:
         """The key and its secret, which is shown this once. Without scopes the key is for inference, without models for
         all of them, without a time it is valid until it is revoked. `keep_traffic`: what it sends and gets may be kept
-        to learn from."""
+        to learn from. `monthly_tokens`: those of prompts and answers that it may use in a month; 0: no limit."""
         request = pb.CreateKeyRequest(
             request_id=request_id or new_request_id(),
             name=name,
             scopes=scopes,
             models=models,
             keep_traffic=keep_traffic,
+            monthly_tokens=monthly_tokens,
         )
         if expire_time is not None:
             request.expire_time.FromDatetime(expire_time)

@@ -171,7 +171,7 @@ def _wire(ground: Ground) -> Service:
         GatewayServicer(completions.completer, traffic.feedback),
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
-        KeyServicer(keys.keys, keys.audit),
+        KeyServicer(keys.keys, keys.audit, keys.usage),
         PlatformServicer(platform, wiring.wire_failures(ground)),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
@@ -180,7 +180,7 @@ def _wire(ground: Ground) -> Service:
     http = _wire_rest(ground, keys, releases, completions, servicers)
     return Service(
         models=serving.models,
-        refresher=Refresher(keys.known, releases.known, ground.intervals.refresh),
+        refresher=Refresher(keys.known, releases.known, keys.usage, ground.intervals.refresh),
         serving=serving.serving,
         recorder=traffic.recorder,
         tidy=partial(tidy, wiring.kept(ground), ground.clock),

@@ -17,6 +17,7 @@ from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.exchanges import Exchanges
@@ -206,9 +207,10 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
-    def __init__(self, keys: Keys, audit: AuditLog) -> None:
+    def __init__(self, keys: Keys, audit: AuditLog, usage: Usage) -> None:
         self._keys = keys
         self._audit = audit
+        self._usage = usage
 
     async def CreateKey(self, request: key_pb2.CreateKeyRequest, context: Context = None) -> key_pb2.CreateKeyResponse:
         new = await self._keys.create(
@@ -219,12 +221,13 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
             convert.expire_time_from_proto(request),
             actor=caller().id,
             keep_traffic=request.keep_traffic,
+            monthly_tokens=request.monthly_tokens,
         )
         return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
 
     async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
         page = await self._keys.page(request.page_size, request.page_token)
-        keys = page.map(convert.key_to_proto)
+        keys = page.map(lambda key: convert.key_to_proto(key, self._usage.this_month(key.id)))
         return key_pb2.ListKeysResponse(keys=keys.items, next_page_token=page.next_page_token)
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:

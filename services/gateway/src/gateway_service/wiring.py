@@ -122,7 +122,8 @@ def wire_keys(ground: Ground) -> KeyRoom:
     keys = Keys(ground.stores.keys, known, ground.clock)
     authenticator = Authenticator(keys if ground.settings.auth == "on" else None)
     audit = AuditLog(ground.stores.audit, ground.clock)
-    return KeyRoom(known, keys, authenticator, Usage(ground.settings.key_limits, ground.clock), audit)
+    usage = Usage(ground.settings.key_limits, ground.clock, ground.stores.completions.tokens_of_keys)
+    return KeyRoom(known, keys, authenticator, usage, audit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,11 +393,22 @@ def key(number: int) -> ApiKey:
     return ApiKey(f"key_{number}", "ci", f"digest{number}", "rk_abc", frozenset({Scope.ADMIN}), NOW)
 
 
+async def test_tokens_of_keys_are_counted_once_by_month(stores: Stores) -> None:
+    first = [record(1, key_id="key_1"), record(2, Arm.NONE, key_id="key_1"), record(3, key_id="key_2"), record(4)]
+    before = replace(record(5, key_id="key_1"), start_time=NOW - timedelta(days=31))
+    await stores.completions.append([*first, before])
+    await stores.completions.append([*first, record(6, key_id="key_1")])  # an append whose answer was lost
+    assert dict(await stores.completions.tokens_of_keys("2026-01")) == {"key_1": 24, "key_2": 8}
+    assert dict(await stores.completions.tokens_of_keys("2025-12")) == {"key_1": 8}
+    assert dict(await stores.completions.tokens_of_keys("2025-11")) == {}
+
+
 class TestKeyStore:
     async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
-        await stores.keys.create(key(1), request(1))
+        await stores.keys.create(replace(key(1), monthly_tokens=2**40), request(1))
         await stores.keys.create(key(2), request(2))
-        assert await stores.keys.get("key_1") == key(1)
+        assert await stores.keys.get("key_1") == replace(key(1), monthly_tokens=2**40)
+        await stores.keys.change("key_1", lambda _: key(1))
         assert await stores.keys.by_digest("digest2") == key(2)
         assert await stores.keys.page(10, None) == [key(2), key(1)]
         assert await stores.keys.page(1, "key_2") == [key(1)]

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ratchet.common.v1 import access_pb2
+from ratchet.gateway.v1 import key_pb2
 from ratchet_cli.commands import options
 from ratchet_cli.commands.options import Id, Limit, SinceOption, one_of
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
@@ -29,13 +30,18 @@ def create_key(
     keep_traffic: Annotated[
         bool, typer.Option("--keep-traffic", help="Keep its prompts, answers and feedback to learn from.")
     ] = False,
+    monthly_tokens: Annotated[
+        int, typer.Option(help="Tokens of prompts and answers that it may use in a month (UTC); 0: no limit.", min=0)
+    ] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Create a key. Its secret is printed only this once: it is not kept."""
     scopes = [one_of(text, SCOPES, "--scope") for text in scope]
     with Client() as client:
         end = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        made = client.keys.create(name, scopes, models=model, expire_time=end, keep_traffic=keep_traffic)
+        made = client.keys.create(
+            name, scopes, models=model, expire_time=end, keep_traffic=keep_traffic, monthly_tokens=monthly_tokens
+        )
     if as_json:
         print_json(made)
         return
@@ -62,9 +68,16 @@ def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
                 "expires": lambda key: key.expire_time.ToJsonString()[:10] if key.HasField("expire_time") else "-",
                 "revoked": lambda key: ago(key.revoke_time),
                 "traffic": lambda key: "kept" if key.keep_traffic else "-",
+                "tokens this month": _tokens,
             },
             breakable=("name",),
         )
+
+
+def _tokens(key: key_pb2.Key) -> str:
+    """Used this month, of those that it may."""
+    used, most = key.tokens_this_month, key.monthly_tokens
+    return f"{used:,} of {most:,} ({used / most:.0%})" if most else f"{used:,}"
 
 
 @app.command("audit")

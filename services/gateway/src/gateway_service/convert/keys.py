@@ -30,7 +30,7 @@ def expire_time_from_proto(message: key_pb2.CreateKeyRequest) -> datetime | None
     return timestamp_from_proto(message.expire_time) if message.HasField("expire_time") else None
 
 
-def key_to_proto(key: ApiKey) -> key_pb2.Key:
+def key_to_proto(key: ApiKey, tokens_this_month: int = 0) -> key_pb2.Key:
     return key_pb2.Key(
         id=key.id,
         name=key.name,
@@ -43,6 +43,8 @@ def key_to_proto(key: ApiKey) -> key_pb2.Key:
         actor=key.actor,
         revoke_actor=key.revoke_actor,
         keep_traffic=key.keep_traffic,
+        monthly_tokens=key.monthly_tokens,
+        tokens_this_month=tokens_this_month,
     )
 
 

@@ -4,8 +4,12 @@ import asyncio
 from datetime import timedelta
 
 from gateway_service.domain.keys.known_keys import KnownKeys
+from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.releases.known_releases import KnownReleases
 from ratchet_kit.work import every
+
+MONTHS = timedelta(seconds=5)
+"""Between two looks at the tokens that keys have used in the month."""
 
 
 class Refresher:
@@ -14,8 +18,9 @@ class Refresher:
     What this process changes itself is in its memory at once. While a store cannot be reached, what was known holds.
     """
 
-    def __init__(self, keys: KnownKeys, releases: KnownReleases, interval: timedelta) -> None:
+    def __init__(self, keys: KnownKeys, releases: KnownReleases, usage: Usage, interval: timedelta) -> None:
         self._keys = keys
+        self._usage = usage
         self._releases = releases
         self._interval = interval
 
@@ -23,9 +28,11 @@ class Refresher:
         """Raises Unavailable."""
         await self._keys.refresh()
         await self._releases.refresh()
+        await self._usage.refresh()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set."""
         async with asyncio.TaskGroup() as tasks:  # each by itself: none waits for another's fault
             tasks.create_task(every(self._interval, stop, self._keys.refresh, name="refresh keys"))
             tasks.create_task(every(self._interval, stop, self._releases.refresh, name="refresh releases"))
+            tasks.create_task(every(MONTHS, stop, self._usage.refresh, name="refresh months of keys"))

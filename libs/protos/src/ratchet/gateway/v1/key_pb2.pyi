@@ -35,6 +35,8 @@ class Key(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     REVOKE_ACTOR_FIELD_NUMBER: _builtins.int
     KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
+    MONTHLY_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENS_THIS_MONTH_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     """For people."""
@@ -45,6 +47,12 @@ class Key(_message.Message):
     revoke_actor: _builtins.str
     keep_traffic: _builtins.bool
     """True: prompts, answers and feedback of its requests are kept to learn from."""
+    monthly_tokens: _builtins.int
+    """Tokens of prompts and answers that it may use in a month (UTC); 0: no limit. At 100 % its completions get
+    RESOURCE_EXHAUSTED until the month ends; from 80 % on the gateway's log has a warning.
+    """
+    tokens_this_month: _builtins.int
+    """Tokens used this month, up to some seconds ago. Set in lists."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]: ...
     @_builtins.property
@@ -75,10 +83,12 @@ class Key(_message.Message):
         actor: _builtins.str = ...,
         revoke_actor: _builtins.str = ...,
         keep_traffic: _builtins.bool = ...,
+        monthly_tokens: _builtins.int = ...,
+        tokens_this_month: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "keep_traffic", b"keep_traffic", "models", b"models", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes", "tokens_this_month", b"tokens_this_month"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -94,10 +104,13 @@ class CreateKeyRequest(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
+    MONTHLY_TOKENS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
     keep_traffic: _builtins.bool
     """True: prompts, answers and feedback of its requests are kept to learn from."""
+    monthly_tokens: _builtins.int
+    """See Key.monthly_tokens."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]:
         """Empty means inference."""
@@ -119,10 +132,11 @@ class CreateKeyRequest(_message.Message):
         models: _abc.Iterable[_builtins.str] | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         keep_traffic: _builtins.bool = ...,
+        monthly_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "keep_traffic", b"keep_traffic", "models", b"models", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

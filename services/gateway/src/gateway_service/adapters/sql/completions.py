@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import Row, and_, delete, func, select, update
 
-from gateway_service.adapters.sql import by_release, by_unit
+from gateway_service.adapters.sql import by_key, by_release, by_unit
 from gateway_service.adapters.sql import exchanges as kept
 from gateway_service.adapters.sql import metrics as measured
-from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
+from gateway_service.adapters.sql.tables import completions, experiments, feedback, key_months, release_sums
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.measure import Quantity
@@ -36,11 +36,17 @@ class SqlCompletionLog:
             records = await kept.sifted(connection, records)
             judged = {record.id: record for record in records if by_release.is_judged(record)}
             others = [_row(record) for record in records if record.id not in judged]
-            await sql.insert_all_if_absent(connection, completions, others)
+            added = await sql.insert_all_if_absent(connection, completions, others, returning=completions.c.id)
             rows = [_row(record) for record in judged.values()]
             new = await sql.insert_all_if_absent(connection, completions, rows, returning=completions.c.id)
             await by_release.add(connection, [judged[id] for id in new])
             await kept.add(connection, records)
+            stored = {*added, *new}
+            await by_key.add(connection, [record for record in records if record.id in stored])
+
+    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
+        query = select(key_months.c.key_id, key_months.c.tokens).where(key_months.c.month == month)
+        return {row.key_id: row.tokens for row in await self._database.rows(query)}
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))

@@ -1,6 +1,19 @@
 """The tables of gateway-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 from ratchet_kit.sql import UtcDateTime, request_columns
 
@@ -120,9 +133,19 @@ api_keys = Table(
     Column("actor", String(40), nullable=False),
     Column("revoke_actor", String(40), nullable=False),
     Column("keep_traffic", Boolean, nullable=False),
+    Column("monthly_tokens", BigInteger, nullable=False, server_default="0"),
     # Of all keys, when this one was changed last.
     Column("revision", Integer, nullable=False, index=True),
     *request_columns(),
+)
+
+# Tokens that a key has used in a month ("2026-11"): written with the records, which are not kept for as long.
+key_months = Table(
+    "gateway_key_months",
+    metadata,
+    Column("month", String(7), primary_key=True),
+    Column("key_id", String(40), primary_key=True),
+    Column("tokens", BigInteger, nullable=False),
 )
 
 # Who changed what. Its ids are by time.

@@ -2,7 +2,7 @@
 
 import { key, list, post, put, remove, sleep } from "../api.js";
 import { button, el, section, table } from "../dom.js";
-import { ago, clock } from "../format.js";
+import { ago, clock, count } from "../format.js";
 import { confirmed, field, form, numeric, select } from "../forms.js";
 import { live, refresh } from "../live.js";
 import { parts } from "./choices.js";
@@ -35,19 +35,25 @@ export async function keys({ host, signal }) {
     () => list("keys", "keys", { signal, limit: 1000 }),
     (found) =>
       table(
-        ["name", "secret", "state", "may call", "traffic", "made", ""],
+        ["name", "secret", "state", "may call", "traffic", "tokens this month", "made", ""],
         found.map((one) => [
           el("td", {}, one.name, el("div", { class: "note" }, one.id)),
           el("code", {}, `${one.hint}…`),
           el("td", {}, state(standing(one), ""), ending(one)),
           one.scopes.includes("SCOPE_ADMIN") ? "everything" : one.models.join(", ") || "all models",
           one.keep_traffic ? "kept" : "forgotten",
+          tokens(one),
           el("td", {}, ago(one.create_time), one.actor && el("div", { class: "note" }, `by ${maker(one, found)}`)),
           standing(one) === "valid" && deeds(one, all),
         ]),
         { caption: "Keys", cut: found.cut, all: "ratchet keys list --limit 0" },
       ),
   );
+}
+
+function tokens({ tokens_this_month: used, monthly_tokens: most }) {
+  if (!Number(most)) return count(used);
+  return `${count(used)} of ${count(most)} (${Math.round((100 * Number(used)) / Number(most))} %)`;
 }
 
 function standing(one) {

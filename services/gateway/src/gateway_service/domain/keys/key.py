@@ -43,6 +43,8 @@ class ApiKey:
     revoke_actor: str = ""
     keep_traffic: bool = False
     """Its consent that the prompts, answers and feedback of its requests are kept."""
+    monthly_tokens: int = 0
+    """Tokens of prompts and answers that it may use in a month; 0: no limit."""
 
     @property
     def is_admin(self) -> bool:

@@ -38,6 +38,7 @@ class Keys:
         expire_time: datetime | None = None,
         actor: str = "",
         keep_traffic: bool = False,
+        monthly_tokens: int = 0,
     ) -> NewKey:
         """Idempotent under `request_id`; a repeated request gets the key without its secret. `actor`: the id of the key
         that asks for it. `keep_traffic`: what it sends may be kept.
@@ -53,13 +54,16 @@ class Keys:
         for index, model in enumerate(models[:MAX_MODELS]):
             faults.read(f"models[{index}]", check_model_name, model)
         faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
+        faults.bounds("monthly_tokens", monthly_tokens, at_least=0)
         faults.raise_if_any()
         narrowed = [sorted(set(models)), str(expire_time)] if models or expire_time else []
         consent = ["keep_traffic"] if keep_traffic else []
-        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed, *consent)
+        budget = [monthly_tokens] if monthly_tokens else []
+        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed, *consent, *budget)
         secret = new_secret()
         key = self._key(name, frozenset(scopes), secret)
         key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor, keep_traffic=keep_traffic)
+        key = replace(key, monthly_tokens=monthly_tokens)
         made = await self._make(key, secret, request)
         await self._known.refresh()
         return made

@@ -1,16 +1,26 @@
 """What each API key may use at a time: requests, requests at once, tokens."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from gateway_service.domain.keys.key import ApiKey
 from ratchet_kit.errors import ResourceExhausted, invalid
+from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
+log = get_logger(__name__)
+
 MINUTE = timedelta(minutes=1)
+NOTICE = 0.8
+"""Share of a month's tokens at which the log has a warning."""
+
+
+def month_of(time: datetime) -> str:
+    """In UTC, such as "2026-11"."""
+    return f"{time.astimezone(UTC):%Y-%m}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +51,22 @@ class _Bucket:
         return MINUTE * max(0.0, (needed - self.level) / self.per_minute)
 
 
+MonthlyTokens = Callable[[str], Awaitable[Mapping[str, int]]]
+"""By the id of a key, the tokens of a month ("2026-11") at all gateways. Raises Unavailable."""
+
+
 class Usage:
     """What the keys use. There are as many of them as keys that were made: it holds no more than those."""
 
-    def __init__(self, limits: KeyLimits, clock: Clock) -> None:
+    def __init__(self, limits: KeyLimits, clock: Clock, monthly_tokens: MonthlyTokens | None = None) -> None:
+        """`monthly_tokens`: None has no months before this process."""
         self._limits = limits
         self._clock = clock
+        self._monthly_tokens = monthly_tokens
+        self._month = ""
+        self._of_month: dict[str, int] = {}
+        self._warned: set[str] = set()
+        """Keys, in this month."""
         self._under_way: defaultdict[str, int] = defaultdict(int)
         self._requests: dict[str, _Bucket] = {}
         self._tokens: dict[str, _Bucket] = {}
@@ -93,13 +113,42 @@ class Usage:
                 del self._under_way[key.id]
 
     def require_tokens(self, key: ApiKey) -> None:
-        """Raises ResourceExhausted while the key has used its tokens up."""
+        """Raises ResourceExhausted while the key has used its tokens of the minute, or the month, up."""
+        most = key.monthly_tokens
+        if most and self.this_month(key.id) >= most:
+            raise ResourceExhausted(
+                f"the API key has used its {most:,} tokens of {self._month}: it may go on next month (UTC), or with"
+                " another key, which an administrator makes"
+            )
         self._take(self._tokens, self._limits.tokens_per_minute, key, 1, 0, "tokens")
 
     def spend(self, key: ApiKey, tokens: int) -> None:
         """Notes the tokens of an answer."""
+        used = self._of_month[key.id] = self.this_month(key.id) + tokens
+        if key.monthly_tokens and used >= NOTICE * key.monthly_tokens and key.id not in self._warned:
+            self._warned.add(key.id)
+            log.warning("key.budget_nearly_used", key=key.id, name=key.name, tokens=used, of=key.monthly_tokens)
         if self._limits.tokens_per_minute:
             self._bucket(self._tokens, self._limits.tokens_per_minute, key).level -= tokens
+
+    def this_month(self, key_id: str) -> int:
+        """Tokens that it has used, at other gateways until the last refresh."""
+        self._turn()
+        return self._of_month.get(key_id, 0)
+
+    async def refresh(self) -> None:
+        """Reads what was used at all gateways; an answer of the last second may not be in it yet. Raises
+        Unavailable."""
+        self._turn()
+        if self._monthly_tokens:
+            self._of_month = dict(await self._monthly_tokens(self._month))
+
+    def _turn(self) -> None:
+        month = month_of(self._clock.now())
+        if month != self._month:
+            self._month = month
+            self._of_month.clear()
+            self._warned.clear()
 
     def _take(
         self, buckets: dict[str, _Bucket], per_minute: int, key: ApiKey, needed: int, taken: int, what: str

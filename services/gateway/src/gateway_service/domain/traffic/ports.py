@@ -29,6 +29,11 @@ class CompletionLog(Protocol):
         """
         ...
 
+    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
+        """Tokens of the prompts and completions of a month ("2026-11"), by the id of the key that asked; it outlasts
+        the records."""
+        ...
+
     async def get(self, completion_id: str) -> CompletionRecord:
         """Raises NotFound."""
         ...
