@@ -20,7 +20,7 @@ from ratchet_policies.fleet import Fleet
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.stream_transport import StreamTransport
 from trainer_service.job.run.process_usage import FOLDER
-from trainer_service.job.run.usage import UsageMeter
+from trainer_service.job.usage import UsageMeter
 
 from .rollouts import Rollouts, served
 

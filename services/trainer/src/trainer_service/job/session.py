@@ -25,7 +25,7 @@ from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
 from trainer_service.job.run.report import Preempted, Reporter
 from trainer_service.job.run.schedule import Schedule
-from trainer_service.job.run.usage import UsageMeter
+from trainer_service.job.usage import UsageMeter
 
 log = get_logger(__name__)
 

@@ -36,9 +36,9 @@ from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
 from trainer_service.job.run.report import Reporter, Stopped
 from trainer_service.job.run.schedule import Schedule
-from trainer_service.job.run.usage import UsageMeter
 from trainer_service.job.samples.replies import Replies
 from trainer_service.job.session import Session
+from trainer_service.job.usage import UsageMeter
 from trainer_service.verl import engine
 
 # Waits double from 0.2 s: a sandbox that is away for 25 s costs no sample.

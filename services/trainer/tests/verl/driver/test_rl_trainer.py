@@ -79,6 +79,7 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
             require_space=lambda: None,
         )
         session.is_saved = lambda step: Session.is_saved(session, step)
+        session.spend = lambda step, tokens: Session.spend(session, step, tokens)
         batch = SimpleNamespace(train_batch_size=1)
         actor = SimpleNamespace(rollout=SimpleNamespace(n=1))
         config = SimpleNamespace(data=batch, actor_rollout_ref=actor, trainer=SimpleNamespace())

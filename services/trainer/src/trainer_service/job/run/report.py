@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import grpc
 from google.protobuf import timestamp_pb2
@@ -16,13 +16,12 @@ from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
 from ratchet_kit.statistics import estimate_to_proto
-from ratchet_kit.usage import usage_to_proto
+from ratchet_kit.usage import Usage, usage_to_proto
 from ratchet_kit.work import surviving
 from trainer_service.domain.run.run import Phase
 from trainer_service.domain.spec.spec import ProblemSetRef
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Export
-from trainer_service.job.run.usage import UsageMeter
 
 CALL_DEADLINE_S = 20
 EXAMINATION_DEADLINE_S = 120
@@ -34,6 +33,18 @@ Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
 log = get_logger(__name__)
+
+
+class Meter(Protocol):
+    """Counts what the attempt uses."""
+
+    def wait(self, seconds: float) -> None:
+        """The trainer had to wait for samples."""
+        ...
+
+    async def read(self) -> Usage:
+        """Until now. Raises nothing."""
+        ...
 
 
 class Stopped(Exception):
@@ -66,7 +77,7 @@ class Reporter:
         run_id: str,
         attempt: int,
         patience: timedelta,
-        usage: UsageMeter | None = None,
+        usage: Meter | None = None,
     ) -> None:
         """`usage`: said with each heartbeat, each step and the end."""
         self._background = background
