@@ -146,6 +146,7 @@ class TestEvaluations:
         page, one = screen.page, next(iter(client.evaluations.list(model=traffic.MODEL)))
         screen.show(f"evaluations/{one.id}")
         page.locator("details", has_text="#0").first.wait_for()
+        page.get_by_text("of CPU in the sandbox").wait_for()
         page.get_by_label("Verdict", exact=True).select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
 
@@ -273,6 +274,7 @@ class TestRuns:
         until(lambda: client.runs.get(runs[0]).step >= STEPS, 400)
         until(lambda: curve.get_attribute("aria-label") != first)
         page.locator(".state", has_text="succeeded").wait_for(timeout=200_000)
+        page.get_by_text(re.compile(r"of CPU, .* tokens in, .* out")).wait_for()
         page.get_by_role("link", name=re.compile(r"starter@\d")).first.wait_for()
 
     def test_the_worst_answers_of_a_step_and_why_take_three_clicks(
