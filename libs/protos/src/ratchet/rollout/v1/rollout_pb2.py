@@ -25,71 +25,74 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
 from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1cratchet/common/v1/node.proto\x1a ratchet/common/v1/priority.proto\"\xe6\x04\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\x12+\n\x07purpose\x18\r \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x17\n\x0fkv_cache_tokens\x18\x0e \x01(\x03\x12.\n\x05usage\x18\x0f \x01(\x0b\x32\x1f.ratchet.rollout.v1.EngineUsage\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"w\n\x0b\x45ngineUsage\x12+\n\x08gpu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x63pu_time\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06tokens\x18\x03 \x01(\x03\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\xc6\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\x12+\n\x07purpose\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xe3\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x15\n\rchat_template\x18\x06 \x01(\t\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"[\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0f\n\x07\x63hanges\x18\x05 \x01(\x08\"v\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x1b\n\x0e\x62\x61se_policy_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_base_policy_id\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xeb\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"G\n\x0fGetNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\x12\r\n\x05peers\x18\x02 \x03(\t\" \n\x0c\x44rainRequest\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\"6\n\rDrainResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xf3\x06\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x12R\n\x07GetNode\x12\".ratchet.rollout.v1.GetNodeRequest\x1a#.ratchet.rollout.v1.GetNodeResponse\x12L\n\x05\x44rain\x12 .ratchet.rollout.v1.DrainRequest\x1a!.ratchet.rollout.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1cratchet/common/v1/node.proto\x1a ratchet/common/v1/priority.proto\"\xe6\x04\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\x12+\n\x07purpose\x18\r \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x17\n\x0fkv_cache_tokens\x18\x0e \x01(\x03\x12.\n\x05usage\x18\x0f \x01(\x0b\x32\x1f.ratchet.rollout.v1.EngineUsage\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"w\n\x0b\x45ngineUsage\x12+\n\x08gpu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x63pu_time\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06tokens\x18\x03 \x01(\x03\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\xc6\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\x12+\n\x07purpose\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xe3\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x15\n\rchat_template\x18\x06 \x01(\t\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"[\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0f\n\x07\x63hanges\x18\x05 \x01(\x08\"v\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x1b\n\x0e\x62\x61se_policy_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_base_policy_id\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xeb\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"G\n\x0fGetNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\x12\r\n\x05peers\x18\x02 \x03(\t\" \n\x0c\x44rainRequest\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\"6\n\rDrainResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xf9\x06\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x12R\n\x07GetNode\x12\".ratchet.rollout.v1.GetNodeRequest\x1a#.ratchet.rollout.v1.GetNodeResponse\x12L\n\x05\x44rain\x12 .ratchet.rollout.v1.DrainRequest\x1a!.ratchet.rollout.v1.DrainResponse\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.rollout.v1.rollout_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ROLLOUTSERVICE']._loaded_options = None
+  _globals['_ROLLOUTSERVICE']._serialized_options = b'\260\273\030\002'
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._loaded_options = None
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/policies'
-  _globals['_DTYPE']._serialized_start=3342
-  _globals['_DTYPE']._serialized_end=3430
-  _globals['_POLICY']._serialized_start=285
-  _globals['_POLICY']._serialized_end=899
-  _globals['_POLICY_STATE']._serialized_start=794
-  _globals['_POLICY_STATE']._serialized_end=899
-  _globals['_ENGINEUSAGE']._serialized_start=901
-  _globals['_ENGINEUSAGE']._serialized_end=1020
-  _globals['_ENGINEOPTIONS']._serialized_start=1023
-  _globals['_ENGINEOPTIONS']._serialized_end=1278
-  _globals['_LOADPOLICYREQUEST']._serialized_start=1281
-  _globals['_LOADPOLICYREQUEST']._serialized_end=1479
-  _globals['_LOADPOLICYRESPONSE']._serialized_start=1481
-  _globals['_LOADPOLICYRESPONSE']._serialized_end=1545
-  _globals['_GETPOLICYREQUEST']._serialized_start=1547
-  _globals['_GETPOLICYREQUEST']._serialized_end=1579
-  _globals['_GETPOLICYRESPONSE']._serialized_start=1581
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1644
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=1646
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=1706
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1708
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1801
-  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1803
-  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1838
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1840
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1862
-  _globals['_GENERATEREQUEST']._serialized_start=1865
-  _globals['_GENERATEREQUEST']._serialized_end=2092
-  _globals['_GENERATERESPONSE']._serialized_start=2095
-  _globals['_GENERATERESPONSE']._serialized_end=2294
-  _globals['_STREAMGENERATEREQUEST']._serialized_start=2296
-  _globals['_STREAMGENERATEREQUEST']._serialized_end=2373
-  _globals['_STREAMGENERATERESPONSE']._serialized_start=2376
-  _globals['_STREAMGENERATERESPONSE']._serialized_end=2527
-  _globals['_TENSORHEADER']._serialized_start=2529
-  _globals['_TENSORHEADER']._serialized_end=2620
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2622
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2740
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2743
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2904
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2907
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=3142
-  _globals['_GETNODEREQUEST']._serialized_start=3144
-  _globals['_GETNODEREQUEST']._serialized_end=3177
-  _globals['_GETNODERESPONSE']._serialized_start=3179
-  _globals['_GETNODERESPONSE']._serialized_end=3250
-  _globals['_DRAINREQUEST']._serialized_start=3252
-  _globals['_DRAINREQUEST']._serialized_end=3284
-  _globals['_DRAINRESPONSE']._serialized_start=3286
-  _globals['_DRAINRESPONSE']._serialized_end=3340
-  _globals['_ROLLOUTSERVICE']._serialized_start=3433
-  _globals['_ROLLOUTSERVICE']._serialized_end=4316
+  _globals['_DTYPE']._serialized_start=3374
+  _globals['_DTYPE']._serialized_end=3462
+  _globals['_POLICY']._serialized_start=317
+  _globals['_POLICY']._serialized_end=931
+  _globals['_POLICY_STATE']._serialized_start=826
+  _globals['_POLICY_STATE']._serialized_end=931
+  _globals['_ENGINEUSAGE']._serialized_start=933
+  _globals['_ENGINEUSAGE']._serialized_end=1052
+  _globals['_ENGINEOPTIONS']._serialized_start=1055
+  _globals['_ENGINEOPTIONS']._serialized_end=1310
+  _globals['_LOADPOLICYREQUEST']._serialized_start=1313
+  _globals['_LOADPOLICYREQUEST']._serialized_end=1511
+  _globals['_LOADPOLICYRESPONSE']._serialized_start=1513
+  _globals['_LOADPOLICYRESPONSE']._serialized_end=1577
+  _globals['_GETPOLICYREQUEST']._serialized_start=1579
+  _globals['_GETPOLICYREQUEST']._serialized_end=1611
+  _globals['_GETPOLICYRESPONSE']._serialized_start=1613
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1676
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=1678
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=1738
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1740
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1833
+  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1835
+  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1870
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1872
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1894
+  _globals['_GENERATEREQUEST']._serialized_start=1897
+  _globals['_GENERATEREQUEST']._serialized_end=2124
+  _globals['_GENERATERESPONSE']._serialized_start=2127
+  _globals['_GENERATERESPONSE']._serialized_end=2326
+  _globals['_STREAMGENERATEREQUEST']._serialized_start=2328
+  _globals['_STREAMGENERATEREQUEST']._serialized_end=2405
+  _globals['_STREAMGENERATERESPONSE']._serialized_start=2408
+  _globals['_STREAMGENERATERESPONSE']._serialized_end=2559
+  _globals['_TENSORHEADER']._serialized_start=2561
+  _globals['_TENSORHEADER']._serialized_end=2652
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2654
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2772
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2775
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2936
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2939
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=3174
+  _globals['_GETNODEREQUEST']._serialized_start=3176
+  _globals['_GETNODEREQUEST']._serialized_end=3209
+  _globals['_GETNODERESPONSE']._serialized_start=3211
+  _globals['_GETNODERESPONSE']._serialized_end=3282
+  _globals['_DRAINREQUEST']._serialized_start=3284
+  _globals['_DRAINREQUEST']._serialized_end=3316
+  _globals['_DRAINRESPONSE']._serialized_start=3318
+  _globals['_DRAINRESPONSE']._serialized_end=3372
+  _globals['_ROLLOUTSERVICE']._serialized_start=3465
+  _globals['_ROLLOUTSERVICE']._serialized_end=4354
 # @@protoc_insertion_point(module_scope)
