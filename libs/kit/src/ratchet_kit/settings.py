@@ -86,8 +86,8 @@ class ServiceSettings(BaseSettings):
         try:
             return cls()  # type: ignore[call-arg]
         except ValidationError as error:
-            names = [".".join(map(str, fault["loc"])) for fault in error.errors()]
-            named = [SHARED.get(name, prefix + name.upper()) for name in names]
+            paths = [list(map(str, fault["loc"])) or [""] for fault in error.errors()]
+            named = [".".join([SHARED.get(first) or prefix + first.upper(), *rest]) for first, *rest in paths]
             texts = [fault["msg"].removeprefix("Value error, ") for fault in error.errors()]
             sys.exit("; ".join(f"{name}: {text}" for name, text in zip(named, texts, strict=True)))
         except ValueError as error:

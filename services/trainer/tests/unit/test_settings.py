@@ -70,3 +70,13 @@ def test_trackers_are_those_that_the_operator_has_set(monkeypatch: pytest.Monkey
     assert Settings().trackers == ("mlflow",)
     with pytest.raises(ValidationError, match="must be the URL of a server"):
         Settings(mlflow_tracking_uri="sqlite:///mlflow.db")
+
+
+def test_prices_have_one_name_for_all_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_PRICES", '{"currency": "EUR", "gpu_hour": 2.5}')
+    prices = Settings.read().prices
+    assert prices is not None
+    assert prices.gpu_hour == 2.5
+    monkeypatch.setenv("RATCHET_PRICES", '{"currency": "EUR", "gpu_hours": 2.5}')
+    with pytest.raises(SystemExit, match="RATCHET_PRICES.gpu_hours: Extra inputs are not permitted"):
+        Settings.read()
