@@ -78,5 +78,5 @@ def test_prices_have_one_name_for_all_services(monkeypatch: pytest.MonkeyPatch) 
     assert prices is not None
     assert prices.gpu_hour == 2.5
     monkeypatch.setenv("RATCHET_PRICES", '{"currency": "EUR", "gpu_hours": 2.5}')
-    with pytest.raises(SystemExit, match="RATCHET_PRICES.gpu_hours: Extra inputs are not permitted"):
+    with pytest.raises(SystemExit, match=r"RATCHET_PRICES\.gpu_hours: Extra inputs are not permitted"):
         Settings.read()
