@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import problem_pb2, verdict_pb2
+from ratchet.common.v1 import problem_pb2, usage_pb2, verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_reports import run_files, training
 from ratchet_reports.errors import ReportError
@@ -93,6 +93,17 @@ def test_a_page_is_made_of_every_run_and_loads_nothing(kind: str, tmp_path: Path
     assert ("<svg" in page) == bool(steps)
     if kind == "failed early":
         assert "It failed at step 0 of 4: the job &lt;died&gt;" in page
+
+
+def test_a_page_says_what_the_run_used_and_cost(tmp_path: Path) -> None:
+    usage = usage_pb2.Usage(prompt_tokens=1200, completion_tokens=3400, cost=4.1, currency="EUR")
+    usage.wall_time.FromSeconds(100)
+    usage.wait_time.FromSeconds(31)
+    run = _run("GRPO", "SUCCEEDED", usage=usage)
+    training.write(training.gather(_client(run), "run_1"), tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    for said in ("1,200 tokens in, 3,400 out", "31% of 1 min 40 s waiting for samples", "4.10 EUR"):
+        assert said in page
 
 
 def test_a_page_has_config_samples_and_traces(tmp_path: Path) -> None:

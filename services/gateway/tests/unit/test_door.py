@@ -221,6 +221,22 @@ async def test_used_tokens_are_429(world: World) -> None:
         assert (await http.get("/v1/models")).status_code == 200
 
 
+async def test_a_key_that_used_its_month_is_told_so_and_listed(world: World) -> None:
+    async with world.http() as http:
+        asked = {"name": "app", "monthly_tokens": 2, "scopes": ["SCOPE_INFERENCE"]}
+        made = (await http.post("/api/v1/keys", json=asked)).json()
+        assert (await http.post("/api/v1/keys", json=asked | {"monthly_tokens": -1})).status_code == 400
+        own = {"Authorization": f"Bearer {made['secret']}"}
+        assert (await http.post("/v1/chat/completions", json=HI, headers=own)).status_code == 200
+        refused = await http.post("/v1/chat/completions", json=HI, headers=own)
+        assert refused.status_code == 429
+        assert "has used its 2 tokens of " in refused.json()["error"]["message"]
+        assert (await http.post("/v1/chat/completions", json=HI)).status_code == 200, "another key's are its own"
+        [listed] = [one for one in (await http.get("/api/v1/keys")).json()["keys"] if one["name"] == "app"]
+        assert listed["monthly_tokens"] == "2"
+        assert int(listed["tokens_this_month"]) > 2
+
+
 @pytest.mark.parametrize("secret", ["a", "rk_admin", "x" * 31])
 def test_the_bootstrap_key_is_no_short_one(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_GATEWAY_ADMIN_KEY", secret)
