@@ -76,6 +76,12 @@ class Evaluations(Resource[S]):
         return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
 
     @unary
+    def problem(self, evaluation_id: str, problem_id: str, benchmark: str = "") -> Call[pb.GetMeasuredProblemResponse]:
+        """A problem as it was put to the model, with its tests. `benchmark`: its set, where there are several."""
+        request = pb.GetMeasuredProblemRequest(evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id)
+        return call(request, pb.GetMeasuredProblemResponse, lambda reply: reply)
+
+    @unary
     def add_samples(self, evaluation_id: str, samples: Sequence[pb.ImportedSample]) -> Call[pb.Evaluation]:
         """Samples that were made elsewhere, to an evaluation whose spec says `imported_samples`; 2,000 at a time. One
         that is there already stays as it is. `sample_files` reads them from files."""

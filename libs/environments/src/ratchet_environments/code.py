@@ -113,16 +113,22 @@ def failures_of(problem: Problem, execution: pb.Execution) -> Failures:
     return Failures(tuple(shown[:MOST]), held_out, stderr[-LONGEST_STDERR:])
 
 
-def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:
+def shown(problem: Problem, test: TestCase) -> FailedTest:
+    """A test by itself. Not for one that is held out."""
     match test:
         case CallTest():
             arguments = test.args[1:-1] if test.args.startswith("[") else test.args
-            shown, expected = f"{problem.entry_point}({arguments})", test.raises or test.expected
+            texts = f"{problem.entry_point}({arguments})", test.raises or test.expected
         case StdioTest():
-            shown, expected = test.stdin, test.expected_stdout
+            texts = test.stdin, test.expected_stdout
         case CheckTest():
-            shown, expected = test.code, ""
+            texts = test.code, ""
         case AnswerTest():
-            shown, expected = "", ""
-    texts = (shown, result.expected or expected, result.got, result.error)
+            texts = "", " or ".join(test.accepted)
     return FailedTest(*(clip(text, LONGEST) for text in texts))
+
+
+def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:
+    own = shown(problem, test)
+    expected = clip(result.expected, LONGEST) or own.expected
+    return FailedTest(own.test, expected, clip(result.got, LONGEST), clip(result.error, LONGEST))

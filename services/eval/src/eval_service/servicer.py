@@ -55,6 +55,12 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         samples = page.map(convert.sample_to_proto)
         return pb.ListSamplesResponse(samples=samples.items, next_page_token=samples.next_page_token)
 
+    async def GetMeasuredProblem(
+        self, request: pb.GetMeasuredProblemRequest, context: Context
+    ) -> pb.GetMeasuredProblemResponse:
+        shown = await self._evaluations.problem(request.evaluation_id, request.benchmark, request.problem_id)
+        return convert.shown_to_proto(shown)
+
     async def AddSamples(self, request: pb.AddSamplesRequest, context: Context) -> pb.AddSamplesResponse:
         report = await self._evaluations.add(request.evaluation_id, convert.imported_from_proto(request))
         return pb.AddSamplesResponse(evaluation=convert.report_to_proto(report))

@@ -16,10 +16,12 @@ from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Score
-from eval_service.domain.sets import Imported
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from eval_service.domain.sets import Imported, Shown
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
+from ratchet_problems import CallTest
 
 from ..memory import MemoryEvaluationStore
 
@@ -151,6 +153,30 @@ async def test_compare_pairs_by_problem(world: Any) -> None:
     assert 0 < comparison.difference.low < 0.5 < comparison.difference.high
     back = (await world.evaluations.compare(after, before)).whole
     assert back.difference.value == -0.5
+
+
+async def test_a_problem_is_shown_as_it_was_put_and_held_out_tests_are_not(world: Any) -> None:
+    tests = (CallTest.of([1], 2), replace(CallTest.of([3], "secret"), held_out=True))
+    world.problems.problems = [replace(world.problems.problems[0], tests=tests)]
+    spec = replace(SPEC, prompting=Prompting(Form.CHAT), system="Be brief.")
+    id = (await world.evaluations.create(spec, "")).evaluation.id
+    shown = await world.evaluations.problem(id, "", "p00")
+    assert shown == Shown("system: Be brief.\n\nuser: Solve 0.", (FailedTest("solve(1)", "2"),), 1)
+    text = (await world.evaluations.create(replace(SPEC, prompting=Prompting(Form.COMPLETION)), "")).evaluation.id
+    assert (await world.evaluations.problem(text, "basics", "p00")).prompt == "# Solve 0."
+    for place in (("", "p99"), ("more", "p00")):
+        with pytest.raises(NotFound):
+            await world.evaluations.problem(id, *place)
+
+
+async def test_a_problem_of_a_set_that_changed_is_not_shown(world: Any) -> None:
+    id = await succeeded(world, SPEC, "01")
+    await world.store.change(id, lambda present: replace(present, spec=SPEC.with_loaded([("sha256:other", "v1")])))
+    with pytest.raises(FailedPrecondition, match="basics has changed since it was measured"):
+        await world.evaluations.problem(id, "", "p00")
+    world.problems.ready = False
+    with pytest.raises(FailedPrecondition, match="not ready here"):
+        await world.evaluations.problem(id, "", "p00")
 
 
 async def test_a_comparison_is_planned_from_a_finished_evaluation(world: Any) -> None:

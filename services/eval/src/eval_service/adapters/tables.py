@@ -94,6 +94,9 @@ samples = Table(
     Column("forgeable", Boolean, nullable=False),
     Column("failure", String(16), nullable=False),
     Column("cpu_seconds", Float),
+    # The tests that failed as people are shown them, and how many held-out ones did.
+    Column("failed_tests", JSON, nullable=False, server_default="[]"),
+    Column("held_out_failed", Integer, nullable=False, server_default="0"),
     # What progress and scores are counted from, without a look at the rows.
     Index("ix_eval_samples_counts", "evaluation_id", "benchmark", "problem_id", "verdict", "failure", "forgeable"),
     Index("ix_eval_samples_request", "request"),

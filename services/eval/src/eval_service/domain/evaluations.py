@@ -23,22 +23,24 @@ from eval_service.domain.ports import (
     EvaluationStore,
     Events,
     ModelSource,
+    ProblemSet,
     ProblemSource,
     RewardSource,
     SampleFilter,
 )
-from eval_service.domain.sample import Sample, SampleKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets, examples_of, looked_at, samples_of
+from eval_service.domain.sets import Imported, Sets, Shown, examples_of, looked_at, samples_of
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, invalid
+from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, RatchetError, invalid
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import RewardRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_problems.examples import Examples
 from ratchet_problems.templates import Template
 
 log = get_logger(__name__)
@@ -218,6 +220,36 @@ class Evaluations:
             return list(await self._store.sample_page(id, limit, key, only))
 
         return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), (str, str, int), size, token)
+
+    async def problem(self, id: str, benchmark: str, problem_id: str) -> Shown:
+        """One of those that it measures. Raises NotFound; FailedPrecondition where its set is not here any more, or is
+        another by now."""
+        spec = (await self._store.get(id)).spec
+        name = benchmark or spec.names[0]
+        entry = next((one for one in spec.suite if one.problems.name == name), None)
+        if entry is None:
+            raise NotFound(f"evaluation {id} does not measure {name!r}")
+        loaded = await self._ready(entry.problems, spec.judge is not None)
+        examples = Examples()
+        if spec.examples:
+            shown = looked_at(spec.examples)
+            examples = examples_of(spec.examples, await self._ready(replace(shown, digest=spec.examples.digest), True))
+        return Sets(replace(spec, suite=(entry,)), [loaded], examples).shown(
+            ProblemKey(name, problem_id), spec.prompting
+        )
+
+    async def _ready(self, ref: ProblemSetRef, untested: bool) -> ProblemSet:
+        """The set that was measured. Raises FailedPrecondition."""
+        try:
+            await self._problems.pin(ref)  # it may not be on this machine
+            loaded = await self._problems.load_if_ready(ref, untested)
+        except InvalidArgument as error:
+            raise FailedPrecondition(f"the problems are not here any more: {error.message}") from error
+        if loaded is None:
+            raise FailedPrecondition(f"{ref.name} is not ready here: evaluate it again, and it is prepared")
+        if ref.digest and loaded.digest != ref.digest:
+            raise FailedPrecondition(f"{ref.name} has changed since it was measured: its problems cannot be shown")
+        return loaded
 
     async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
