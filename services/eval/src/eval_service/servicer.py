@@ -18,7 +18,10 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         self, request: pb.CreateEvaluationRequest, context: Context
     ) -> pb.CreateEvaluationResponse:
         report = await self._evaluations.create(
-            convert.spec_from_proto(request.spec), request.request_id, validate_only=request.validate_only
+            convert.spec_from_proto(request.spec),
+            request.request_id,
+            validate_only=request.validate_only,
+            for_gate=request.for_gate,
         )
         return pb.CreateEvaluationResponse(evaluation=convert.report_to_proto(report))
 

@@ -23,6 +23,7 @@ from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgumen
 from ratchet_kit.names import VersionRef
 from ratchet_problems import CallTest
 
+from .. import conftest
 from ..memory import MemoryEvaluationStore
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
@@ -88,6 +89,21 @@ async def test_an_evaluation_that_is_only_validated_is_not_stored(world: Any) ->
             replace(SPEC, suite=(SuiteEntry(ProblemSetRef("nothing")),)), "req_1", validate_only=True
         )
     assert (await world.evaluations.create(SPEC, "req_1")).evaluation.id
+
+
+async def test_what_decides_no_gate_is_refused_for_one(world: Any) -> None:
+    await world.evaluations.create(SPEC, "")
+    said = "spec.problems has 6 independent problems: a gate needs 10 or more"
+    with pytest.raises(InvalidArgument, match=said):
+        await world.evaluations.create(SPEC, "", for_gate=True)
+    world.problems.problems = [conftest.problem(number) for number in range(10)]
+    await world.evaluations.create(SPEC, "", for_gate=True)
+    world.problems.problems = [replace(conftest.problem(number), structure=f"s{number % 9}") for number in range(90)]
+    for validate_only in (True, False):
+        with pytest.raises(InvalidArgument, match="has 9 independent problems"):
+            await world.evaluations.create(SPEC, "", validate_only=validate_only, for_gate=True)
+    world.problems.ready = False  # its gate says so
+    await world.evaluations.create(SPEC, "", for_gate=True)
 
 
 async def test_notices_of_its_sets_are_kept(world: Any) -> None:

@@ -783,9 +783,14 @@ class CreateEvaluationRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    FOR_GATE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     validate_only: _builtins.bool
     """Only checks whether the evaluation could be created: nothing is stored, and the answer has no id."""
+    for_gate: _builtins.bool
+    """Refuses sets with too few independent problems for a gate, before anything is generated. A set that must be
+    prepared first is judged by its gate alone.
+    """
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec: ...
     def __init__(
@@ -794,10 +799,11 @@ class CreateEvaluationRequest(_message.Message):
         request_id: _builtins.str = ...,
         spec: Global___EvaluationSpec | None = ...,
         validate_only: _builtins.bool = ...,
+        for_gate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["for_gate", b"for_gate", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
