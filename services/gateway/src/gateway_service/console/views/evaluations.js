@@ -69,7 +69,7 @@ export async function evaluations({ host, query, signal }) {
   await live(
     all,
     signal,
-    async () => filter.sorted(await list("evaluations", "evaluations", { signal, limit: 200, query: filter.query })),
+    async () => filter.sorted(await list("evaluations", "evaluations", { signal, limit: 100, query: filter.query })),
     (found) => {
       filter.node.hidden = !found.length && !filter.any;
       said.hidden = !found.length;
