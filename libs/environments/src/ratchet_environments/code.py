@@ -10,13 +10,13 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import answers
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
-from ratchet_environments.failures import LONGEST, LONGEST_STDERR, MOST, FailedTest, Failures
+from ratchet_environments.failures import LONGEST, LONGEST_STDERR, MOST, FailedTest, Failures, shown
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
 from ratchet_kit.times import duration_from_proto
-from ratchet_problems import AnswerTest, CallTest, CheckTest, Problem, StdioTest
+from ratchet_problems import Problem
 from ratchet_problems.problem import TestCase
 from ratchet_rewards import UNTESTED, Grade
 
@@ -111,21 +111,6 @@ def failures_of(problem: Problem, execution: pb.Execution) -> Failures:
     # A test of C++ or Java is compiled with the program, and compilers quote it.
     stderr = execution.stderr if held_out else execution.compile_output or execution.stderr
     return Failures(tuple(shown[:MOST]), held_out, stderr[-LONGEST_STDERR:])
-
-
-def shown(problem: Problem, test: TestCase) -> FailedTest:
-    """A test by itself. Not for one that is held out."""
-    match test:
-        case CallTest():
-            arguments = test.args[1:-1] if test.args.startswith("[") else test.args
-            texts = f"{problem.entry_point}({arguments})", test.raises or test.expected
-        case StdioTest():
-            texts = test.stdin, test.expected_stdout
-        case CheckTest():
-            texts = test.code, ""
-        case AnswerTest():
-            texts = "", " or ".join(test.accepted)
-    return FailedTest(*(clip(text, LONGEST) for text in texts))
 
 
 def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:

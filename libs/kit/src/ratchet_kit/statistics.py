@@ -15,7 +15,7 @@ LEAST_PROBLEMS = 10
 
 
 def too_few(problems: int) -> str:
-    """The fault of a set of so many independent problems; empty for one that decides a gate."""
+    """Reason why this number of independent problems decides no gate; empty if it does."""
     if problems >= LEAST_PROBLEMS:
         return ""
     return f"has {problems} independent problems: a gate needs {LEAST_PROBLEMS} or more"

@@ -8,8 +8,8 @@ from eval_service.domain.ports import ProblemSet, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting
-from ratchet_environments import Task, code
-from ratchet_environments.failures import FailedTest
+from ratchet_environments import Task
+from ratchet_environments.failures import FailedTest, shown
 from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
@@ -116,8 +116,8 @@ class Sets:
             said = [f"{message.role}: {message.content}" for message in put.messages]
             prompt = "\n\n".join(said) if len(said) > 1 else put.text or put.messages[0].content
         tests = [test for test in problem.tests if not test.held_out]
-        shown = tuple(code.shown(problem, test) for test in tests[:_SHOWN])
-        return Shown(prompt, shown, len(problem.tests) - len(tests))
+        first = tuple(shown(problem, test) for test in tests[:_SHOWN])
+        return Shown(prompt, first, len(problem.tests) - len(tests))
 
     def check(self, keys: Iterable[SampleKey]) -> None:
         """Raises InvalidArgument for samples of a problem that is not there."""

@@ -1,4 +1,4 @@
-"""Lists of evaluations of a model, or in a state, come in the order of an index: of 10,000, SQLite sorted all for a page.
+"""Lists of a model's evaluations, or of a state, come in the order of an index: SQLite sorted all for each page.
 
 Revision ID: eval_0014
 """

@@ -1,4 +1,4 @@
-"""Lists of runs in a state come in the order of an index: of 10,000, SQLite sorted all for a page of 100.
+"""Lists of runs in a state come in the order of an index: SQLite sorted all for each page.
 
 Revision ID: trainer_0015
 """
