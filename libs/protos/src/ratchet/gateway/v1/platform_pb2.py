@@ -25,17 +25,20 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
 from ratchet.gateway.v1 import experiment_pb2 as ratchet_dot_gateway_dot_v1_dot_experiment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cratchet/common/v1/node.proto\x1a#ratchet/gateway/v1/experiment.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node2\x82\x06\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1cratchet/common/v1/node.proto\x1a#ratchet/gateway/v1/experiment.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node2\x88\x06\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.gateway.v1.platform_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PLATFORMSERVICE']._loaded_options = None
+  _globals['_PLATFORMSERVICE']._serialized_options = b'\260\273\030\002'
   _globals['_PLATFORMSERVICE'].methods_by_name['GetPlatform']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['GetPlatform']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/platform'
   _globals['_PLATFORMSERVICE'].methods_by_name['GetCatalogue']._loaded_options = None
@@ -48,38 +51,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLATFORMSERVICE'].methods_by_name['DrainNode']._serialized_options = b'\202\323\344\223\002\"\"\035/api/v1/nodes/{address}/drain:\001*'
   _globals['_PLATFORMSERVICE'].methods_by_name['ResumeNode']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['ResumeNode']._serialized_options = b'\202\323\344\223\002#\"\036/api/v1/nodes/{address}/resume:\001*'
-  _globals['_SERVICEHEALTH']._serialized_start=220
-  _globals['_SERVICEHEALTH']._serialized_end=455
-  _globals['_SERVICEHEALTH_STATE']._serialized_start=367
-  _globals['_SERVICEHEALTH_STATE']._serialized_end=455
-  _globals['_GETPLATFORMREQUEST']._serialized_start=457
-  _globals['_GETPLATFORMREQUEST']._serialized_end=477
-  _globals['_GETPLATFORMRESPONSE']._serialized_start=479
-  _globals['_GETPLATFORMRESPONSE']._serialized_end=553
-  _globals['_GETCATALOGUEREQUEST']._serialized_start=555
-  _globals['_GETCATALOGUEREQUEST']._serialized_end=576
-  _globals['_GETCATALOGUERESPONSE']._serialized_start=579
-  _globals['_GETCATALOGUERESPONSE']._serialized_end=744
-  _globals['_FAILEDRESOURCE']._serialized_start=747
-  _globals['_FAILEDRESOURCE']._serialized_end=1040
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=917
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1040
-  _globals['_GETFAILURESREQUEST']._serialized_start=1042
-  _globals['_GETFAILURESREQUEST']._serialized_end=1110
-  _globals['_GETFAILURESRESPONSE']._serialized_start=1112
-  _globals['_GETFAILURESRESPONSE']._serialized_end=1204
-  _globals['_LISTNODESREQUEST']._serialized_start=1206
-  _globals['_LISTNODESREQUEST']._serialized_end=1263
-  _globals['_LISTNODESRESPONSE']._serialized_start=1265
-  _globals['_LISTNODESRESPONSE']._serialized_end=1349
-  _globals['_DRAINNODEREQUEST']._serialized_start=1351
-  _globals['_DRAINNODEREQUEST']._serialized_end=1386
-  _globals['_DRAINNODERESPONSE']._serialized_start=1388
-  _globals['_DRAINNODERESPONSE']._serialized_end=1446
-  _globals['_RESUMENODEREQUEST']._serialized_start=1448
-  _globals['_RESUMENODEREQUEST']._serialized_end=1484
-  _globals['_RESUMENODERESPONSE']._serialized_start=1486
-  _globals['_RESUMENODERESPONSE']._serialized_end=1545
-  _globals['_PLATFORMSERVICE']._serialized_start=1548
-  _globals['_PLATFORMSERVICE']._serialized_end=2318
+  _globals['_SERVICEHEALTH']._serialized_start=252
+  _globals['_SERVICEHEALTH']._serialized_end=487
+  _globals['_SERVICEHEALTH_STATE']._serialized_start=399
+  _globals['_SERVICEHEALTH_STATE']._serialized_end=487
+  _globals['_GETPLATFORMREQUEST']._serialized_start=489
+  _globals['_GETPLATFORMREQUEST']._serialized_end=509
+  _globals['_GETPLATFORMRESPONSE']._serialized_start=511
+  _globals['_GETPLATFORMRESPONSE']._serialized_end=585
+  _globals['_GETCATALOGUEREQUEST']._serialized_start=587
+  _globals['_GETCATALOGUEREQUEST']._serialized_end=608
+  _globals['_GETCATALOGUERESPONSE']._serialized_start=611
+  _globals['_GETCATALOGUERESPONSE']._serialized_end=776
+  _globals['_FAILEDRESOURCE']._serialized_start=779
+  _globals['_FAILEDRESOURCE']._serialized_end=1072
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=949
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1072
+  _globals['_GETFAILURESREQUEST']._serialized_start=1074
+  _globals['_GETFAILURESREQUEST']._serialized_end=1142
+  _globals['_GETFAILURESRESPONSE']._serialized_start=1144
+  _globals['_GETFAILURESRESPONSE']._serialized_end=1236
+  _globals['_LISTNODESREQUEST']._serialized_start=1238
+  _globals['_LISTNODESREQUEST']._serialized_end=1295
+  _globals['_LISTNODESRESPONSE']._serialized_start=1297
+  _globals['_LISTNODESRESPONSE']._serialized_end=1381
+  _globals['_DRAINNODEREQUEST']._serialized_start=1383
+  _globals['_DRAINNODEREQUEST']._serialized_end=1418
+  _globals['_DRAINNODERESPONSE']._serialized_start=1420
+  _globals['_DRAINNODERESPONSE']._serialized_end=1478
+  _globals['_RESUMENODEREQUEST']._serialized_start=1480
+  _globals['_RESUMENODEREQUEST']._serialized_end=1516
+  _globals['_RESUMENODERESPONSE']._serialized_start=1518
+  _globals['_RESUMENODERESPONSE']._serialized_end=1577
+  _globals['_PLATFORMSERVICE']._serialized_start=1580
+  _globals['_PLATFORMSERVICE']._serialized_end=2356
 # @@protoc_insertion_point(module_scope)
