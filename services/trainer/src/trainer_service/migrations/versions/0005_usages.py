@@ -1,13 +1,13 @@
 """What each attempt of a run has used.
 
-Revision ID: trainer_0015
+Revision ID: trainer_0016
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "trainer_0015"
-down_revision = "trainer_0014"
+revision = "trainer_0016"
+down_revision = "trainer_0015"
 
 
 def upgrade() -> None:

@@ -1,13 +1,13 @@
 """What an evaluation has used.
 
-Revision ID: eval_0013
+Revision ID: eval_0015
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "eval_0013"
-down_revision = "eval_0012"
+revision = "eval_0015"
+down_revision = "eval_0014"
 
 
 def upgrade() -> None:
