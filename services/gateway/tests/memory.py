@@ -199,6 +199,10 @@ class MemoryCompletionLog:
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
         return memory_experiments.recent(self.records.values(), model, quantity, unit, period)
 
+    async def models_asked(self, since: datetime) -> Sequence[str]:
+        recent = [one for one in self.records.values() if one.start_time >= since and one.arm is not Arm.REPLAY]
+        return sorted({one.version.model for one in recent})
+
     async def scored(self, model: str, since: datetime | None) -> int:
         of_model = [one for one in self.records.values() if one.version.model == model and one.arm is not Arm.REPLAY]
         records = [one for one in of_model if one.score is not None]

@@ -31,6 +31,7 @@ from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.auth import grpc_auth
+from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.experiments.experiments import Experiments
@@ -108,6 +109,7 @@ class Service:
     tidy: Background
     router: Router
     completer: Completer
+    start_loads: StartLoads
     feedback: Feedback
     exchanges: Exchanges
     forgetting: Forgetting
@@ -183,6 +185,7 @@ def _wire(ground: Ground) -> Service:
         tidy=partial(tidy, wiring.kept(ground), ground.clock),
         router=completions.router,
         completer=completions.completer,
+        start_loads=completions.start_loads,
         feedback=traffic.feedback,
         exchanges=traffic.exchanges,
         forgetting=traffic.forgetting,
@@ -336,6 +339,7 @@ async def run(
                 service.controller.run,
                 service.refresher.run,
                 service.serving.run,
+                service.start_loads.run,
                 service.known_experiments.run,
                 service.experiments.run,
                 service.replayer.run,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_service.adapters import redactions
+from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
@@ -189,6 +190,7 @@ def wire_releases(ground: Ground, models: KnownModels, serving: Serving) -> Rele
 class CompletionRoom:
     router: Router
     completer: Completer
+    start_loads: StartLoads
 
 
 def wire_completions(
@@ -202,7 +204,8 @@ def wire_completions(
     router = Router(serving.models, releases.known, experiments.known, ground.chance)
     answers = AnswerCache(ground.settings.cache_answers)
     completer = Completer(router, serving.serving, traffic.recorder, keys.usage, answers, ground.clock)
-    return CompletionRoom(router, completer)
+    loads = StartLoads(ground.stores.completions, serving.models, serving.serving, ground.clock)
+    return CompletionRoom(router, completer, loads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,6 +288,13 @@ class TestCompletionLog:
         assert await log.scored("starter", later + timedelta(seconds=1)) == 0
         assert await log.scored("nothing", None) == 0
 
+    async def test_models_that_were_asked(self, stores: Stores) -> None:
+        other, replayed = VersionRef("other", 1), VersionRef("replayed", 1)
+        log = stores.completions
+        await log.append([record(1), record(2), record(3, version=other), record(4, Arm.REPLAY, version=replayed)])
+        assert await log.models_asked(NOW) == ["other", "starter"]
+        assert await log.models_asked(NOW + timedelta(seconds=1)) == []
+
     async def test_a_release_is_summed_up_by_users_and_stages(self, stores: Stores) -> None:
         log = stores.completions
         slow = {"slow_after": timedelta(seconds=5)}

@@ -24,6 +24,8 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database, row_of, value_of
 
 MAX_LATENCIES = 10_000
+MAX_ASKED = 10_000
+"""Requests that are looked at for the models that they ask."""
 _NO_TEXTS: dict[str, Any] = {"texts": [], "has_texts": False}
 
 
@@ -128,6 +130,13 @@ class SqlCompletionLog:
 
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
         return await by_unit.recent(self._database, model, quantity, unit, period)
+
+    async def models_asked(self, since: datetime) -> Sequence[str]:
+        c = completions.c
+        latest = select(c.model, c.arm).where(c.start_time >= since).order_by(c.start_time.desc()).limit(MAX_ASKED)
+        asked = latest.subquery().c
+        query = select(asked.model).where(asked.arm != Arm.REPLAY).distinct().order_by(asked.model)
+        return [row.model for row in await self._database.rows(query)]
 
     async def scored(self, model: str, since: datetime | None) -> int:
         c = completions.c

@@ -120,6 +120,10 @@ class CompletionLog(Protocol):
         outside of experiments: nothing of other units."""
         ...
 
+    async def models_asked(self, since: datetime) -> Sequence[str]:
+        """Models of the latest 10,000 requests since then, each once. What was replayed is no request."""
+        ...
+
     async def scored(self, model: str, since: datetime | None) -> int:
         """How many answers of all versions of a model have a score: those to requests that came since then.
         What was replayed is no request."""
