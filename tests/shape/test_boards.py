@@ -43,7 +43,11 @@ def test_prometheus_reads_all_six_services() -> None:
     services = {name for name in compose if "build" in compose[name] and not name.endswith("-gpu")}
     assert set(names["names"]) == services == set(SERVICES)
     assert f" METRICS_PORT={names['port']} " in (DEPLOY / "docker" / "entrypoint.sh").read_text()
-    mounted = [volume.split(":")[0] for name in ("prometheus", "grafana") for volume in compose[name]["volumes"]]
+    mounted = [
+        volume.split(":")[0]
+        for name in ("prometheus", "alertmanager", "grafana")
+        for volume in compose[name]["volumes"]
+    ]
     assert all((ROOT / path).exists() for path in mounted if path.startswith("./"))
 
 
@@ -123,6 +127,8 @@ CASES = [
 def test_every_alert_has_its_worlds() -> None:
     (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
     assert [rule["alert"] for rule in group["rules"]] == list(WORLDS)
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    assert [name for name in WORLDS if f"| `{name}` |" not in operations] == []
 
 
 @pytest.mark.parametrize(("case", "series", "wanted"), CASES, ids=[name for name, *_ in CASES])

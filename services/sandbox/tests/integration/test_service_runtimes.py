@@ -46,7 +46,7 @@ async def test_what_is_offered_is_what_runs(stub: Stubs) -> None:
 
 
 async def test_what_is_missing_is_unimplemented(stub: Stubs) -> None:
-    for program in (pb.Program(language="cobol"), pb.Program(runtime="cobol")):
+    for program in (pb.Program(source="DISPLAY 1.", language="cobol"), pb.Program(source="1", runtime="cobol")):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await run(stub, program)
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -27,3 +27,15 @@ def test_other_code_has_another_version(tmp_path: Path, monkeypatch: pytest.Monk
         found.append(code_version.code_version())
     assert found[0] == found[2] != found[1]
     assert found[0].startswith("ratchet-trainer-service 0.")
+
+
+def test_the_commit_is_said_by_the_image_or_by_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_version, "PACKAGES", ())
+    monkeypatch.delenv("RATCHET_COMMIT", raising=False)
+    git = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    assert git in code_version.code_version()
+    monkeypatch.setenv("RATCHET_COMMIT", "of-the-image")
+    assert code_version.code_version().split()[2] == "of-the-image"
+    monkeypatch.delenv("RATCHET_COMMIT")
+    monkeypatch.setenv("PATH", "")
+    assert len(code_version.code_version().split()) == 3

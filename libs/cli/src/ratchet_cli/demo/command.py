@@ -11,7 +11,7 @@ from ratchet_local.home import Home
 def demo(
     keep: Annotated[bool, typer.Option(help="Leave the platform up afterwards.")] = False,
     port_base: PortBase = 0,
-    steps: Annotated[int, typer.Option(help="GRPO steps.", min=1)] = 60,
+    steps: Annotated[int, typer.Option(help="GRPO steps.", min=1)] = 24,
     seed: Annotated[int, typer.Option(help="Seed of training and evaluation.")] = 1,
 ) -> None:
     """Run the main job end to end: train the starter, measure, gate, release, report. Fails if it is not better."""

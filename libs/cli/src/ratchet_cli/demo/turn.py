@@ -34,11 +34,11 @@ MODEL = starter.MODEL
 TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed/test"
 
 # What was measured to learn well within the demo's time on two cores: see docs/demo.md.
-LEARNING_RATE = 5e-5
-WARMUP_STEPS = 5
-BATCH_SIZE = 16
+LEARNING_RATE = 8e-5
+WARMUP_STEPS = 4
+BATCH_SIZE = 32
 GROUP_SIZE = 8
-VALIDATE_EVERY = 10
+VALIDATE_EVERY = 8
 VALIDATION_PROBLEMS = 200
 HELD_OUT_PROBLEMS = 200
 SAMPLES_PER_PROBLEM = 4
