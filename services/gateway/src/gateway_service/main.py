@@ -172,7 +172,7 @@ def _wire(ground: Ground) -> Service:
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
         KeyServicer(keys.keys),
-        PlatformServicer(platform, wiring.wire_failures(ground)),
+        PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, wiring.wire_health(ground, serving)),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
     )

@@ -34,6 +34,7 @@ from gateway_service.domain.traffic.forgetting import Forgetting
 from gateway_service.domain.traffic.ports import CompletionLog, DataSets, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.addresses import Addresses
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
@@ -223,6 +224,10 @@ def wire_webhooks(ground: Ground) -> WebhookRoom:
 
 def wire_failures(ground: Ground) -> Failures:
     return Failures({"gateway": ReleaseFailures(ground.stores.releases), **ground.peers.failures}, ground.clock)
+
+
+def wire_health(ground: Ground, serving: ServingRoom) -> VersionHealth:
+    return VersionHealth(ground.stores.completions, serving.models, ground.peers.registry, ground.clock)
 
 
 def kept(ground: Ground) -> Sequence[Kept]:

@@ -169,5 +169,5 @@ async def test_who_was_asked_long_ago_is_not_loaded(world: World) -> None:
     world.engine.policies.clear()
     await world.start()
     await world.gateway.start_loads.load()
-    assert await world.completions.models_asked(world.clock.now() - LATELY) == []
+    assert await world.completions.busy_models(world.clock.now() - LATELY) == []
     assert world.engine.policies == {}

@@ -28,7 +28,7 @@ class GrpcModelRegistry:
         self._stub = stub
         self._versions: dict[VersionRef, RegisteredVersion] = {}
         self._before: dict[str, tuple[int, int | None]] = {}
-        """Of each model: its champion, and the one before it."""
+        """The champion of each model, and the one before it."""
 
     async def models(self) -> Sequence[RegisteredModel]:
         found: list[RegisteredModel] = []

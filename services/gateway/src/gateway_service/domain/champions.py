@@ -48,7 +48,7 @@ class StartLoads:
         """One look at each that is not loaded yet. Raises Unavailable while nobody can say which were asked."""
         now = self._clock.now()
         if self._left is None:
-            self._left = set(await self._log.models_asked(now - LATELY))
+            self._left = set(await self._log.busy_models(now - LATELY))
         for name in sorted(self._left):
             if now > self._end_time or await self._is_done(name):
                 self._left.discard(name)

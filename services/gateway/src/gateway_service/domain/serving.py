@@ -75,6 +75,8 @@ class ServingOptions:
     """A version is in use for so long after it was needed last: it stays loaded, and a lost engine is made up."""
     keep_every: timedelta = timedelta(seconds=5)
     """Between two looks at that."""
+    start_wait: timedelta = timedelta(seconds=2)
+    """For who starts a load, and goes: so long it takes to say that there is no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,16 @@ class Serving:
         """True where an engine of it takes a request now, as far as is known."""
         spec = self._ready.get(ref)
         return spec is not None and self._engine.answers(spec.name, spec.policy_id)
+
+    async def start(self, ref: VersionRef) -> str:
+        """The policy id of a version that is ready; empty while it is being loaded. Raises as `ensure`, NotLoaded where
+        it is not being loaded."""
+        try:
+            return await self.ensure(ref, self._options.start_wait)
+        except NotLoaded:
+            if ref in self._loading:
+                return ""
+            raise
 
     def load(self, ref: VersionRef) -> None:
         """Starts to load a version that does not answer, unless that failed lately. Waits for nothing."""

@@ -1,17 +1,24 @@
 """The request log summed up by the units of experiments: the database adds, so that no row per request is read."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, select, true
+from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, or_, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
-from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import (
+    MAX_SAMPLE_LATENCIES,
+    ArmSample,
+    ArmTraffic,
+    Period,
+    UnitCount,
+    UnitLatency,
+)
 from ratchet_kit.ids import TIME_LETTERS
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
@@ -144,20 +151,69 @@ async def recent(database: Database, model: str, quantity: Quantity, unit: Unit,
 
 async def version(database: Database, ref: VersionRef, period: Period) -> ArmSample:
     of_version = and_(_c.model == ref.model, _c.version == ref.number, _of_no_experiment(period))
-
-    async def sums(value: ColumnElement[Any], has_one: ColumnElement[bool]) -> Moments:
-        unit = case((_c.unit == "", _c.id), else_=_c.unit)
-        of_unit = select(*_totals(value)).where(of_version, has_one).group_by(unit).subquery()
-        row = await database.first(select(*_sums(of_unit.c)))
-        assert row is not None, "a sum has a row"
-        return _moments(row, Before())
-
     return ArmSample(
-        await sums(*_VALUES[Measure.ERROR_RATE]),
-        await sums(*_VALUES[Measure.QUALITY]),
+        await _by_units(database, of_version, Measure.ERROR_RATE),
+        await _by_units(database, of_version, Measure.QUALITY),
         tuple(latency(row) for row in await database.rows(latest(of_version, _c.start_time))),
-        await sums(case((_c.has_left, 1.0), else_=0.0), true()),
+        await _by_units(database, of_version, Measure.LEFT),
     )
+
+
+async def slowness(database: Database, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
+    in_one = or_(*(_of_no_experiment(period) for period in periods))
+    wanted = and_(_c.model == ref.model, _c.version == ref.number, in_one)
+    is_slow = case((_c.latency_s > slow_after.total_seconds(), 1.0), else_=0.0)
+    return ArmSample(
+        await _by_units(database, wanted, Measure.ERROR_RATE),
+        await _by_units(database, wanted, Measure.QUALITY),
+        (),
+        await _by_units(database, wanted, Measure.LEFT),
+        await _unit_sums(database, wanted, is_slow, _answered),
+    )
+
+
+async def arms(database: Database, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+    """By the index of versions and times. A quantile is a rank among all answers, as `sample.quantile` has it."""
+    wanted = and_(
+        _c.model == ref.model,
+        _c.version == ref.number,
+        _c.start_time >= period.start_time,
+        _c.start_time < period.end_time,
+        _c.arm != Arm.REPLAY,
+    )
+    counts = select(
+        _c.arm,
+        func.count().label("requests"),
+        func.sum(case((_c.error != "", 1), else_=0)).label("errors"),
+        func.sum(case((_c.has_left, 1), else_=0)).label("has_left"),
+        func.sum(_c.prompt_tokens).label("prompt_tokens"),
+        func.sum(_c.completion_tokens).label("completion_tokens"),
+        func.count(_c.score).label("scored"),
+        func.coalesce(func.avg(_c.score), 0.0).label("mean_score"),
+    )
+    place = func.row_number().over(partition_by=_c.arm, order_by=_c.latency_s).label("place")
+    number = func.count().over(partition_by=_c.arm).label("number")
+    ranked = select(_c.arm, _c.latency_s, place, number).where(wanted, _answered).subquery().c
+    is_quantile = [ranked.place == (ranked.number * percent + 99) // 100 for percent in (50, 95)]
+    quantiles: dict[str, list[float]] = {}
+    for row in await database.rows(
+        select(ranked.arm, ranked.latency_s).where(or_(*is_quantile)).order_by(ranked.place)
+    ):
+        quantiles.setdefault(row.arm, []).append(row.latency_s)
+    return [
+        ArmTraffic(
+            Arm(row.arm),
+            row.requests,
+            row.errors,
+            row.has_left,
+            row.prompt_tokens,
+            row.completion_tokens,
+            row.scored,
+            row.mean_score,
+            *(quantiles[row.arm][place] if row.arm in quantiles else 0.0 for place in (0, -1)),
+        )
+        for row in await database.rows(counts.where(wanted).group_by(_c.arm).order_by(_c.arm))
+    ]
 
 
 async def latencies_of(database: Database, ref: VersionRef) -> Sequence[UnitLatency]:
@@ -185,6 +241,21 @@ def _value(quantity: Quantity) -> tuple[ColumnElement[Any], ColumnElement[bool]]
         of_prompt, of_completion = cast(_c.prompt_tokens, Float), cast(_c.completion_tokens, Float)
         return (of_prompt * price.prompt + of_completion * price.completion) / MILLION, _answered
     return _VALUES[quantity.measure]
+
+
+async def _by_units(database: Database, wanted: ColumnElement[bool], measure: Measure) -> Moments:
+    return await _unit_sums(database, wanted, *_VALUES[measure])
+
+
+async def _unit_sums(
+    database: Database, wanted: ColumnElement[bool], value: ColumnElement[Any], has_one: ColumnElement[bool]
+) -> Moments:
+    """A request that names no unit is one."""
+    unit = case((_c.unit == "", _c.id), else_=_c.unit)
+    of_unit = select(*_totals(value)).where(wanted, has_one).group_by(unit).subquery()
+    row = await database.first(select(*_sums(of_unit.c)))
+    assert row is not None, "a sum has a row"
+    return _moments(row, Before())
 
 
 def _of_experiment(experiment_id: str, until: datetime | None) -> ColumnElement[bool]:

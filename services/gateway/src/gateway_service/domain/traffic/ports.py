@@ -1,7 +1,7 @@
 """Where the request log is stored, and who grades completions."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments, Products
@@ -10,7 +10,7 @@ from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, 
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Period, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
@@ -79,6 +79,15 @@ class CompletionLog(Protocol):
         """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
+    async def slowness_sample(self, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
+        """As `version_sample`, of several periods, without latencies; `slowness`: of each unit's answers, how many took
+        longer than that."""
+        ...
+
+    async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+        """All traffic of a version in the period, but what was replayed, by arm; arms without requests are left out."""
+        ...
+
     async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
         """Of the latest MAX_SAMPLE_LATENCIES answers of a version, as `version_sample` has them."""
         ...
@@ -120,7 +129,7 @@ class CompletionLog(Protocol):
         outside of experiments: nothing of other units."""
         ...
 
-    async def models_asked(self, since: datetime) -> Sequence[str]:
+    async def busy_models(self, since: datetime) -> Sequence[str]:
         """Models of the latest 10,000 requests since then, each once. What was replayed is no request."""
         ...
 
