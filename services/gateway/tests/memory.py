@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from gateway_service.domain.keys.audit import Entry
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
@@ -277,3 +278,21 @@ class MemoryKeyStore:
     def _set(self, key: ApiKey) -> None:
         self._keys[key.id] = key
         self._changes.append(key.id)
+
+
+class MemoryAuditStore:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    async def add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    async def page(self, actor: str, since: datetime | None, limit: int, after: str | None) -> Sequence[Entry]:
+        found = sorted(self.entries, key=lambda entry: entry.id, reverse=True)
+        return [
+            entry
+            for entry in found
+            if (after is None or entry.id < after)
+            and actor in ("", entry.actor)
+            and (since is None or entry.create_time >= since)
+        ][:limit]

@@ -30,7 +30,7 @@ from .doubles import (
     ScriptedNodes,
     ScriptedRegistry,
 )
-from .memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from .memory import MemoryAuditStore, MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from .memory_exchanges import MemoryExchangeStore
 from .memory_experiments import MemoryExperimentStore
 from .memory_webhooks import MemoryWebhookStore
@@ -84,6 +84,7 @@ class World:
         )
         self.grader = ScriptedGrader()
         self.sets = ScriptedDataSets()
+        self.audit = MemoryAuditStore()
         self.webhooks = MemoryWebhookStore()
         self.endpoints = ScriptedEndpoints()
         self.feed = ScriptedFeed()
@@ -107,7 +108,9 @@ class World:
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
         exchanges = MemoryExchangeStore(self.completions)
-        stores = Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, ready)
+        stores = Stores(
+            self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, self.audit, ready
+        )
         peers = Peers(
             self.engine, self.nodes, self.registry, self.grader, self.sets, {}, self.stubs, self.endpoints, self.feed
         )

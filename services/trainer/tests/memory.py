@@ -370,5 +370,5 @@ class NoMeter:
     def states(self, counts: Mapping[State, int]) -> None:
         pass
 
-    def unfinished(self, runs: Sequence[Run]) -> None:
+    def unfinished(self, runs: Sequence[Run], steps: Mapping[RunId, Step]) -> None:
         pass

@@ -62,6 +62,8 @@ for command in (
     platform.failures,
     platform.logs,
     platform.restart,
+    platform.backup,
+    platform.restore,
     platform.down,
     demo,
     improve,

@@ -49,3 +49,12 @@ class Keys(Resource[S]):
         """Gives or withdraws the consent to keep what it sends and gets from now on."""
         request = pb.SetKeyTrafficRequest(id=key_id, keep=keep)
         return call(request, pb.SetKeyTrafficResponse, lambda reply: reply.key)
+
+    @listed
+    def audit(self, actor: str = "", since: datetime | None = None) -> Listing[pb.AuditEntry]:
+        """Changes, each with its key, newest first; by this key alone, since then, where given. `since` must be
+        aware."""
+        request = pb.ListAuditEntriesRequest(actor=actor)
+        if since:
+            request.after_time.FromDatetime(since)
+        return listing(request, pb.ListAuditEntriesResponse, lambda reply: reply.entries)

@@ -23,6 +23,7 @@ from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
 from gateway_service.adapters.registry import GrpcModelRegistry, GuardedRegistry
+from gateway_service.adapters.sql.audit import SqlAuditStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.exchanges import SqlExchangeStore
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
@@ -30,6 +31,7 @@ from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.adapters.webhook_sender import HttpSender
+from gateway_service.audited import Audited
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.completer import Completer
@@ -171,10 +173,11 @@ def _wire(ground: Ground) -> Service:
         GatewayServicer(completions.completer, traffic.feedback),
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
-        KeyServicer(keys.keys),
+        KeyServicer(keys.keys, keys.audit),
         PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, wiring.wire_health(ground, serving)),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
+        keys.audit,
     )
     http = _wire_rest(ground, keys, releases, completions, servicers)
     return Service(
@@ -209,14 +212,15 @@ def _wire_rest(
 ) -> FastAPI:
     stores, peers = ground.stores, ground.peers
     uses = Uses(releases.known, peers.registry, stores.experiments)
-    guarded = {REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
+    peers_stubs = {**peers.backends, REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
+    recorded = {name: Audited(stub, name, keys.audit) for name, stub in peers_stubs.items()}
     return app.build(
         completer=completions.completer,
         router=completions.router,
         registry=peers.registry,
         authenticator=keys.authenticator,
         usage=keys.usage,
-        backends={**peers.backends, **servicers.backends, **guarded},
+        backends={**recorded, **servicers.backends},
         check_ready=stores.check_ready,
         refresh=releases.known.refresh,
         clock=ground.clock,
@@ -238,6 +242,7 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlExchangeStore(database),
             SqlKeyStore(database),
             SqlWebhookStore(database),
+            SqlAuditStore(database),
             check_ready,
         )
 

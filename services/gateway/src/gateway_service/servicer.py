@@ -1,18 +1,20 @@
 """gRPC in. REST calls the same methods in this process, without a context, so that both answer alike."""
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 
 from gateway_service import convert
+from gateway_service.audited import Audited
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionResponse, ResponseDelta
 from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.failures import Failures
+from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.platform import Platform
@@ -206,8 +208,9 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, audit: AuditLog) -> None:
         self._keys = keys
+        self._audit = audit
 
     async def CreateKey(self, request: key_pb2.CreateKeyRequest, context: Context = None) -> key_pb2.CreateKeyResponse:
         new = await self._keys.create(
@@ -234,6 +237,13 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
     ) -> key_pb2.SetKeyTrafficResponse:
         key = await self._keys.set_traffic(request.id, request.keep)
         return key_pb2.SetKeyTrafficResponse(key=convert.key_to_proto(key))
+
+    async def ListAuditEntries(
+        self, request: key_pb2.ListAuditEntriesRequest, context: Context = None
+    ) -> key_pb2.ListAuditEntriesResponse:
+        page = await self._audit.page(request.actor, since_from_proto(request), request.page_size, request.page_token)
+        found = page.map(convert.entry_to_proto)
+        return key_pb2.ListAuditEntriesResponse(entries=found.items, next_page_token=page.next_page_token)
 
 
 class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
@@ -376,6 +386,17 @@ class WebhookServicer(webhook_pb2_grpc.WebhookServiceServicer):
         return webhook_pb2.ListWebhookDeliveriesResponse(deliveries=found.items, next_page_token=page.next_page_token)
 
 
+ADDING: Mapping[str, Callable[[Any, grpc.aio.Server], None]] = {
+    "ratchet.gateway.v1.GatewayService": gateway_pb2_grpc.add_GatewayServiceServicer_to_server,
+    "ratchet.gateway.v1.ReleaseService": release_pb2_grpc.add_ReleaseServiceServicer_to_server,
+    "ratchet.gateway.v1.ExperimentService": experiment_pb2_grpc.add_ExperimentServiceServicer_to_server,
+    "ratchet.gateway.v1.KeyService": key_pb2_grpc.add_KeyServiceServicer_to_server,
+    "ratchet.gateway.v1.PlatformService": platform_pb2_grpc.add_PlatformServiceServicer_to_server,
+    "ratchet.gateway.v1.TrafficService": traffic_pb2_grpc.add_TrafficServiceServicer_to_server,
+    "ratchet.gateway.v1.WebhookService": webhook_pb2_grpc.add_WebhookServiceServicer_to_server,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Servicers:
     """All of them."""
@@ -387,27 +408,25 @@ class Servicers:
     platform: PlatformServicer
     traffic: TrafficServicer
     webhooks: WebhookServicer
+    audit: AuditLog
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
-        gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, grpc_server)
-        release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, grpc_server)
-        experiment_pb2_grpc.add_ExperimentServiceServicer_to_server(self.experiments, grpc_server)
-        key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, grpc_server)
-        platform_pb2_grpc.add_PlatformServiceServicer_to_server(self.platform, grpc_server)
-        traffic_pb2_grpc.add_TrafficServiceServicer_to_server(self.traffic, grpc_server)
-        webhook_pb2_grpc.add_WebhookServiceServicer_to_server(self.webhooks, grpc_server)
-        return list(self.backends)
+        backends = self.backends
+        for service, add in ADDING.items():
+            add(backends[service], grpc_server)
+        return list(backends)
 
     @property
     def backends(self) -> Mapping[str, object]:
-        """By their full names; REST calls them in this process."""
-        return {
-            "ratchet.gateway.v1.GatewayService": self.gateway,
-            "ratchet.gateway.v1.ReleaseService": self.releases,
-            "ratchet.gateway.v1.ExperimentService": self.experiments,
-            "ratchet.gateway.v1.KeyService": self.keys,
-            "ratchet.gateway.v1.PlatformService": self.platform,
-            "ratchet.gateway.v1.TrafficService": self.traffic,
-            "ratchet.gateway.v1.WebhookService": self.webhooks,
-        }
+        """By their full names; REST calls them in this process. What they change is in the audit log."""
+        own = (
+            self.gateway,
+            self.releases,
+            self.experiments,
+            self.keys,
+            self.platform,
+            self.traffic,
+            self.webhooks,
+        )
+        return {name: Audited(servicer, name, self.audit) for name, servicer in zip(ADDING, own, strict=True)}

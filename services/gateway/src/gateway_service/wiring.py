@@ -15,6 +15,7 @@ from gateway_service.domain.experiments.known_experiments import KnownExperiment
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, ReplayOptions
 from gateway_service.domain.failures import Failures, FailureSource, ReleaseFailures
+from gateway_service.domain.keys.audit import AuditLog, AuditStore
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
@@ -55,6 +56,7 @@ class Stores:
     exchanges: ExchangeStore
     keys: KeyStore
     webhooks: WebhookStore
+    audit: AuditStore
     check_ready: Callable[[], Awaitable[None]]
     """Raises Unavailable while they cannot be reached."""
 
@@ -114,13 +116,15 @@ class KeyRoom:
     keys: Keys
     authenticator: Authenticator
     usage: Usage
+    audit: AuditLog
 
 
 def wire_keys(ground: Ground) -> KeyRoom:
     known = KnownKeys(ground.stores.keys)
     keys = Keys(ground.stores.keys, known, ground.clock)
     authenticator = Authenticator(keys if ground.settings.auth == "on" else None)
-    return KeyRoom(known, keys, authenticator, Usage(ground.settings.key_limits, ground.clock))
+    audit = AuditLog(ground.stores.audit, ground.clock)
+    return KeyRoom(known, keys, authenticator, Usage(ground.settings.key_limits, ground.clock), audit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
+from gateway_service.adapters.sql.audit import SqlAuditStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
@@ -16,6 +17,7 @@ from gateway_service.adapters.sql.tables import api_keys, releases
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, Metric, Variant
 from gateway_service.domain.experiments.ports import ExperimentStore
+from gateway_service.domain.keys.audit import AuditStore, Entry
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
@@ -35,7 +37,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 from ratchet_testing.clock import ManualClock
 
-from ..memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from ..memory import MemoryAuditStore, MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from ..memory_experiments import MemoryExperimentStore
 from ..memory_webhooks import MemoryWebhookStore
 
@@ -50,6 +52,7 @@ class Stores:
     completions: CompletionLog
     keys: KeyStore
     webhooks: WebhookStore
+    audit: AuditStore
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
@@ -58,7 +61,8 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         webhooks = MemoryWebhookStore()
         experiments = MemoryExperimentStore(webhooks)
         completions = MemoryCompletionLog(experiments)
-        yield Stores(MemoryReleaseStore(webhooks, experiments), experiments, completions, MemoryKeyStore(), webhooks)
+        releases = MemoryReleaseStore(webhooks, experiments)
+        yield Stores(releases, experiments, completions, MemoryKeyStore(), webhooks, MemoryAuditStore())
         return
     url = request.getfixturevalue(f"{request.param}_url")
     async with Database.opened(url, "gateway_service") as database:
@@ -68,6 +72,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
             SqlCompletionLog(database),
             SqlKeyStore(database),
             SqlWebhookStore(database),
+            SqlAuditStore(database),
         )
 
 
@@ -518,3 +523,23 @@ async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -
             await connection.execute(update(api_keys).where(api_keys.c.id == "key_2").values(scopes=["unheard"]))
         assert [one.id for one in await store.page("", 2, None)] == ["rel_3", "rel_1"]
         assert [one.id for one in await keys.page(2, None)] == ["key_3", "key_1"]
+
+
+class TestAuditStore:
+    async def test_entries_by_key_and_time(self, stores: Stores) -> None:
+        hour = timedelta(hours=1)
+        entries = [
+            Entry(f"aud_{n}", NOW + n * hour, f"key_{n % 2}", "me", "KeyService.RevokeKey", "key_9", "OK", "req_1")
+            for n in range(4)
+        ]
+        for entry in entries:
+            await stores.audit.add(entry)
+
+        async def found(actor: str = "", since: datetime | None = None, after: str | None = None) -> list[str]:
+            return [entry.id for entry in await stores.audit.page(actor, since, 2, after)]
+
+        assert await stores.audit.page("", None, 1, None) == [entries[3]]
+        assert await found() == ["aud_3", "aud_2"]
+        assert await found(after="aud_2") == ["aud_1", "aud_0"]
+        assert await found(actor="key_0") == ["aud_2", "aud_0"]
+        assert await found(since=NOW + 3 * hour) == ["aud_3"]

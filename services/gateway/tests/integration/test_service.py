@@ -125,6 +125,8 @@ async def test_grpc_with_a_key(door) -> None:
                 await call
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         new = await keys.CreateKey(key_pb2.CreateKeyRequest(name="app"), metadata=key)
+        (entry,) = (await keys.ListAuditEntries(key_pb2.ListAuditEntriesRequest(), metadata=key)).entries
+        assert (entry.method, entry.resource, entry.actor_name) == ("KeyService.CreateKey", new.key.id, "bootstrap")
         as_app = (("authorization", f"Bearer {new.secret}"),)
         assert (await stub.Complete(request, metadata=as_app)).policy_id == answer.policy_id
         with pytest.raises(grpc.RpcError) as denied:

@@ -246,7 +246,9 @@ async def _forget(ports: Ports, stop: asyncio.Event) -> None:
 async def _count(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
     async def count() -> None:
         ports.meter.states(await ports.store.counts())
-        ports.meter.unfinished(await ports.store.unfinished())
+        runs = await ports.store.unfinished()
+        steps = [await ports.store.steps(run.id, 1, run.step - 1) for run in runs]
+        ports.meter.unfinished(runs, {run.id: last[0] for run, last in zip(runs, steps, strict=True) if last})
 
     await every(interval, stop, count, name="count runs")
 

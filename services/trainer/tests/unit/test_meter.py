@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 
 from ratchet_kit.worker import Timing
 from trainer_service.adapters.meter import PrometheusMeter
-from trainer_service.domain.run.run import Run
+from trainer_service.domain.run.run import Run, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 
@@ -38,8 +38,15 @@ async def test_a_run_that_another_replica_ends_leaves_the_metrics(trainer: Train
 
 async def test_a_run_has_its_series_while_it_goes_on(run: Run) -> None:
     meter = PrometheusMeter()
-    meter.unfinished([run])
-    meter.unfinished([replace(run, step=2, attempt=1)])
+    meter.unfinished([run], {})
+    step = Step(2, {"reward_mean": 0.5, "vetoed": 1.0}, "sha256:0", run.create_time, 1)
+    meter.unfinished([replace(run, step=2, attempt=1)], {run.id: step})
     assert series(run) == [2, 1, 0]
-    meter.unfinished([])
+    assert reward(run) == 0.5
+    meter.unfinished([], {})
     assert series(run) == [None, None, None]
+    assert reward(run) is None
+
+
+def reward(run: Run) -> float | None:
+    return REGISTRY.get_sample_value("ratchet_trainer_step_reward_mean", {"run_id": run.id})

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from ratchet.common.v1 import access_pb2
-from ratchet_cli.commands.options import Id, Limit, one_of
+from ratchet_cli.commands import options
+from ratchet_cli.commands.options import Id, Limit, SinceOption, one_of
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stderr
 from ratchet_client import Client
 
@@ -63,6 +64,31 @@ def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
                 "traffic": lambda key: "kept" if key.keep_traffic else "-",
             },
             breakable=("name",),
+        )
+
+
+@app.command("audit")
+def audit(
+    key: Annotated[str, typer.Option(help="Only what this key changed, by its id.")] = "",
+    since: SinceOption = "",
+    limit: Limit = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    """List what was changed with which key, newest first."""
+    after = options.since(since)
+    with Client() as client:
+        print_list(
+            client.keys.audit(key, after),
+            limit,
+            as_json,
+            {
+                "time": lambda entry: ago(entry.create_time),
+                "key": lambda entry: entry.actor_name or "-",
+                "did": lambda entry: entry.method.partition(".")[2],
+                "to": lambda entry: entry.resource or "-",
+                "ended": lambda entry: entry.code,
+            },
+            breakable=("key",),
         )
 
 

@@ -1,11 +1,13 @@
 """`ratchet up`, `status`, `logs`, `down`: the platform on this machine."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import filesize
 from rich.text import Text
 
 from ratchet.gateway.v1 import platform_pb2
@@ -19,6 +21,8 @@ from ratchet_client.names import state_name
 from ratchet_kit.files import tail
 from ratchet_kit.times import duration
 from ratchet_local import control
+from ratchet_local.backup import restore as restore_home
+from ratchet_local.backup import save
 from ratchet_local.home import Home
 from ratchet_local.ports import DEFAULT_PORT_BASE
 from ratchet_local.processes import memory_bytes
@@ -112,6 +116,28 @@ def _say_which() -> None:
     """Start, logs and stop are of this machine, whatever RATCHET_URL says."""
     if url := address.elsewhere():
         stderr.print(f"This is about the platform of this machine, not the one at {url}.", markup=False)
+
+
+def backup(file: Annotated[Path, typer.Argument(help="New file, such as ratchet-2026-11-28.tar.")]) -> None:
+    """Save the platform of this machine in one file while it goes on: databases, artifacts, secrets."""
+    _say_which()
+    if elsewhere := [name for name in ("DATABASE_URL", "ARTIFACT_URL") if os.environ.get(name)]:
+        stderr.print(f"Not in it is what lies at {' and '.join(elsewhere)}: save that by its own tools.")
+    with stderr.status("saving") as status:
+        size = save(
+            Home.default(), file, lambda done: status.update(f"saving: {filesize.decimal(done)}", spinner="dots")
+        )
+    say(f"Saved {filesize.decimal(size)} in {file}. It holds the keys: keep it as you keep them.")
+
+
+def restore(file: Annotated[Path, typer.Argument(help="File that `ratchet backup` wrote.")]) -> None:
+    """Make the folder of a platform again from a backup. It must not be there; then: ratchet up."""
+    _say_which()
+    home = Home.default()
+    if not file.is_file():
+        raise CommandError(f"{file} is not there.")
+    restore_home(home, file)
+    say(f"{home.path} is as it was saved. Start it with: ratchet up")
 
 
 def failures(since: SinceOption = "", as_json: JsonFlag = False) -> None:

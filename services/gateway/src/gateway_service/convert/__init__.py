@@ -13,7 +13,7 @@ from gateway_service.convert.experiments import (
     plan_to_proto,
     replay_prompts_from_proto,
 )
-from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_proto, scopes_from_proto
+from gateway_service.convert.keys import SCOPES, entry_to_proto, expire_time_from_proto, key_to_proto, scopes_from_proto
 from gateway_service.convert.platform import (
     catalogue_to_proto,
     failures_to_proto,
@@ -38,6 +38,7 @@ __all__ = [
     "completion_request_from_proto",
     "completion_response_to_proto",
     "delivery_to_proto",
+    "entry_to_proto",
     "exchange_to_proto",
     "experiment_spec_from_proto",
     "experiment_to_proto",

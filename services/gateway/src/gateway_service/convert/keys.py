@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from gateway_service.domain.keys.audit import Entry
 from gateway_service.domain.keys.key import ApiKey, Scope
 from ratchet.common.v1 import access_pb2
 from ratchet.gateway.v1 import key_pb2
@@ -42,4 +43,17 @@ def key_to_proto(key: ApiKey) -> key_pb2.Key:
         actor=key.actor,
         revoke_actor=key.revoke_actor,
         keep_traffic=key.keep_traffic,
+    )
+
+
+def entry_to_proto(entry: Entry) -> key_pb2.AuditEntry:
+    return key_pb2.AuditEntry(
+        id=entry.id,
+        create_time=timestamp_to_proto(entry.create_time),
+        actor=entry.actor,
+        actor_name=entry.actor_name,
+        method=entry.method,
+        resource=entry.resource,
+        code=entry.code,
+        request_id=entry.request_id,
     )

@@ -55,6 +55,11 @@ class KeyServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.FromString,
                 _registered_method=True)
+        self.ListAuditEntries = channel.unary_unary(
+                '/ratchet.gateway.v1.KeyService/ListAuditEntries',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesResponse.FromString,
+                _registered_method=True)
 
 
 class KeyServiceServicer(object):
@@ -91,6 +96,14 @@ class KeyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAuditEntries(self, request, context):
+        """The audit log: what was changed with which key, newest first; refused attempts, too. It is kept for good.
+        INVALID_ARGUMENT for an invalid page_size or page_token.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_KeyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +126,11 @@ def add_KeyServiceServicer_to_server(servicer, server):
                     servicer.SetKeyTraffic,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.SerializeToString,
+            ),
+            'ListAuditEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditEntries,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +242,33 @@ class KeyService(object):
             '/ratchet.gateway.v1.KeyService/SetKeyTraffic',
             ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.KeyService/ListAuditEntries',
+            ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_key__pb2.ListAuditEntriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,10 @@ class KeyServiceStub:
     """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
     on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
     """
+    ListAuditEntries: _grpc.UnaryUnaryMultiCallable[_key_pb2.ListAuditEntriesRequest, _key_pb2.ListAuditEntriesResponse]
+    """The audit log: what was changed with which key, newest first; refused attempts, too. It is kept for good.
+    INVALID_ARGUMENT for an invalid page_size or page_token.
+    """
 
 @_typing.type_check_only
 class KeyServiceAsyncStub(KeyServiceStub):
@@ -62,6 +66,10 @@ class KeyServiceAsyncStub(KeyServiceStub):
     SetKeyTraffic: _aio.UnaryUnaryMultiCallable[_key_pb2.SetKeyTrafficRequest, _key_pb2.SetKeyTrafficResponse]  # type: ignore[assignment]
     """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
     on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
+    """
+    ListAuditEntries: _aio.UnaryUnaryMultiCallable[_key_pb2.ListAuditEntriesRequest, _key_pb2.ListAuditEntriesResponse]  # type: ignore[assignment]
+    """The audit log: what was changed with which key, newest first; refused attempts, too. It is kept for good.
+    INVALID_ARGUMENT for an invalid page_size or page_token.
     """
 
 class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -101,6 +109,16 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_key_pb2.SetKeyTrafficResponse, _abc.Awaitable[_key_pb2.SetKeyTrafficResponse]]:
         """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It applies to requests from now
         on; ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a revoked key.
+        """
+
+    @_abc_1.abstractmethod
+    def ListAuditEntries(
+        self,
+        request: _key_pb2.ListAuditEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_key_pb2.ListAuditEntriesResponse, _abc.Awaitable[_key_pb2.ListAuditEntriesResponse]]:
+        """The audit log: what was changed with which key, newest first; refused attempts, too. It is kept for good.
+        INVALID_ARGUMENT for an invalid page_size or page_token.
         """
 
 def add_KeyServiceServicer_to_server(servicer: KeyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -125,6 +125,21 @@ api_keys = Table(
     *request_columns(),
 )
 
+# Who changed what. Its ids are by time.
+audit = Table(
+    "gateway_audit",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("create_time", UtcDateTime, nullable=False, index=True),
+    Column("actor", String(40), nullable=False),
+    Column("actor_name", Text, nullable=False),
+    Column("method", String(100), nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("code", String(32), nullable=False),
+    Column("request_id", Text, nullable=False),
+    Index("gateway_audit_by_actor", "actor", "id"),
+)
+
 # How often what is named has changed. Who changes it holds the row until the change is committed, so that revisions
 # are seen in their order.
 revisions = Table(

@@ -133,6 +133,6 @@ class Meter(Protocol):
         """How many runs are in each state now."""
         ...
 
-    def unfinished(self, runs: Sequence[Run]) -> None:
-        """All that go on now; what was said of others no longer holds."""
+    def unfinished(self, runs: Sequence[Run], steps: Mapping[RunId, Step]) -> None:
+        """All that go on now, with the last step of each that has one; what was said of others no longer holds."""
         ...
