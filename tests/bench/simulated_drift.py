@@ -3,7 +3,7 @@
     python -m tests.bench.simulated_drift [MONTHS]
 
 A month is 30 days, each looked at four times, by `drift.find` as `VersionHealth` calls it: the day so far against the
-same hours of all days before. 2,000 users, of whom some ask far more often than others (lognormal, sd 1), and each of
+same hours of the week before. 2,000 users, of whom some ask far more often than others (lognormal, sd 1), and each of
 whom has rates of its own; weekends have half of the traffic and are somewhat worse.
 """
 
@@ -18,6 +18,7 @@ from gateway_service.domain import drift
 from gateway_service.domain.releases.findings import Bound
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.sample import ArmSample
+from gateway_service.domain.version_health import DAYS_BEFORE
 
 Counts = NDArray[np.int64]
 USERS, DAYS, LOOKS = 2_000, 30, 4
@@ -76,13 +77,14 @@ def month(kind: Kind, seed: int) -> Sequence[Notice]:
         score = generator.binomial(scored, np.clip(liking - 0.02 * weekend + worse.score, 0, 1))
         return np.stack([requests, left, errors, answers, slow, scored, score], 1).cumsum(0)
 
-    before: Counts = counts(0)
+    days = [counts(0)]
     found: list[Notice] = []
     for day in range(1, DAYS):
         now = counts(day)
+        before: Counts = np.sum(days[-DAYS_BEFORE:], axis=0)
         for look in range(LOOKS):
             found += [Notice(day, one.bound) for one in drift.find(_sample(now[look]), _sample(before[look]))]
-        before = before + now
+        days.append(now)
     return found
 
 

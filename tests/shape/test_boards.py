@@ -87,6 +87,10 @@ WORLDS: Mapping[str, tuple[Series, Series]] = {
         {"ratchet_gateway_releases_set_aside_total": ONCE},
         {"ratchet_gateway_releases_set_aside_total": "1x40"},
     ),
+    "RatchetChampionWorse": (
+        {'ratchet_gateway_drift{model="m",version="2",bound="quality"}': "1x40"},
+        {'ratchet_gateway_drift{model="m",version="2",bound="quality"}': "0x40"},
+    ),
     "RatchetRecordsLost": ({DROPPED: NOTHING, SET_ASIDE: ONCE}, {DROPPED: NOTHING, SET_ASIDE: NOTHING}),
     "RatchetRunStartsAgain": (
         {'ratchet_trainer_run_attempt{run_id="r"}': "2x9 3x30"},

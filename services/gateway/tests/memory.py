@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gateway_service.domain.keys.audit import Entry
 from gateway_service.domain.keys.key import ApiKey
@@ -15,7 +15,7 @@ from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
-from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -167,11 +167,19 @@ class MemoryCompletionLog:
         found = memory_experiments.outside(self.records.values(), period)
         return memory_experiments.sample([record for record in found if record.version == ref])
 
-    async def slowness_sample(self, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
         found = [one for period in periods for one in memory_experiments.outside(self.records.values(), period)]
-        timed = [replace(one, slow_after=slow_after) for one in found if one.version == ref]
-        left = [replace(one, slow_after=None) if one.left else one for one in timed]
-        return replace(memory_experiments.sample(left), latencies=())
+        return [
+            Attempt(one.unit or one.id, bool(one.error), one.left, one.score, one.latency.total_seconds())
+            for one in found
+            if one.version == ref
+        ]
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        return sum(
+            one.version == ref and period.start_time <= one.start_time < period.end_time
+            for one in self.records.values()
+        )
 
     async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
         in_period = [one for one in self.records.values() if period.start_time <= one.start_time < period.end_time]

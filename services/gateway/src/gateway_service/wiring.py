@@ -230,8 +230,8 @@ def wire_failures(ground: Ground) -> Failures:
     return Failures({"gateway": ReleaseFailures(ground.stores.releases), **ground.peers.failures}, ground.clock)
 
 
-def wire_health(ground: Ground, serving: ServingRoom) -> VersionHealth:
-    return VersionHealth(ground.stores.completions, serving.models, ground.peers.registry, ground.clock)
+def wire_health(ground: Ground) -> VersionHealth:
+    return VersionHealth(ground.stores.completions, ground.peers.registry, ground.clock)
 
 
 def kept(ground: Ground) -> Sequence[Kept]:

@@ -398,7 +398,7 @@ class TestCompletionLog:
         ]
         assert await log.version_arms(VersionRef("other", 1), hour) == []
 
-    async def test_answers_that_took_longer_over_several_periods(self, stores: Stores) -> None:
+    async def test_attempts_of_several_periods(self, stores: Stores) -> None:
         log, one = stores.completions, VersionRef("starter", 1)
         day = timedelta(days=1)
         await log.append(
@@ -413,10 +413,14 @@ class TestCompletionLog:
             ]
         )
         hours = [Period(NOW - day * back, NOW - day * back + timedelta(hours=1)) for back in (0, 1)]
-        sample = await log.slowness_sample(one, hours, timedelta(seconds=1.5))
-        assert sample.slowness == Moments(units=2, x=3, y=2, xx=5, yy=2, xy=3)
-        assert (sample.requests, sample.errors, sample.left, sample.scored) == (5, 1, 1, 1)
-        assert sample.failures.units == 3
+        assert sorted(await log.version_attempts(one, hours), key=lambda one: (one.unit, -one.latency)) == [
+            ("ann", False, False, None, 2.0),
+            ("ann", False, False, 0.5, 1.0),
+            ("cmpl_003", False, False, None, 3.0),
+            ("cmpl_005", True, False, None, 5.0),
+            ("cmpl_006", False, True, None, 6.0),
+        ]
+        assert [await log.version_requests(one, hour) for hour in hours] == [4, 2]
 
     async def test_forgets_old_texts_however_long_nobody_did(self, stores: Stores) -> None:
         log, ages = stores.completions, {1: 29, 2: 4, 3: 2, 4: 0}

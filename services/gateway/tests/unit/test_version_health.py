@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from gateway_service.domain.releases.findings import Bound
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
-from gateway_service.domain.version_health import DAY, VersionHealth
+from gateway_service.domain.version_health import DAY
 from ratchet_kit.names import VersionRef
 
 from ..world import World
@@ -80,8 +81,7 @@ def noon(world: World) -> datetime:
 
 
 async def notices(world: World, days: int = 7) -> list[tuple[Bound, VersionRef, int]]:
-    health = VersionHealth(world.completions, world.gateway.models, world.registry, world.clock)
-    found = (await health.get(ONE, days)).notices
+    found = (await world.gateway.health.get(ONE, days)).notices
     return [(one.drift.bound, one.against, (midnight(world) - one.start_time).days) for one in found]
 
 
@@ -126,3 +126,18 @@ async def test_a_few_users_prove_nothing(world: World, noon: datetime) -> None:
     await day(world, noon - DAY)
     await day(world, noon, requests=15, failing=1.0)
     assert await notices(world) == []
+
+
+async def test_a_look_says_in_the_metrics_who_is_worse(world: World, noon: datetime) -> None:
+    def said() -> float | None:
+        return REGISTRY.get_sample_value(
+            "ratchet_gateway_drift", {"model": "starter", "version": "1", "bound": "error_rate"}
+        )
+
+    await day(world, noon - DAY)
+    await day(world, noon, failing=0.2)
+    await world.gateway.health.look()
+    assert said() == 1
+    world.clock.advance(DAY * 2)
+    await world.gateway.health.look()
+    assert said() == 0

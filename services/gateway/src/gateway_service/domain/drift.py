@@ -9,12 +9,14 @@ no drift.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gateway_service.domain.releases.findings import ALPHA, MIXTURE, Bound
 from gateway_service.domain.releases.release import Bounds
 from gateway_service.domain.statistics import sequences
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
 from gateway_service.domain.statistics.strata import Cell, Strata, difference
-from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, ArmSample
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, ArmSample, Attempt, quantile
 from ratchet_kit.statistics import Estimate
 
 DAYS = 30
@@ -42,6 +44,31 @@ class Drift:
         scale, unit = (1.0, "") if self.bound is Bound.QUALITY else (100.0, " %")
         noun = {Bound.ERROR_RATE: "error rate", Bound.LEFT: "callers who left", Bound.QUALITY: "mean score"}[self.bound]
         return f"{noun} {scale * self.now:.3g}{unit} against {scale * self.before:.3g}{unit}"
+
+
+def samples(now: Sequence[Attempt], before: Sequence[Attempt]) -> tuple[ArmSample, ArmSample]:
+    """As `find` takes them."""
+    p95 = quantile(tuple(sorted(one.latency for one in before if not one.failed and not one.left)), LATENCY_QUANTILE)
+    limit = BOUNDS.max_latency_ratio * p95 or float("inf")
+    return _sample(now, limit), _sample(before, limit)
+
+
+def _sample(attempts: Sequence[Attempt], limit: float) -> ArmSample:
+    kept = [one for one in attempts if not one.left]
+    return ArmSample(
+        failures=_moments([(one.unit, float(one.failed)) for one in kept]),
+        scores=_moments([(one.unit, one.score) for one in attempts if one.score is not None]),
+        leaving=_moments([(one.unit, float(one.left)) for one in attempts]),
+        slowness=_moments([(one.unit, float(one.latency > limit)) for one in kept if not one.failed]),
+    )
+
+
+def _moments(values: Sequence[tuple[str, float]]) -> Moments:
+    if not values:
+        return Moments()
+    units, numbers = zip(*values, strict=True)
+    _, places = np.unique(np.asarray(units), return_inverse=True)
+    return Moments.of(np.bincount(places), np.bincount(places, weights=np.asarray(numbers)))
 
 
 def find(now: ArmSample, before: ArmSample) -> Sequence[Drift]:

@@ -1,7 +1,7 @@
 """The request log summed up by the units of experiments: the database adds, so that no row per request is read."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, or_, select, true
@@ -15,6 +15,7 @@ from gateway_service.domain.traffic.sample import (
     MAX_SAMPLE_LATENCIES,
     ArmSample,
     ArmTraffic,
+    Attempt,
     Period,
     UnitCount,
     UnitLatency,
@@ -151,25 +152,38 @@ async def recent(database: Database, model: str, quantity: Quantity, unit: Unit,
 
 async def version(database: Database, ref: VersionRef, period: Period) -> ArmSample:
     of_version = and_(_c.model == ref.model, _c.version == ref.number, _of_no_experiment(period))
+
+    async def sums(value: ColumnElement[Any], has_one: ColumnElement[bool]) -> Moments:
+        unit = case((_c.unit == "", _c.id), else_=_c.unit)
+        of_unit = select(*_totals(value)).where(of_version, has_one).group_by(unit).subquery()
+        row = await database.first(select(*_sums(of_unit.c)))
+        assert row is not None, "a sum has a row"
+        return _moments(row, Before())
+
     return ArmSample(
-        await _by_units(database, of_version, Measure.ERROR_RATE),
-        await _by_units(database, of_version, Measure.QUALITY),
+        await sums(*_VALUES[Measure.ERROR_RATE]),
+        await sums(*_VALUES[Measure.QUALITY]),
         tuple(latency(row) for row in await database.rows(latest(of_version, _c.start_time))),
-        await _by_units(database, of_version, Measure.LEFT),
+        await sums(case((_c.has_left, 1.0), else_=0.0), true()),
     )
 
 
-async def slowness(database: Database, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
-    in_one = or_(*(_of_no_experiment(period) for period in periods))
-    wanted = and_(_c.model == ref.model, _c.version == ref.number, in_one)
-    is_slow = case((_c.latency_s > slow_after.total_seconds(), 1.0), else_=0.0)
-    return ArmSample(
-        await _by_units(database, wanted, Measure.ERROR_RATE),
-        await _by_units(database, wanted, Measure.QUALITY),
-        (),
-        await _by_units(database, wanted, Measure.LEFT),
-        await _unit_sums(database, wanted, is_slow, _answered),
-    )
+async def attempts(database: Database, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+    of_version = and_(_c.model == ref.model, _c.version == ref.number)
+    in_one = or_(*(and_(of_version, _of_no_experiment(period)) for period in periods))
+    columns = (_c.id, _c.unit, _c.error, _c.has_left, _c.score, _c.latency_s)
+    return [
+        Attempt(row.unit or row.id, bool(row.error), row.has_left, row.score, row.latency_s)
+        for row in await database.rows(select(*columns).where(in_one))
+    ]
+
+
+async def requests(database: Database, ref: VersionRef, period: Period) -> int:
+    in_period = and_(_c.start_time >= period.start_time, _c.start_time < period.end_time)
+    of_version = and_(_c.model == ref.model, _c.version == ref.number, in_period)  # the index has all of it
+    row = await database.first(select(func.count().label("number")).select_from(completions).where(of_version))
+    assert row is not None, "a count has a row"
+    return int(row.number)
 
 
 async def arms(database: Database, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
@@ -241,21 +255,6 @@ def _value(quantity: Quantity) -> tuple[ColumnElement[Any], ColumnElement[bool]]
         of_prompt, of_completion = cast(_c.prompt_tokens, Float), cast(_c.completion_tokens, Float)
         return (of_prompt * price.prompt + of_completion * price.completion) / MILLION, _answered
     return _VALUES[quantity.measure]
-
-
-async def _by_units(database: Database, wanted: ColumnElement[bool], measure: Measure) -> Moments:
-    return await _unit_sums(database, wanted, *_VALUES[measure])
-
-
-async def _unit_sums(
-    database: Database, wanted: ColumnElement[bool], value: ColumnElement[Any], has_one: ColumnElement[bool]
-) -> Moments:
-    """A request that names no unit is one."""
-    unit = case((_c.unit == "", _c.id), else_=_c.unit)
-    of_unit = select(*_totals(value)).where(wanted, has_one).group_by(unit).subquery()
-    row = await database.first(select(*_sums(of_unit.c)))
-    assert row is not None, "a sum has a row"
-    return _moments(row, Before())
 
 
 def _of_experiment(experiment_id: str, until: datetime | None) -> ColumnElement[bool]:

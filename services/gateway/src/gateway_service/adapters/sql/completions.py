@@ -16,7 +16,7 @@ from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -102,8 +102,11 @@ class SqlCompletionLog:
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         return await by_unit.version(self._database, ref, period)
 
-    async def slowness_sample(self, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
-        return await by_unit.slowness(self._database, ref, periods, slow_after)
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+        return await by_unit.attempts(self._database, ref, periods)
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        return await by_unit.requests(self._database, ref, period)
 
     async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
         return await by_unit.arms(self._database, ref, period)

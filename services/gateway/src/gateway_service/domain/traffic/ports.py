@@ -1,7 +1,7 @@
 """Where the request log is stored, and who grades completions."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments, Products
@@ -10,7 +10,7 @@ from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, 
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
@@ -79,9 +79,12 @@ class CompletionLog(Protocol):
         """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
-    async def slowness_sample(self, ref: VersionRef, periods: Sequence[Period], slow_after: timedelta) -> ArmSample:
-        """As `version_sample`, of several periods, without latencies; `slowness`: of each unit's answers, how many took
-        longer than that."""
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+        """All attempts of a version in the periods, one or more, that no experiment had, and no fallback."""
+        ...
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        """How many attempts of whatever kind a version has in the period: by the index alone."""
         ...
 
     async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:

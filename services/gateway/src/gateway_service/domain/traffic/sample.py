@@ -36,6 +36,16 @@ class UnitLatency(NamedTuple):
     latency: float
 
 
+class Attempt(NamedTuple):
+    """An attempt to answer, and the user that it was for, or itself. A tuple: thousands are made at each look."""
+
+    unit: str
+    failed: bool
+    left: bool
+    score: float | None
+    latency: float
+
+
 @dataclass(frozen=True, slots=True)
 class ArmSample:
     """The traffic of one version. A unit is a user, or a request that names none."""
