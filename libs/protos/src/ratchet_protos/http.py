@@ -47,8 +47,12 @@ def rules(method: "MethodDescriptor") -> tuple[Rule, ...]:
 
 
 def required_scope(method: "MethodDescriptor") -> access_pb2.Scope.ValueType:
-    """The scope that a key needs to call an RPC at the gateway: SCOPE_ADMIN where the protos say nothing."""
-    return method.GetOptions().Extensions[access_pb2.required_scope] or access_pb2.SCOPE_ADMIN
+    """The scope that a key needs to call an RPC at the gateway, by its own option or by that of its service."""
+    if own := method.GetOptions().Extensions[access_pb2.required_scope]:
+        return own
+    change = method.containing_service.GetOptions().Extensions[access_pb2.change_scope]
+    is_read = change and any(rule.verb == "GET" for rule in rules(method))
+    return access_pb2.SCOPE_READ if is_read else change or access_pb2.SCOPE_ADMIN
 
 
 def _rule(rule: HttpRule) -> Rule:

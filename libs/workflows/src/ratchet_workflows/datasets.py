@@ -18,7 +18,7 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.names import DatasetRef, check_split_name
 from ratchet_kit.text import clip
 from ratchet_problems import CheckTest, Problem, splitting, tables
-from ratchet_problems.dataset_fetching import chosen
+from ratchet_problems.dataset_splits import chosen
 from ratchet_workflows.errors import UsageError
 
 MOST_TEXT = 4_000

@@ -16,8 +16,7 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.grpc_errors import code_of
 from ratchet_protos.http import rules
 
-ASKING = ("Plan", "Compare", "Rank")
-"""How the RPCs begin that are POST and change nothing."""
+CHANGING = frozenset({Scope.TRAIN, Scope.RELEASE, Scope.ADMIN})
 PIECES = frozenset({"WriteDataset", "AddSamples"})
 """RPCs that go on with what another began."""
 
@@ -58,15 +57,10 @@ class Audited:
 
 
 def changes(method: MethodDescriptor) -> bool:
-    """True for what administrators change things by."""
+    """True for RPCs that change something people decide on."""
     found = rules(method)
-    return (
-        bool(found)
-        and found[0].verb != "GET"
-        and scope_of(method) is Scope.ADMIN
-        and not method.name.startswith(ASKING)
-        and method.name not in PIECES
-    )
+    is_read = not found or found[0].verb == "GET"
+    return not is_read and scope_of(method) in CHANGING and method.name not in PIECES
 
 
 def _field(message: Any, path: str) -> object:

@@ -14,6 +14,9 @@ from ratchet_client import Client
 SCOPES = {
     "inference": access_pb2.SCOPE_INFERENCE,
     "programs": access_pb2.SCOPE_PROGRAMS,
+    "read": access_pb2.SCOPE_READ,
+    "train": access_pb2.SCOPE_TRAIN,
+    "release": access_pb2.SCOPE_RELEASE,
     "admin": access_pb2.SCOPE_ADMIN,
 }
 
@@ -23,7 +26,9 @@ app = typer.Typer(help="API keys.", no_args_is_help=True)
 @app.command("create")
 def create_key(
     name: Annotated[str, typer.Argument(help="Name for people: the key's owner.")],
-    scope: Annotated[list[str], typer.Option(help="inference (the default), programs or admin; repeat.")] = [],  # noqa: B006
+    scope: Annotated[
+        list[str], typer.Option(help="inference (default), programs, read, train, release or admin; repeat.")
+    ] = [],  # noqa: B006
     model: Annotated[list[str], typer.Option(help="Model that it may call; repeat for more. Default: all.")] = [],  # noqa: B006
     days: Annotated[float | None, typer.Option(help="Days until it expires.", min=0)] = None,
     keep_traffic: Annotated[

@@ -108,7 +108,7 @@ function signIn(reason = "") {
       el(
         "p",
         {},
-        "Paste an API key with the scope admin. It stays in this tab, until the tab is closed or you sign out.",
+        "Paste an API key with the scope admin, train, release or read. It stays in this tab, until the tab is closed or you sign out.",
       ),
       reason && problem({ message: reason }),
       form({ fields: field("API key", input), action: "Sign in", act: (data) => enter(data.get("key").trim()) }),
@@ -126,7 +126,8 @@ async function enter(secret = key.get()) {
     await get("models", { page_size: 1 });
   } catch (error) {
     if (error.status === 401) return; // it has led to the sign-in already
-    if (error.status === 403) return signIn("This key is for completions. The console needs one with the scope admin.");
+    if (error.status === 403)
+      return signIn("This key is for completions. The console needs one with the scope read, train, release or admin.");
     if (error.code !== "UNAVAILABLE") throw error; // a part is away: the views say so
   }
   leave.hidden = !key.get();

@@ -13,6 +13,9 @@ SCOPES = {
     access_pb2.SCOPE_INFERENCE: Scope.INFERENCE,
     access_pb2.SCOPE_ADMIN: Scope.ADMIN,
     access_pb2.SCOPE_PROGRAMS: Scope.PROGRAMS,
+    access_pb2.SCOPE_READ: Scope.READ,
+    access_pb2.SCOPE_TRAIN: Scope.TRAIN,
+    access_pb2.SCOPE_RELEASE: Scope.RELEASE,
 }
 _SCOPES_TO_PROTO = {scope: value for value, scope in SCOPES.items()}
 

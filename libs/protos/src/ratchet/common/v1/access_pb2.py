@@ -25,13 +25,13 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eratchet/common/v1/access.proto\x12\x11ratchet.common.v1\x1a google/protobuf/descriptor.proto*X\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_INFERENCE\x10\x01\x12\x0f\n\x0bSCOPE_ADMIN\x10\x02\x12\x12\n\x0eSCOPE_PROGRAMS\x10\x03:R\n\x0erequired_scope\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x01(\x0e\x32\x18.ratchet.common.v1.Scopeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eratchet/common/v1/access.proto\x12\x11ratchet.common.v1\x1a google/protobuf/descriptor.proto*\x8c\x01\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_INFERENCE\x10\x01\x12\x0f\n\x0bSCOPE_ADMIN\x10\x02\x12\x12\n\x0eSCOPE_PROGRAMS\x10\x03\x12\x0e\n\nSCOPE_READ\x10\x04\x12\x0f\n\x0bSCOPE_TRAIN\x10\x05\x12\x11\n\rSCOPE_RELEASE\x10\x06:R\n\x0erequired_scope\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x01(\x0e\x32\x18.ratchet.common.v1.Scope:Q\n\x0c\x63hange_scope\x12\x1f.google.protobuf.ServiceOptions\x18\xb6\x87\x03 \x01(\x0e\x32\x18.ratchet.common.v1.Scopeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.common.v1.access_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCOPE']._serialized_start=87
-  _globals['_SCOPE']._serialized_end=175
+  _globals['_SCOPE']._serialized_start=88
+  _globals['_SCOPE']._serialized_end=228
 # @@protoc_insertion_point(module_scope)

@@ -31,6 +31,12 @@ class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType
     """Everything."""
     SCOPE_PROGRAMS: _Scope.ValueType  # 3
     """Programs in the sandbox: run, and graded."""
+    SCOPE_READ: _Scope.ValueType  # 4
+    """All but keys, kept traffic and webhooks may be looked at, and nothing changed."""
+    SCOPE_TRAIN: _Scope.ValueType  # 5
+    """Runs, evaluations, gates, models, data sets and rewards are made and deleted. Includes SCOPE_READ."""
+    SCOPE_RELEASE: _Scope.ValueType  # 6
+    """Releases, experiments and aliases. Includes SCOPE_READ."""
 
 class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
     """A permission of an API key."""
@@ -42,8 +48,19 @@ SCOPE_ADMIN: Scope.ValueType  # 2
 """Everything."""
 SCOPE_PROGRAMS: Scope.ValueType  # 3
 """Programs in the sandbox: run, and graded."""
+SCOPE_READ: Scope.ValueType  # 4
+"""All but keys, kept traffic and webhooks may be looked at, and nothing changed."""
+SCOPE_TRAIN: Scope.ValueType  # 5
+"""Runs, evaluations, gates, models, data sets and rewards are made and deleted. Includes SCOPE_READ."""
+SCOPE_RELEASE: Scope.ValueType  # 6
+"""Releases, experiments and aliases. Includes SCOPE_READ."""
 Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 REQUIRED_SCOPE_FIELD_NUMBER: _builtins.int
+CHANGE_SCOPE_FIELD_NUMBER: _builtins.int
 required_scope: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___Scope.ValueType]
-"""The scope that a key needs for an RPC at the gateway, over gRPC and REST alike. Unset means SCOPE_ADMIN."""
+"""The scope that a key needs for an RPC at the gateway, over gRPC and REST alike. Unset: see change_scope."""
+change_scope: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.ServiceOptions, Global___Scope.ValueType]
+"""The scope that the RPCs of a service need which change something; those that HTTP offers as GET need SCOPE_READ.
+Unset means SCOPE_ADMIN for all.
+"""

@@ -24,16 +24,19 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import statistics_pb2 as ratchet_dot_common_dot_v1_dot_statistics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/eval/v1/preference.proto\x12\x0fratchet.eval.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"ratchet/common/v1/statistics.proto\"\xb7\x02\n\x04Pair\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05voter\x18\x02 \x01(\t\x12\x11\n\tbenchmark\x18\x03 \x01(\t\x12\x12\n\nproblem_id\x18\x04 \x01(\t\x12\x0e\n\x06prompt\x18\x05 \x01(\t\x12\x0c\n\x04left\x18\x06 \x01(\t\x12\r\n\x05right\x18\x07 \x01(\t\x12\'\n\x06\x63hoice\x18\x08 \x01(\x0e\x32\x17.ratchet.eval.v1.Choice\x12\x1a\n\x12left_evaluation_id\x18\t \x01(\t\x12\x1b\n\x13right_evaluation_id\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tvote_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x04Rank\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12-\n\x08strength\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05votes\x18\x03 \x01(\x05\x12\x0c\n\x04wins\x18\x04 \x01(\x01\"c\n\x11\x43reatePairRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x16\n\x0e\x65valuation_ids\x18\x02 \x03(\t\x12\r\n\x05voter\x18\x03 \x01(\t\x12\x13\n\x0bpassed_only\x18\x04 \x01(\x08\"9\n\x12\x43reatePairResponse\x12#\n\x04pair\x18\x01 \x01(\x0b\x32\x15.ratchet.eval.v1.Pair\"F\n\x0fVotePairRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\x06\x63hoice\x18\x02 \x01(\x0e\x32\x17.ratchet.eval.v1.Choice\"7\n\x10VotePairResponse\x12#\n\x04pair\x18\x01 \x01(\x0b\x32\x15.ratchet.eval.v1.Pair\"P\n\x10ListPairsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x15\n\revaluation_id\x18\x03 \x01(\t\"R\n\x11ListPairsResponse\x12$\n\x05pairs\x18\x01 \x03(\x0b\x32\x15.ratchet.eval.v1.Pair\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"X\n\x16RankEvaluationsRequest\x12\x16\n\x0e\x65valuation_ids\x18\x01 \x03(\t\x12\x17\n\nconfidence\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_confidence\"N\n\x17RankEvaluationsResponse\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.ratchet.eval.v1.Rank\x12\r\n\x05votes\x18\x02 \x01(\x05*S\n\x06\x43hoice\x12\x16\n\x12\x43HOICE_UNSPECIFIED\x10\x00\x12\x0f\n\x0b\x43HOICE_LEFT\x10\x01\x12\x10\n\x0c\x43HOICE_RIGHT\x10\x02\x12\x0e\n\nCHOICE_TIE\x10\x03\x32\x82\x04\n\x11PreferenceService\x12u\n\nCreatePair\x12\".ratchet.eval.v1.CreatePairRequest\x1a#.ratchet.eval.v1.CreatePairResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/preferences:\x01*\x12y\n\x08VotePair\x12 .ratchet.eval.v1.VotePairRequest\x1a!.ratchet.eval.v1.VotePairResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/preferences/{id}/vote:\x01*\x12o\n\tListPairs\x12!.ratchet.eval.v1.ListPairsRequest\x1a\".ratchet.eval.v1.ListPairsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/preferences\x12\x89\x01\n\x0fRankEvaluations\x12\'.ratchet.eval.v1.RankEvaluationsRequest\x1a(.ratchet.eval.v1.RankEvaluationsResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/preferences/rank:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/eval/v1/preference.proto\x12\x0fratchet.eval.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/statistics.proto\"\xb7\x02\n\x04Pair\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05voter\x18\x02 \x01(\t\x12\x11\n\tbenchmark\x18\x03 \x01(\t\x12\x12\n\nproblem_id\x18\x04 \x01(\t\x12\x0e\n\x06prompt\x18\x05 \x01(\t\x12\x0c\n\x04left\x18\x06 \x01(\t\x12\r\n\x05right\x18\x07 \x01(\t\x12\'\n\x06\x63hoice\x18\x08 \x01(\x0e\x32\x17.ratchet.eval.v1.Choice\x12\x1a\n\x12left_evaluation_id\x18\t \x01(\t\x12\x1b\n\x13right_evaluation_id\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tvote_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x04Rank\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12-\n\x08strength\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05votes\x18\x03 \x01(\x05\x12\x0c\n\x04wins\x18\x04 \x01(\x01\"c\n\x11\x43reatePairRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x16\n\x0e\x65valuation_ids\x18\x02 \x03(\t\x12\r\n\x05voter\x18\x03 \x01(\t\x12\x13\n\x0bpassed_only\x18\x04 \x01(\x08\"9\n\x12\x43reatePairResponse\x12#\n\x04pair\x18\x01 \x01(\x0b\x32\x15.ratchet.eval.v1.Pair\"F\n\x0fVotePairRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\x06\x63hoice\x18\x02 \x01(\x0e\x32\x17.ratchet.eval.v1.Choice\"7\n\x10VotePairResponse\x12#\n\x04pair\x18\x01 \x01(\x0b\x32\x15.ratchet.eval.v1.Pair\"P\n\x10ListPairsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x15\n\revaluation_id\x18\x03 \x01(\t\"R\n\x11ListPairsResponse\x12$\n\x05pairs\x18\x01 \x03(\x0b\x32\x15.ratchet.eval.v1.Pair\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"X\n\x16RankEvaluationsRequest\x12\x16\n\x0e\x65valuation_ids\x18\x01 \x03(\t\x12\x17\n\nconfidence\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_confidence\"N\n\x17RankEvaluationsResponse\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.ratchet.eval.v1.Rank\x12\r\n\x05votes\x18\x02 \x01(\x05*S\n\x06\x43hoice\x12\x16\n\x12\x43HOICE_UNSPECIFIED\x10\x00\x12\x0f\n\x0b\x43HOICE_LEFT\x10\x01\x12\x10\n\x0c\x43HOICE_RIGHT\x10\x02\x12\x0e\n\nCHOICE_TIE\x10\x03\x32\x8c\x04\n\x11PreferenceService\x12u\n\nCreatePair\x12\".ratchet.eval.v1.CreatePairRequest\x1a#.ratchet.eval.v1.CreatePairResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/preferences:\x01*\x12y\n\x08VotePair\x12 .ratchet.eval.v1.VotePairRequest\x1a!.ratchet.eval.v1.VotePairResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/preferences/{id}/vote:\x01*\x12o\n\tListPairs\x12!.ratchet.eval.v1.ListPairsRequest\x1a\".ratchet.eval.v1.ListPairsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/preferences\x12\x8d\x01\n\x0fRankEvaluations\x12\'.ratchet.eval.v1.RankEvaluationsRequest\x1a(.ratchet.eval.v1.RankEvaluationsResponse\"\'\xa8\xbb\x18\x04\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/preferences/rank:\x01*\x1a\x04\xb0\xbb\x18\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.eval.v1.preference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PREFERENCESERVICE']._loaded_options = None
+  _globals['_PREFERENCESERVICE']._serialized_options = b'\260\273\030\005'
   _globals['_PREFERENCESERVICE'].methods_by_name['CreatePair']._loaded_options = None
   _globals['_PREFERENCESERVICE'].methods_by_name['CreatePair']._serialized_options = b'\202\323\344\223\002\030\"\023/api/v1/preferences:\001*'
   _globals['_PREFERENCESERVICE'].methods_by_name['VotePair']._loaded_options = None
@@ -41,29 +44,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREFERENCESERVICE'].methods_by_name['ListPairs']._loaded_options = None
   _globals['_PREFERENCESERVICE'].methods_by_name['ListPairs']._serialized_options = b'\202\323\344\223\002\025\022\023/api/v1/preferences'
   _globals['_PREFERENCESERVICE'].methods_by_name['RankEvaluations']._loaded_options = None
-  _globals['_PREFERENCESERVICE'].methods_by_name['RankEvaluations']._serialized_options = b'\202\323\344\223\002\035\"\030/api/v1/preferences/rank:\001*'
-  _globals['_CHOICE']._serialized_start=1198
-  _globals['_CHOICE']._serialized_end=1281
-  _globals['_PAIR']._serialized_start=153
-  _globals['_PAIR']._serialized_end=464
-  _globals['_RANK']._serialized_start=466
-  _globals['_RANK']._serialized_end=571
-  _globals['_CREATEPAIRREQUEST']._serialized_start=573
-  _globals['_CREATEPAIRREQUEST']._serialized_end=672
-  _globals['_CREATEPAIRRESPONSE']._serialized_start=674
-  _globals['_CREATEPAIRRESPONSE']._serialized_end=731
-  _globals['_VOTEPAIRREQUEST']._serialized_start=733
-  _globals['_VOTEPAIRREQUEST']._serialized_end=803
-  _globals['_VOTEPAIRRESPONSE']._serialized_start=805
-  _globals['_VOTEPAIRRESPONSE']._serialized_end=860
-  _globals['_LISTPAIRSREQUEST']._serialized_start=862
-  _globals['_LISTPAIRSREQUEST']._serialized_end=942
-  _globals['_LISTPAIRSRESPONSE']._serialized_start=944
-  _globals['_LISTPAIRSRESPONSE']._serialized_end=1026
-  _globals['_RANKEVALUATIONSREQUEST']._serialized_start=1028
-  _globals['_RANKEVALUATIONSREQUEST']._serialized_end=1116
-  _globals['_RANKEVALUATIONSRESPONSE']._serialized_start=1118
-  _globals['_RANKEVALUATIONSRESPONSE']._serialized_end=1196
-  _globals['_PREFERENCESERVICE']._serialized_start=1284
-  _globals['_PREFERENCESERVICE']._serialized_end=1798
+  _globals['_PREFERENCESERVICE'].methods_by_name['RankEvaluations']._serialized_options = b'\250\273\030\004\202\323\344\223\002\035\"\030/api/v1/preferences/rank:\001*'
+  _globals['_CHOICE']._serialized_start=1230
+  _globals['_CHOICE']._serialized_end=1313
+  _globals['_PAIR']._serialized_start=185
+  _globals['_PAIR']._serialized_end=496
+  _globals['_RANK']._serialized_start=498
+  _globals['_RANK']._serialized_end=603
+  _globals['_CREATEPAIRREQUEST']._serialized_start=605
+  _globals['_CREATEPAIRREQUEST']._serialized_end=704
+  _globals['_CREATEPAIRRESPONSE']._serialized_start=706
+  _globals['_CREATEPAIRRESPONSE']._serialized_end=763
+  _globals['_VOTEPAIRREQUEST']._serialized_start=765
+  _globals['_VOTEPAIRREQUEST']._serialized_end=835
+  _globals['_VOTEPAIRRESPONSE']._serialized_start=837
+  _globals['_VOTEPAIRRESPONSE']._serialized_end=892
+  _globals['_LISTPAIRSREQUEST']._serialized_start=894
+  _globals['_LISTPAIRSREQUEST']._serialized_end=974
+  _globals['_LISTPAIRSRESPONSE']._serialized_start=976
+  _globals['_LISTPAIRSRESPONSE']._serialized_end=1058
+  _globals['_RANKEVALUATIONSREQUEST']._serialized_start=1060
+  _globals['_RANKEVALUATIONSREQUEST']._serialized_end=1148
+  _globals['_RANKEVALUATIONSRESPONSE']._serialized_start=1150
+  _globals['_RANKEVALUATIONSRESPONSE']._serialized_end=1228
+  _globals['_PREFERENCESERVICE']._serialized_start=1316
+  _globals['_PREFERENCESERVICE']._serialized_end=1840
 # @@protoc_insertion_point(module_scope)

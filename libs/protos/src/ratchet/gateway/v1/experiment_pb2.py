@@ -25,21 +25,24 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 from ratchet.common.v1 import statistics_pb2 as ratchet_dot_common_dot_v1_dot_statistics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/gateway/v1/experiment.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\"ratchet/common/v1/statistics.proto\"q\n\x11\x45xperimentVariant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x13\n\x06weight\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\t\n\x07_weight\"\x8a\x04\n\x10\x45xperimentMetric\x12=\n\x07measure\x18\x01 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12\x0e\n\x06margin\x18\x02 \x01(\x01\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x41\n\tdirection\x18\x04 \x01(\x0e\x32..ratchet.gateway.v1.ExperimentMetric.Direction\"\xf1\x01\n\x07Measure\x12\x17\n\x13MEASURE_UNSPECIFIED\x10\x00\x12\x13\n\x0fMEASURE_QUALITY\x10\x01\x12\x14\n\x10MEASURE_FEEDBACK\x10\x02\x12\x11\n\rMEASURE_TESTS\x10\x03\x12\x16\n\x12MEASURE_ERROR_RATE\x10\x04\x12\x13\n\x0fMEASURE_LATENCY\x10\x05\x12\x17\n\x13MEASURE_LATENCY_P95\x10\x06\x12\x12\n\x0eMEASURE_TOKENS\x10\x07\x12\x10\n\x0cMEASURE_COST\x10\x08\x12\x11\n\rMEASURE_NAMED\x10\t\x12\x10\n\x0cMEASURE_LEFT\x10\n\"b\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x44IRECTION_MORE_IS_BETTER\x10\x01\x12\x1c\n\x18\x44IRECTION_LESS_IS_BETTER\x10\x02\"H\n\nTokenPrice\x12\x1a\n\x12prompt_per_million\x18\x01 \x01(\x01\x12\x1e\n\x16\x63ompletion_per_million\x18\x02 \x01(\x01\"\xf7\x05\n\x0e\x45xperimentSpec\x12\x37\n\x08variants\x18\x01 \x03(\x0b\x32%.ratchet.gateway.v1.ExperimentVariant\x12\x35\n\x07primary\x18\x02 \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x38\n\nguardrails\x18\x03 \x03(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x35\n\x04unit\x18\x04 \x01(\x0e\x32\'.ratchet.gateway.v1.ExperimentSpec.Unit\x12\x14\n\x07traffic\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12=\n\x08\x61nalysis\x18\x06 \x01(\x0e\x32+.ratchet.gateway.v1.ExperimentSpec.Analysis\x12\x12\n\x05\x61lpha\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12/\n\x0cmin_duration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmin_units\x18\t \x01(\x03\x12\x13\n\x0b\x64\x65scription\x18\n \x01(\t\x12-\n\x05price\x18\x0b \x01(\x0b\x32\x1e.ratchet.gateway.v1.TokenPrice\x12\x34\n\x06replay\x18\x0c \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentReplay\x12\x15\n\rplanned_units\x18\r \x01(\x03\"]\n\x04Unit\x12\x14\n\x10UNIT_UNSPECIFIED\x10\x00\x12\r\n\tUNIT_USER\x10\x01\x12\x10\n\x0cUNIT_SESSION\x10\x02\x12\x0c\n\x08UNIT_KEY\x10\x03\x12\x10\n\x0cUNIT_REQUEST\x10\x04\"Q\n\x08\x41nalysis\x12\x18\n\x14\x41NALYSIS_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41NALYSIS_SEQUENTIAL\x10\x01\x12\x12\n\x0e\x41NALYSIS_FIXED\x10\x02\x42\n\n\x08_trafficB\x08\n\x06_alpha\"g\n\x10\x45xperimentReplay\x12\x33\n\x08sampling\x18\x01 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x0e\n\x06latest\x18\x02 \x01(\x05\x12\x0e\n\x06key_id\x18\x03 \x01(\t\"i\n\x0cReplayPrompt\x12)\n\x06prompt\x18\x01 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12.\n\x07problem\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRef\"\x98\x03\n\x10MetricComparison\x12\x0f\n\x07variant\x18\x01 \x01(\t\x12=\n\x07measure\x18\x02 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12/\n\ndifference\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05level\x18\x04 \x01(\x01\x12\x0f\n\x07p_value\x18\x05 \x01(\x01\x12?\n\x08standing\x18\x06 \x01(\x0e\x32-.ratchet.gateway.v1.MetricComparison.Standing\x12\x10\n\x08sentence\x18\x07 \x01(\t\x12\x0c\n\x04name\x18\x08 \x01(\t\"\x81\x01\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x16\n\x12STANDING_UNDECIDED\x10\x01\x12\x13\n\x0fSTANDING_BETTER\x10\x02\x12\x12\n\x0eSTANDING_WORSE\x10\x03\x12\x1a\n\x16STANDING_NO_DIFFERENCE\x10\x04\"\x87\x01\n\x0bMetricValue\x12=\n\x07measure\x18\x01 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12\x12\n\x05value\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05units\x18\x03 \x01(\x03\x12\x0c\n\x04name\x18\x04 \x01(\tB\x08\n\x06_value\"\x84\x01\n\rVariantReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x03\x12\x10\n\x08requests\x18\x03 \x01(\x03\x12/\n\x06values\x18\x04 \x03(\x0b\x32\x1f.ratchet.gateway.v1.MetricValue\x12\x13\n\x0blater_units\x18\x05 \x01(\x03\"\xa7\x02\n\x10\x45xperimentReport\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x08variants\x18\x02 \x03(\x0b\x32!.ratchet.gateway.v1.VariantReport\x12\x39\n\x0b\x63omparisons\x18\x03 \x03(\x0b\x32$.ratchet.gateway.v1.MetricComparison\x12\x1c\n\x14sample_ratio_p_value\x18\x04 \x01(\x01\x12\x0e\n\x06mature\x18\x05 \x01(\x08\x12\x12\n\nconclusion\x18\x06 \x01(\t\x12\x30\n\x0chorizon_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x96\x01\n\x0f\x45xperimentEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.gateway.v1.Experiment.State\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\"\xcb\x04\n\nExperiment\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".ratchet.gateway.v1.ExperimentSpec\x12\x33\n\x05state\x18\x03 \x01(\x0e\x32$.ratchet.gateway.v1.Experiment.State\x12\x33\n\x06\x65vents\x18\x04 \x03(\x0b\x32#.ratchet.gateway.v1.ExperimentEvent\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x08 \x01(\t\x12\x34\n\x06report\x18\t \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentReport\x12\x32\n\x04past\x18\n \x03(\x0b\x32$.ratchet.gateway.v1.ExperimentReport\x12\x0f\n\x07prompts\x18\x0b \x01(\x05\"|\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_DRAFT\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_PAUSED\x10\x03\x12\x13\n\x0fSTATE_CONCLUDED\x10\x04\x12\x11\n\rSTATE_STOPPED\x10\x05\"\xaa\x03\n\x15PlanExperimentRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x35\n\x07primary\x18\x02 \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x35\n\x04unit\x18\x03 \x01(\x0e\x32\'.ratchet.gateway.v1.ExperimentSpec.Unit\x12\x0e\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x01\x12\x12\n\x05\x61lpha\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05power\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x07weights\x18\x07 \x03(\x01\x12\x14\n\x07traffic\x18\x08 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\tdeviation\x18\t \x01(\x01H\x03\x88\x01\x01\x12\x1a\n\runits_per_day\x18\n \x01(\x01H\x04\x88\x01\x01\x12-\n\x05price\x18\x0b \x01(\x0b\x32\x1e.ratchet.gateway.v1.TokenPrice\x12\x12\n\nguardrails\x18\x0c \x01(\x05\x42\x08\n\x06_alphaB\x08\n\x06_powerB\n\n\x08_trafficB\x0c\n\n_deviationB\x10\n\x0e_units_per_day\"\x9e\x01\n\x16PlanExperimentResponse\x12\x11\n\tdeviation\x18\x01 \x01(\x01\x12\x15\n\runits_per_day\x18\x02 \x01(\x01\x12\x13\n\x0b\x66ixed_units\x18\x03 \x01(\x03\x12\x12\n\nfixed_days\x18\x04 \x01(\x01\x12\x18\n\x10sequential_units\x18\x05 \x01(\x03\x12\x17\n\x0fsequential_days\x18\x06 \x01(\x01\"\x92\x01\n\x17\x43reateExperimentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".ratchet.gateway.v1.ExperimentSpec\x12\x31\n\x07prompts\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReplayPrompt\"N\n\x18\x43reateExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"2\n\x14GetExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06points\x18\x02 \x01(\x05\"K\n\x15GetExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"N\n\x16ListExperimentsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"g\n\x17ListExperimentsResponse\x12\x33\n\x0b\x65xperiments\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"$\n\x16StartExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\"M\n\x17StartExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"4\n\x16PauseExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"M\n\x17PauseExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"3\n\x15StopExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"L\n\x16StopExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"F\n\x19\x43oncludeExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x65\x61rly\x18\x03 \x01(\x08\"P\n\x1a\x43oncludeExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"%\n\x17\x44\x65leteExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteExperimentResponse2\xbf\n\n\x11\x45xperimentService\x12\x8c\x01\n\x0ePlanExperiment\x12).ratchet.gateway.v1.PlanExperimentRequest\x1a*.ratchet.gateway.v1.PlanExperimentResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/experiments/plan:\x01*\x12\x8d\x01\n\x10\x43reateExperiment\x12+.ratchet.gateway.v1.CreateExperimentRequest\x1a,.ratchet.gateway.v1.CreateExperimentResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/experiments:\x01*\x12\x86\x01\n\rGetExperiment\x12(.ratchet.gateway.v1.GetExperimentRequest\x1a).ratchet.gateway.v1.GetExperimentResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/experiments/{id}\x12\x87\x01\n\x0fListExperiments\x12*.ratchet.gateway.v1.ListExperimentsRequest\x1a+.ratchet.gateway.v1.ListExperimentsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/experiments\x12\x95\x01\n\x0fStartExperiment\x12*.ratchet.gateway.v1.StartExperimentRequest\x1a+.ratchet.gateway.v1.StartExperimentResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/experiments/{id}/start:\x01*\x12\x95\x01\n\x0fPauseExperiment\x12*.ratchet.gateway.v1.PauseExperimentRequest\x1a+.ratchet.gateway.v1.PauseExperimentResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/experiments/{id}/pause:\x01*\x12\x91\x01\n\x0eStopExperiment\x12).ratchet.gateway.v1.StopExperimentRequest\x1a*.ratchet.gateway.v1.StopExperimentResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/experiments/{id}/stop:\x01*\x12\xa1\x01\n\x12\x43oncludeExperiment\x12-.ratchet.gateway.v1.ConcludeExperimentRequest\x1a..ratchet.gateway.v1.ConcludeExperimentResponse\",\x82\xd3\xe4\x93\x02&\"!/api/v1/experiments/{id}/conclude:\x01*\x12\x8f\x01\n\x10\x44\x65leteExperiment\x12+.ratchet.gateway.v1.DeleteExperimentRequest\x1a,.ratchet.gateway.v1.DeleteExperimentResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/experiments/{id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/gateway/v1/experiment.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\"ratchet/common/v1/statistics.proto\"q\n\x11\x45xperimentVariant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x13\n\x06weight\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\t\n\x07_weight\"\x8a\x04\n\x10\x45xperimentMetric\x12=\n\x07measure\x18\x01 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12\x0e\n\x06margin\x18\x02 \x01(\x01\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x41\n\tdirection\x18\x04 \x01(\x0e\x32..ratchet.gateway.v1.ExperimentMetric.Direction\"\xf1\x01\n\x07Measure\x12\x17\n\x13MEASURE_UNSPECIFIED\x10\x00\x12\x13\n\x0fMEASURE_QUALITY\x10\x01\x12\x14\n\x10MEASURE_FEEDBACK\x10\x02\x12\x11\n\rMEASURE_TESTS\x10\x03\x12\x16\n\x12MEASURE_ERROR_RATE\x10\x04\x12\x13\n\x0fMEASURE_LATENCY\x10\x05\x12\x17\n\x13MEASURE_LATENCY_P95\x10\x06\x12\x12\n\x0eMEASURE_TOKENS\x10\x07\x12\x10\n\x0cMEASURE_COST\x10\x08\x12\x11\n\rMEASURE_NAMED\x10\t\x12\x10\n\x0cMEASURE_LEFT\x10\n\"b\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x44IRECTION_MORE_IS_BETTER\x10\x01\x12\x1c\n\x18\x44IRECTION_LESS_IS_BETTER\x10\x02\"H\n\nTokenPrice\x12\x1a\n\x12prompt_per_million\x18\x01 \x01(\x01\x12\x1e\n\x16\x63ompletion_per_million\x18\x02 \x01(\x01\"\xf7\x05\n\x0e\x45xperimentSpec\x12\x37\n\x08variants\x18\x01 \x03(\x0b\x32%.ratchet.gateway.v1.ExperimentVariant\x12\x35\n\x07primary\x18\x02 \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x38\n\nguardrails\x18\x03 \x03(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x35\n\x04unit\x18\x04 \x01(\x0e\x32\'.ratchet.gateway.v1.ExperimentSpec.Unit\x12\x14\n\x07traffic\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12=\n\x08\x61nalysis\x18\x06 \x01(\x0e\x32+.ratchet.gateway.v1.ExperimentSpec.Analysis\x12\x12\n\x05\x61lpha\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12/\n\x0cmin_duration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmin_units\x18\t \x01(\x03\x12\x13\n\x0b\x64\x65scription\x18\n \x01(\t\x12-\n\x05price\x18\x0b \x01(\x0b\x32\x1e.ratchet.gateway.v1.TokenPrice\x12\x34\n\x06replay\x18\x0c \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentReplay\x12\x15\n\rplanned_units\x18\r \x01(\x03\"]\n\x04Unit\x12\x14\n\x10UNIT_UNSPECIFIED\x10\x00\x12\r\n\tUNIT_USER\x10\x01\x12\x10\n\x0cUNIT_SESSION\x10\x02\x12\x0c\n\x08UNIT_KEY\x10\x03\x12\x10\n\x0cUNIT_REQUEST\x10\x04\"Q\n\x08\x41nalysis\x12\x18\n\x14\x41NALYSIS_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41NALYSIS_SEQUENTIAL\x10\x01\x12\x12\n\x0e\x41NALYSIS_FIXED\x10\x02\x42\n\n\x08_trafficB\x08\n\x06_alpha\"g\n\x10\x45xperimentReplay\x12\x33\n\x08sampling\x18\x01 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x0e\n\x06latest\x18\x02 \x01(\x05\x12\x0e\n\x06key_id\x18\x03 \x01(\t\"i\n\x0cReplayPrompt\x12)\n\x06prompt\x18\x01 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12.\n\x07problem\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRef\"\x98\x03\n\x10MetricComparison\x12\x0f\n\x07variant\x18\x01 \x01(\t\x12=\n\x07measure\x18\x02 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12/\n\ndifference\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05level\x18\x04 \x01(\x01\x12\x0f\n\x07p_value\x18\x05 \x01(\x01\x12?\n\x08standing\x18\x06 \x01(\x0e\x32-.ratchet.gateway.v1.MetricComparison.Standing\x12\x10\n\x08sentence\x18\x07 \x01(\t\x12\x0c\n\x04name\x18\x08 \x01(\t\"\x81\x01\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x16\n\x12STANDING_UNDECIDED\x10\x01\x12\x13\n\x0fSTANDING_BETTER\x10\x02\x12\x12\n\x0eSTANDING_WORSE\x10\x03\x12\x1a\n\x16STANDING_NO_DIFFERENCE\x10\x04\"\x87\x01\n\x0bMetricValue\x12=\n\x07measure\x18\x01 \x01(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\x12\x12\n\x05value\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05units\x18\x03 \x01(\x03\x12\x0c\n\x04name\x18\x04 \x01(\tB\x08\n\x06_value\"\x84\x01\n\rVariantReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x03\x12\x10\n\x08requests\x18\x03 \x01(\x03\x12/\n\x06values\x18\x04 \x03(\x0b\x32\x1f.ratchet.gateway.v1.MetricValue\x12\x13\n\x0blater_units\x18\x05 \x01(\x03\"\xa7\x02\n\x10\x45xperimentReport\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x08variants\x18\x02 \x03(\x0b\x32!.ratchet.gateway.v1.VariantReport\x12\x39\n\x0b\x63omparisons\x18\x03 \x03(\x0b\x32$.ratchet.gateway.v1.MetricComparison\x12\x1c\n\x14sample_ratio_p_value\x18\x04 \x01(\x01\x12\x0e\n\x06mature\x18\x05 \x01(\x08\x12\x12\n\nconclusion\x18\x06 \x01(\t\x12\x30\n\x0chorizon_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x96\x01\n\x0f\x45xperimentEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.gateway.v1.Experiment.State\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\"\xcb\x04\n\nExperiment\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".ratchet.gateway.v1.ExperimentSpec\x12\x33\n\x05state\x18\x03 \x01(\x0e\x32$.ratchet.gateway.v1.Experiment.State\x12\x33\n\x06\x65vents\x18\x04 \x03(\x0b\x32#.ratchet.gateway.v1.ExperimentEvent\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x08 \x01(\t\x12\x34\n\x06report\x18\t \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentReport\x12\x32\n\x04past\x18\n \x03(\x0b\x32$.ratchet.gateway.v1.ExperimentReport\x12\x0f\n\x07prompts\x18\x0b \x01(\x05\"|\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_DRAFT\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_PAUSED\x10\x03\x12\x13\n\x0fSTATE_CONCLUDED\x10\x04\x12\x11\n\rSTATE_STOPPED\x10\x05\"\xaa\x03\n\x15PlanExperimentRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x35\n\x07primary\x18\x02 \x01(\x0b\x32$.ratchet.gateway.v1.ExperimentMetric\x12\x35\n\x04unit\x18\x03 \x01(\x0e\x32\'.ratchet.gateway.v1.ExperimentSpec.Unit\x12\x0e\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x01\x12\x12\n\x05\x61lpha\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05power\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x07weights\x18\x07 \x03(\x01\x12\x14\n\x07traffic\x18\x08 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\tdeviation\x18\t \x01(\x01H\x03\x88\x01\x01\x12\x1a\n\runits_per_day\x18\n \x01(\x01H\x04\x88\x01\x01\x12-\n\x05price\x18\x0b \x01(\x0b\x32\x1e.ratchet.gateway.v1.TokenPrice\x12\x12\n\nguardrails\x18\x0c \x01(\x05\x42\x08\n\x06_alphaB\x08\n\x06_powerB\n\n\x08_trafficB\x0c\n\n_deviationB\x10\n\x0e_units_per_day\"\x9e\x01\n\x16PlanExperimentResponse\x12\x11\n\tdeviation\x18\x01 \x01(\x01\x12\x15\n\runits_per_day\x18\x02 \x01(\x01\x12\x13\n\x0b\x66ixed_units\x18\x03 \x01(\x03\x12\x12\n\nfixed_days\x18\x04 \x01(\x01\x12\x18\n\x10sequential_units\x18\x05 \x01(\x03\x12\x17\n\x0fsequential_days\x18\x06 \x01(\x01\"\x92\x01\n\x17\x43reateExperimentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".ratchet.gateway.v1.ExperimentSpec\x12\x31\n\x07prompts\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReplayPrompt\"N\n\x18\x43reateExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"2\n\x14GetExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06points\x18\x02 \x01(\x05\"K\n\x15GetExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"N\n\x16ListExperimentsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"g\n\x17ListExperimentsResponse\x12\x33\n\x0b\x65xperiments\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"$\n\x16StartExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\"M\n\x17StartExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"4\n\x16PauseExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"M\n\x17PauseExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"3\n\x15StopExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"L\n\x16StopExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"F\n\x19\x43oncludeExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x65\x61rly\x18\x03 \x01(\x08\"P\n\x1a\x43oncludeExperimentResponse\x12\x32\n\nexperiment\x18\x01 \x01(\x0b\x32\x1e.ratchet.gateway.v1.Experiment\"%\n\x17\x44\x65leteExperimentRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteExperimentResponse2\xc9\n\n\x11\x45xperimentService\x12\x90\x01\n\x0ePlanExperiment\x12).ratchet.gateway.v1.PlanExperimentRequest\x1a*.ratchet.gateway.v1.PlanExperimentResponse\"\'\xa8\xbb\x18\x04\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/experiments/plan:\x01*\x12\x8d\x01\n\x10\x43reateExperiment\x12+.ratchet.gateway.v1.CreateExperimentRequest\x1a,.ratchet.gateway.v1.CreateExperimentResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/experiments:\x01*\x12\x86\x01\n\rGetExperiment\x12(.ratchet.gateway.v1.GetExperimentRequest\x1a).ratchet.gateway.v1.GetExperimentResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/experiments/{id}\x12\x87\x01\n\x0fListExperiments\x12*.ratchet.gateway.v1.ListExperimentsRequest\x1a+.ratchet.gateway.v1.ListExperimentsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/experiments\x12\x95\x01\n\x0fStartExperiment\x12*.ratchet.gateway.v1.StartExperimentRequest\x1a+.ratchet.gateway.v1.StartExperimentResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/experiments/{id}/start:\x01*\x12\x95\x01\n\x0fPauseExperiment\x12*.ratchet.gateway.v1.PauseExperimentRequest\x1a+.ratchet.gateway.v1.PauseExperimentResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/experiments/{id}/pause:\x01*\x12\x91\x01\n\x0eStopExperiment\x12).ratchet.gateway.v1.StopExperimentRequest\x1a*.ratchet.gateway.v1.StopExperimentResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/experiments/{id}/stop:\x01*\x12\xa1\x01\n\x12\x43oncludeExperiment\x12-.ratchet.gateway.v1.ConcludeExperimentRequest\x1a..ratchet.gateway.v1.ConcludeExperimentResponse\",\x82\xd3\xe4\x93\x02&\"!/api/v1/experiments/{id}/conclude:\x01*\x12\x8f\x01\n\x10\x44\x65leteExperiment\x12+.ratchet.gateway.v1.DeleteExperimentRequest\x1a,.ratchet.gateway.v1.DeleteExperimentResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/experiments/{id}\x1a\x04\xb0\xbb\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.gateway.v1.experiment_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_EXPERIMENTSERVICE']._loaded_options = None
+  _globals['_EXPERIMENTSERVICE']._serialized_options = b'\260\273\030\006'
   _globals['_EXPERIMENTSERVICE'].methods_by_name['PlanExperiment']._loaded_options = None
-  _globals['_EXPERIMENTSERVICE'].methods_by_name['PlanExperiment']._serialized_options = b'\202\323\344\223\002\035\"\030/api/v1/experiments/plan:\001*'
+  _globals['_EXPERIMENTSERVICE'].methods_by_name['PlanExperiment']._serialized_options = b'\250\273\030\004\202\323\344\223\002\035\"\030/api/v1/experiments/plan:\001*'
   _globals['_EXPERIMENTSERVICE'].methods_by_name['CreateExperiment']._loaded_options = None
   _globals['_EXPERIMENTSERVICE'].methods_by_name['CreateExperiment']._serialized_options = b'\202\323\344\223\002\030\"\023/api/v1/experiments:\001*'
   _globals['_EXPERIMENTSERVICE'].methods_by_name['GetExperiment']._loaded_options = None
@@ -56,78 +59,78 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPERIMENTSERVICE'].methods_by_name['ConcludeExperiment']._serialized_options = b'\202\323\344\223\002&\"!/api/v1/experiments/{id}/conclude:\001*'
   _globals['_EXPERIMENTSERVICE'].methods_by_name['DeleteExperiment']._loaded_options = None
   _globals['_EXPERIMENTSERVICE'].methods_by_name['DeleteExperiment']._serialized_options = b'\202\323\344\223\002\032*\030/api/v1/experiments/{id}'
-  _globals['_EXPERIMENTVARIANT']._serialized_start=290
-  _globals['_EXPERIMENTVARIANT']._serialized_end=403
-  _globals['_EXPERIMENTMETRIC']._serialized_start=406
-  _globals['_EXPERIMENTMETRIC']._serialized_end=928
-  _globals['_EXPERIMENTMETRIC_MEASURE']._serialized_start=587
-  _globals['_EXPERIMENTMETRIC_MEASURE']._serialized_end=828
-  _globals['_EXPERIMENTMETRIC_DIRECTION']._serialized_start=830
-  _globals['_EXPERIMENTMETRIC_DIRECTION']._serialized_end=928
-  _globals['_TOKENPRICE']._serialized_start=930
-  _globals['_TOKENPRICE']._serialized_end=1002
-  _globals['_EXPERIMENTSPEC']._serialized_start=1005
-  _globals['_EXPERIMENTSPEC']._serialized_end=1764
-  _globals['_EXPERIMENTSPEC_UNIT']._serialized_start=1566
-  _globals['_EXPERIMENTSPEC_UNIT']._serialized_end=1659
-  _globals['_EXPERIMENTSPEC_ANALYSIS']._serialized_start=1661
-  _globals['_EXPERIMENTSPEC_ANALYSIS']._serialized_end=1742
-  _globals['_EXPERIMENTREPLAY']._serialized_start=1766
-  _globals['_EXPERIMENTREPLAY']._serialized_end=1869
-  _globals['_REPLAYPROMPT']._serialized_start=1871
-  _globals['_REPLAYPROMPT']._serialized_end=1976
-  _globals['_METRICCOMPARISON']._serialized_start=1979
-  _globals['_METRICCOMPARISON']._serialized_end=2387
-  _globals['_METRICCOMPARISON_STANDING']._serialized_start=2258
-  _globals['_METRICCOMPARISON_STANDING']._serialized_end=2387
-  _globals['_METRICVALUE']._serialized_start=2390
-  _globals['_METRICVALUE']._serialized_end=2525
-  _globals['_VARIANTREPORT']._serialized_start=2528
-  _globals['_VARIANTREPORT']._serialized_end=2660
-  _globals['_EXPERIMENTREPORT']._serialized_start=2663
-  _globals['_EXPERIMENTREPORT']._serialized_end=2958
-  _globals['_EXPERIMENTEVENT']._serialized_start=2961
-  _globals['_EXPERIMENTEVENT']._serialized_end=3111
-  _globals['_EXPERIMENT']._serialized_start=3114
-  _globals['_EXPERIMENT']._serialized_end=3701
-  _globals['_EXPERIMENT_STATE']._serialized_start=3577
-  _globals['_EXPERIMENT_STATE']._serialized_end=3701
-  _globals['_PLANEXPERIMENTREQUEST']._serialized_start=3704
-  _globals['_PLANEXPERIMENTREQUEST']._serialized_end=4130
-  _globals['_PLANEXPERIMENTRESPONSE']._serialized_start=4133
-  _globals['_PLANEXPERIMENTRESPONSE']._serialized_end=4291
-  _globals['_CREATEEXPERIMENTREQUEST']._serialized_start=4294
-  _globals['_CREATEEXPERIMENTREQUEST']._serialized_end=4440
-  _globals['_CREATEEXPERIMENTRESPONSE']._serialized_start=4442
-  _globals['_CREATEEXPERIMENTRESPONSE']._serialized_end=4520
-  _globals['_GETEXPERIMENTREQUEST']._serialized_start=4522
-  _globals['_GETEXPERIMENTREQUEST']._serialized_end=4572
-  _globals['_GETEXPERIMENTRESPONSE']._serialized_start=4574
-  _globals['_GETEXPERIMENTRESPONSE']._serialized_end=4649
-  _globals['_LISTEXPERIMENTSREQUEST']._serialized_start=4651
-  _globals['_LISTEXPERIMENTSREQUEST']._serialized_end=4729
-  _globals['_LISTEXPERIMENTSRESPONSE']._serialized_start=4731
-  _globals['_LISTEXPERIMENTSRESPONSE']._serialized_end=4834
-  _globals['_STARTEXPERIMENTREQUEST']._serialized_start=4836
-  _globals['_STARTEXPERIMENTREQUEST']._serialized_end=4872
-  _globals['_STARTEXPERIMENTRESPONSE']._serialized_start=4874
-  _globals['_STARTEXPERIMENTRESPONSE']._serialized_end=4951
-  _globals['_PAUSEEXPERIMENTREQUEST']._serialized_start=4953
-  _globals['_PAUSEEXPERIMENTREQUEST']._serialized_end=5005
-  _globals['_PAUSEEXPERIMENTRESPONSE']._serialized_start=5007
-  _globals['_PAUSEEXPERIMENTRESPONSE']._serialized_end=5084
-  _globals['_STOPEXPERIMENTREQUEST']._serialized_start=5086
-  _globals['_STOPEXPERIMENTREQUEST']._serialized_end=5137
-  _globals['_STOPEXPERIMENTRESPONSE']._serialized_start=5139
-  _globals['_STOPEXPERIMENTRESPONSE']._serialized_end=5215
-  _globals['_CONCLUDEEXPERIMENTREQUEST']._serialized_start=5217
-  _globals['_CONCLUDEEXPERIMENTREQUEST']._serialized_end=5287
-  _globals['_CONCLUDEEXPERIMENTRESPONSE']._serialized_start=5289
-  _globals['_CONCLUDEEXPERIMENTRESPONSE']._serialized_end=5369
-  _globals['_DELETEEXPERIMENTREQUEST']._serialized_start=5371
-  _globals['_DELETEEXPERIMENTREQUEST']._serialized_end=5408
-  _globals['_DELETEEXPERIMENTRESPONSE']._serialized_start=5410
-  _globals['_DELETEEXPERIMENTRESPONSE']._serialized_end=5436
-  _globals['_EXPERIMENTSERVICE']._serialized_start=5439
-  _globals['_EXPERIMENTSERVICE']._serialized_end=6782
+  _globals['_EXPERIMENTVARIANT']._serialized_start=322
+  _globals['_EXPERIMENTVARIANT']._serialized_end=435
+  _globals['_EXPERIMENTMETRIC']._serialized_start=438
+  _globals['_EXPERIMENTMETRIC']._serialized_end=960
+  _globals['_EXPERIMENTMETRIC_MEASURE']._serialized_start=619
+  _globals['_EXPERIMENTMETRIC_MEASURE']._serialized_end=860
+  _globals['_EXPERIMENTMETRIC_DIRECTION']._serialized_start=862
+  _globals['_EXPERIMENTMETRIC_DIRECTION']._serialized_end=960
+  _globals['_TOKENPRICE']._serialized_start=962
+  _globals['_TOKENPRICE']._serialized_end=1034
+  _globals['_EXPERIMENTSPEC']._serialized_start=1037
+  _globals['_EXPERIMENTSPEC']._serialized_end=1796
+  _globals['_EXPERIMENTSPEC_UNIT']._serialized_start=1598
+  _globals['_EXPERIMENTSPEC_UNIT']._serialized_end=1691
+  _globals['_EXPERIMENTSPEC_ANALYSIS']._serialized_start=1693
+  _globals['_EXPERIMENTSPEC_ANALYSIS']._serialized_end=1774
+  _globals['_EXPERIMENTREPLAY']._serialized_start=1798
+  _globals['_EXPERIMENTREPLAY']._serialized_end=1901
+  _globals['_REPLAYPROMPT']._serialized_start=1903
+  _globals['_REPLAYPROMPT']._serialized_end=2008
+  _globals['_METRICCOMPARISON']._serialized_start=2011
+  _globals['_METRICCOMPARISON']._serialized_end=2419
+  _globals['_METRICCOMPARISON_STANDING']._serialized_start=2290
+  _globals['_METRICCOMPARISON_STANDING']._serialized_end=2419
+  _globals['_METRICVALUE']._serialized_start=2422
+  _globals['_METRICVALUE']._serialized_end=2557
+  _globals['_VARIANTREPORT']._serialized_start=2560
+  _globals['_VARIANTREPORT']._serialized_end=2692
+  _globals['_EXPERIMENTREPORT']._serialized_start=2695
+  _globals['_EXPERIMENTREPORT']._serialized_end=2990
+  _globals['_EXPERIMENTEVENT']._serialized_start=2993
+  _globals['_EXPERIMENTEVENT']._serialized_end=3143
+  _globals['_EXPERIMENT']._serialized_start=3146
+  _globals['_EXPERIMENT']._serialized_end=3733
+  _globals['_EXPERIMENT_STATE']._serialized_start=3609
+  _globals['_EXPERIMENT_STATE']._serialized_end=3733
+  _globals['_PLANEXPERIMENTREQUEST']._serialized_start=3736
+  _globals['_PLANEXPERIMENTREQUEST']._serialized_end=4162
+  _globals['_PLANEXPERIMENTRESPONSE']._serialized_start=4165
+  _globals['_PLANEXPERIMENTRESPONSE']._serialized_end=4323
+  _globals['_CREATEEXPERIMENTREQUEST']._serialized_start=4326
+  _globals['_CREATEEXPERIMENTREQUEST']._serialized_end=4472
+  _globals['_CREATEEXPERIMENTRESPONSE']._serialized_start=4474
+  _globals['_CREATEEXPERIMENTRESPONSE']._serialized_end=4552
+  _globals['_GETEXPERIMENTREQUEST']._serialized_start=4554
+  _globals['_GETEXPERIMENTREQUEST']._serialized_end=4604
+  _globals['_GETEXPERIMENTRESPONSE']._serialized_start=4606
+  _globals['_GETEXPERIMENTRESPONSE']._serialized_end=4681
+  _globals['_LISTEXPERIMENTSREQUEST']._serialized_start=4683
+  _globals['_LISTEXPERIMENTSREQUEST']._serialized_end=4761
+  _globals['_LISTEXPERIMENTSRESPONSE']._serialized_start=4763
+  _globals['_LISTEXPERIMENTSRESPONSE']._serialized_end=4866
+  _globals['_STARTEXPERIMENTREQUEST']._serialized_start=4868
+  _globals['_STARTEXPERIMENTREQUEST']._serialized_end=4904
+  _globals['_STARTEXPERIMENTRESPONSE']._serialized_start=4906
+  _globals['_STARTEXPERIMENTRESPONSE']._serialized_end=4983
+  _globals['_PAUSEEXPERIMENTREQUEST']._serialized_start=4985
+  _globals['_PAUSEEXPERIMENTREQUEST']._serialized_end=5037
+  _globals['_PAUSEEXPERIMENTRESPONSE']._serialized_start=5039
+  _globals['_PAUSEEXPERIMENTRESPONSE']._serialized_end=5116
+  _globals['_STOPEXPERIMENTREQUEST']._serialized_start=5118
+  _globals['_STOPEXPERIMENTREQUEST']._serialized_end=5169
+  _globals['_STOPEXPERIMENTRESPONSE']._serialized_start=5171
+  _globals['_STOPEXPERIMENTRESPONSE']._serialized_end=5247
+  _globals['_CONCLUDEEXPERIMENTREQUEST']._serialized_start=5249
+  _globals['_CONCLUDEEXPERIMENTREQUEST']._serialized_end=5319
+  _globals['_CONCLUDEEXPERIMENTRESPONSE']._serialized_start=5321
+  _globals['_CONCLUDEEXPERIMENTRESPONSE']._serialized_end=5401
+  _globals['_DELETEEXPERIMENTREQUEST']._serialized_start=5403
+  _globals['_DELETEEXPERIMENTREQUEST']._serialized_end=5440
+  _globals['_DELETEEXPERIMENTRESPONSE']._serialized_start=5442
+  _globals['_DELETEEXPERIMENTRESPONSE']._serialized_end=5468
+  _globals['_EXPERIMENTSERVICE']._serialized_start=5471
+  _globals['_EXPERIMENTSERVICE']._serialized_end=6824
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,21 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 from ratchet.common.v1 import statistics_pb2 as ratchet_dot_common_dot_v1_dot_statistics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/release.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a\"ratchet/common/v1/statistics.proto\"\xaa\x01\n\x0cReleaseStage\x12\x0f\n\x07percent\x18\x01 \x01(\x05\x12/\n\x0cmin_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmin_samples\x18\x03 \x01(\x05\x12\x12\n\nmin_scored\x18\x04 \x01(\x05\x12/\n\x0cmax_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf1\x01\n\rReleaseBounds\x12$\n\x17max_error_rate_increase\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11max_latency_ratio\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1d\n\x10max_quality_drop\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x1e\n\x11max_left_increase\x18\x04 \x01(\x01H\x03\x88\x01\x01\x42\x1a\n\x18_max_error_rate_increaseB\x14\n\x12_max_latency_ratioB\x13\n\x11_max_quality_dropB\x14\n\x12_max_left_increase\"\x9e\x03\n\x0bReleaseSpec\x12\x30\n\tcandidate\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07gate_id\x18\x02 \x01(\t\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseStage\x12\x31\n\x06\x62ounds\x18\x04 \x01(\x0b\x32!.ratchet.gateway.v1.ReleaseBounds\x12:\n\x08unproven\x18\x05 \x01(\x0e\x32(.ratchet.gateway.v1.ReleaseSpec.Unproven\x12(\n\x05watch\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10\x62\x61seline_percent\x18\x07 \x01(\x05H\x00\x88\x01\x01\"M\n\x08Unproven\x12\x18\n\x14UNPROVEN_UNSPECIFIED\x10\x00\x12\x11\n\rUNPROVEN_HOLD\x10\x01\x12\x14\n\x10UNPROVEN_PROCEED\x10\x02\x42\x13\n\x11_baseline_percent\"\xb1\x01\n\x08\x41rmStats\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12.\n\x0blatency_p95\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scored\x18\x04 \x01(\x03\x12\x17\n\nmean_score\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04left\x18\x06 \x01(\x03\x12\r\n\x05units\x18\x07 \x01(\x03\x42\r\n\x0b_mean_score\"o\n\x0cReleaseEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\"\x88\x03\n\nBoundCheck\x12\x33\n\x05\x62ound\x18\x01 \x01(\x0e\x32$.ratchet.gateway.v1.BoundCheck.Bound\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.gateway.v1.BoundCheck.State\x12+\n\x06\x62\x65yond\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05level\x18\x04 \x01(\x01\x12\x10\n\x08sentence\x18\x05 \x01(\t\"j\n\x05\x42ound\x12\x15\n\x11\x42OUND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42OUND_ERROR_RATE\x10\x01\x12\x11\n\rBOUND_LATENCY\x10\x02\x12\x11\n\rBOUND_QUALITY\x10\x03\x12\x0e\n\nBOUND_LEFT\x10\x04\"V\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_UNDECIDED\x10\x01\x12\x0f\n\x0bSTATE_HOLDS\x10\x02\x12\x10\n\x0cSTATE_BROKEN\x10\x03\"\xa2\x06\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.gateway.v1.Release.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12/\n\x08\x62\x61seline\x18\x05 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\r\n\x05stage\x18\x06 \x01(\x05\x12\x0f\n\x07percent\x18\x07 \x01(\x05\x12\x34\n\x0e\x62\x61seline_stats\x18\x08 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x35\n\x0f\x63\x61ndidate_stats\x18\t \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x30\n\x06\x65vents\x18\n \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseEvent\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\r \x01(\t\x12\x11\n\twaits_for\x18\x0e \x01(\t\x12.\n\x06\x63hecks\x18\x0f \x03(\x0b\x32\x1e.ratchet.gateway.v1.BoundCheck\"\xdb\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PREPARING\x10\x01\x12\x15\n\x11STATE_PROGRESSING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x15\n\x11STATE_ROLLED_BACK\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x10\n\x0cSTATE_PAUSED\x10\x06\x12\x13\n\x0fSTATE_PROMOTING\x10\x07\x12\x12\n\x0eSTATE_WATCHING\x10\x08\x12\x16\n\x12STATE_FALLING_BACK\x10\t\"Y\n\x14\x43reateReleaseRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\"E\n\x15\x43reateReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"\x1f\n\x11GetReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"B\n\x12GetReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"K\n\x13ListReleasesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x14ListReleasesResponse\x12-\n\x08releases\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Release\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"4\n\x16RollbackReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"G\n\x17RollbackReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"1\n\x13PauseReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"D\n\x14PauseReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"2\n\x14ResumeReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15ResumeReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"3\n\x15PromoteReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"F\n\x16PromoteReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"!\n\x13WatchReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x14WatchReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release2\xe0\x08\n\x0eReleaseService\x12\x81\x01\n\rCreateRelease\x12(.ratchet.gateway.v1.CreateReleaseRequest\x1a).ratchet.gateway.v1.CreateReleaseResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/releases:\x01*\x12z\n\nGetRelease\x12%.ratchet.gateway.v1.GetReleaseRequest\x1a&.ratchet.gateway.v1.GetReleaseResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/releases/{id}\x12{\n\x0cListReleases\x12\'.ratchet.gateway.v1.ListReleasesRequest\x1a(.ratchet.gateway.v1.ListReleasesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/releases\x12\x95\x01\n\x0fRollbackRelease\x12*.ratchet.gateway.v1.RollbackReleaseRequest\x1a+.ratchet.gateway.v1.RollbackReleaseResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/releases/{id}/rollback:\x01*\x12\x89\x01\n\x0cPauseRelease\x12\'.ratchet.gateway.v1.PauseReleaseRequest\x1a(.ratchet.gateway.v1.PauseReleaseResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/releases/{id}/pause:\x01*\x12\x8d\x01\n\rResumeRelease\x12(.ratchet.gateway.v1.ResumeReleaseRequest\x1a).ratchet.gateway.v1.ResumeReleaseResponse\"\'\x82\xd3\xe4\x93\x02!\"\x1c/api/v1/releases/{id}/resume:\x01*\x12\x91\x01\n\x0ePromoteRelease\x12).ratchet.gateway.v1.PromoteReleaseRequest\x1a*.ratchet.gateway.v1.PromoteReleaseResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/releases/{id}/promote:\x01*\x12\x88\x01\n\x0cWatchRelease\x12\'.ratchet.gateway.v1.WatchReleaseRequest\x1a(.ratchet.gateway.v1.WatchReleaseResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/releases/{id}/watch0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/release.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a\"ratchet/common/v1/statistics.proto\"\xaa\x01\n\x0cReleaseStage\x12\x0f\n\x07percent\x18\x01 \x01(\x05\x12/\n\x0cmin_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmin_samples\x18\x03 \x01(\x05\x12\x12\n\nmin_scored\x18\x04 \x01(\x05\x12/\n\x0cmax_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf1\x01\n\rReleaseBounds\x12$\n\x17max_error_rate_increase\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11max_latency_ratio\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1d\n\x10max_quality_drop\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x1e\n\x11max_left_increase\x18\x04 \x01(\x01H\x03\x88\x01\x01\x42\x1a\n\x18_max_error_rate_increaseB\x14\n\x12_max_latency_ratioB\x13\n\x11_max_quality_dropB\x14\n\x12_max_left_increase\"\x9e\x03\n\x0bReleaseSpec\x12\x30\n\tcandidate\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07gate_id\x18\x02 \x01(\t\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseStage\x12\x31\n\x06\x62ounds\x18\x04 \x01(\x0b\x32!.ratchet.gateway.v1.ReleaseBounds\x12:\n\x08unproven\x18\x05 \x01(\x0e\x32(.ratchet.gateway.v1.ReleaseSpec.Unproven\x12(\n\x05watch\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10\x62\x61seline_percent\x18\x07 \x01(\x05H\x00\x88\x01\x01\"M\n\x08Unproven\x12\x18\n\x14UNPROVEN_UNSPECIFIED\x10\x00\x12\x11\n\rUNPROVEN_HOLD\x10\x01\x12\x14\n\x10UNPROVEN_PROCEED\x10\x02\x42\x13\n\x11_baseline_percent\"\xb1\x01\n\x08\x41rmStats\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12.\n\x0blatency_p95\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scored\x18\x04 \x01(\x03\x12\x17\n\nmean_score\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04left\x18\x06 \x01(\x03\x12\r\n\x05units\x18\x07 \x01(\x03\x42\r\n\x0b_mean_score\"o\n\x0cReleaseEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\"\x88\x03\n\nBoundCheck\x12\x33\n\x05\x62ound\x18\x01 \x01(\x0e\x32$.ratchet.gateway.v1.BoundCheck.Bound\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.gateway.v1.BoundCheck.State\x12+\n\x06\x62\x65yond\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\r\n\x05level\x18\x04 \x01(\x01\x12\x10\n\x08sentence\x18\x05 \x01(\t\"j\n\x05\x42ound\x12\x15\n\x11\x42OUND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42OUND_ERROR_RATE\x10\x01\x12\x11\n\rBOUND_LATENCY\x10\x02\x12\x11\n\rBOUND_QUALITY\x10\x03\x12\x0e\n\nBOUND_LEFT\x10\x04\"V\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_UNDECIDED\x10\x01\x12\x0f\n\x0bSTATE_HOLDS\x10\x02\x12\x10\n\x0cSTATE_BROKEN\x10\x03\"\xa2\x06\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.gateway.v1.Release.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12/\n\x08\x62\x61seline\x18\x05 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\r\n\x05stage\x18\x06 \x01(\x05\x12\x0f\n\x07percent\x18\x07 \x01(\x05\x12\x34\n\x0e\x62\x61seline_stats\x18\x08 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x35\n\x0f\x63\x61ndidate_stats\x18\t \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x30\n\x06\x65vents\x18\n \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseEvent\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\r \x01(\t\x12\x11\n\twaits_for\x18\x0e \x01(\t\x12.\n\x06\x63hecks\x18\x0f \x03(\x0b\x32\x1e.ratchet.gateway.v1.BoundCheck\"\xdb\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PREPARING\x10\x01\x12\x15\n\x11STATE_PROGRESSING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x15\n\x11STATE_ROLLED_BACK\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x10\n\x0cSTATE_PAUSED\x10\x06\x12\x13\n\x0fSTATE_PROMOTING\x10\x07\x12\x12\n\x0eSTATE_WATCHING\x10\x08\x12\x16\n\x12STATE_FALLING_BACK\x10\t\"Y\n\x14\x43reateReleaseRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\"E\n\x15\x43reateReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"\x1f\n\x11GetReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"B\n\x12GetReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"K\n\x13ListReleasesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x14ListReleasesResponse\x12-\n\x08releases\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Release\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"4\n\x16RollbackReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"G\n\x17RollbackReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"1\n\x13PauseReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"D\n\x14PauseReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"2\n\x14ResumeReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15ResumeReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"3\n\x15PromoteReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"F\n\x16PromoteReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"!\n\x13WatchReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x14WatchReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release2\xe6\x08\n\x0eReleaseService\x12\x81\x01\n\rCreateRelease\x12(.ratchet.gateway.v1.CreateReleaseRequest\x1a).ratchet.gateway.v1.CreateReleaseResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/releases:\x01*\x12z\n\nGetRelease\x12%.ratchet.gateway.v1.GetReleaseRequest\x1a&.ratchet.gateway.v1.GetReleaseResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/releases/{id}\x12{\n\x0cListReleases\x12\'.ratchet.gateway.v1.ListReleasesRequest\x1a(.ratchet.gateway.v1.ListReleasesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/releases\x12\x95\x01\n\x0fRollbackRelease\x12*.ratchet.gateway.v1.RollbackReleaseRequest\x1a+.ratchet.gateway.v1.RollbackReleaseResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/releases/{id}/rollback:\x01*\x12\x89\x01\n\x0cPauseRelease\x12\'.ratchet.gateway.v1.PauseReleaseRequest\x1a(.ratchet.gateway.v1.PauseReleaseResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/releases/{id}/pause:\x01*\x12\x8d\x01\n\rResumeRelease\x12(.ratchet.gateway.v1.ResumeReleaseRequest\x1a).ratchet.gateway.v1.ResumeReleaseResponse\"\'\x82\xd3\xe4\x93\x02!\"\x1c/api/v1/releases/{id}/resume:\x01*\x12\x91\x01\n\x0ePromoteRelease\x12).ratchet.gateway.v1.PromoteReleaseRequest\x1a*.ratchet.gateway.v1.PromoteReleaseResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/releases/{id}/promote:\x01*\x12\x88\x01\n\x0cWatchRelease\x12\'.ratchet.gateway.v1.WatchReleaseRequest\x1a(.ratchet.gateway.v1.WatchReleaseResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/releases/{id}/watch0\x01\x1a\x04\xb0\xbb\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.gateway.v1.release_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_RELEASESERVICE']._loaded_options = None
+  _globals['_RELEASESERVICE']._serialized_options = b'\260\273\030\006'
   _globals['_RELEASESERVICE'].methods_by_name['CreateRelease']._loaded_options = None
   _globals['_RELEASESERVICE'].methods_by_name['CreateRelease']._serialized_options = b'\202\323\344\223\002\025\"\020/api/v1/releases:\001*'
   _globals['_RELEASESERVICE'].methods_by_name['GetRelease']._loaded_options = None
@@ -53,60 +56,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELEASESERVICE'].methods_by_name['PromoteRelease']._serialized_options = b'\202\323\344\223\002\"\"\035/api/v1/releases/{id}/promote:\001*'
   _globals['_RELEASESERVICE'].methods_by_name['WatchRelease']._loaded_options = None
   _globals['_RELEASESERVICE'].methods_by_name['WatchRelease']._serialized_options = b'\202\323\344\223\002\035\022\033/api/v1/releases/{id}/watch'
-  _globals['_RELEASESTAGE']._serialized_start=252
-  _globals['_RELEASESTAGE']._serialized_end=422
-  _globals['_RELEASEBOUNDS']._serialized_start=425
-  _globals['_RELEASEBOUNDS']._serialized_end=666
-  _globals['_RELEASESPEC']._serialized_start=669
-  _globals['_RELEASESPEC']._serialized_end=1083
-  _globals['_RELEASESPEC_UNPROVEN']._serialized_start=985
-  _globals['_RELEASESPEC_UNPROVEN']._serialized_end=1062
-  _globals['_ARMSTATS']._serialized_start=1086
-  _globals['_ARMSTATS']._serialized_end=1263
-  _globals['_RELEASEEVENT']._serialized_start=1265
-  _globals['_RELEASEEVENT']._serialized_end=1376
-  _globals['_BOUNDCHECK']._serialized_start=1379
-  _globals['_BOUNDCHECK']._serialized_end=1771
-  _globals['_BOUNDCHECK_BOUND']._serialized_start=1577
-  _globals['_BOUNDCHECK_BOUND']._serialized_end=1683
-  _globals['_BOUNDCHECK_STATE']._serialized_start=1685
-  _globals['_BOUNDCHECK_STATE']._serialized_end=1771
-  _globals['_RELEASE']._serialized_start=1774
-  _globals['_RELEASE']._serialized_end=2576
-  _globals['_RELEASE_STATE']._serialized_start=2357
-  _globals['_RELEASE_STATE']._serialized_end=2576
-  _globals['_CREATERELEASEREQUEST']._serialized_start=2578
-  _globals['_CREATERELEASEREQUEST']._serialized_end=2667
-  _globals['_CREATERELEASERESPONSE']._serialized_start=2669
-  _globals['_CREATERELEASERESPONSE']._serialized_end=2738
-  _globals['_GETRELEASEREQUEST']._serialized_start=2740
-  _globals['_GETRELEASEREQUEST']._serialized_end=2771
-  _globals['_GETRELEASERESPONSE']._serialized_start=2773
-  _globals['_GETRELEASERESPONSE']._serialized_end=2839
-  _globals['_LISTRELEASESREQUEST']._serialized_start=2841
-  _globals['_LISTRELEASESREQUEST']._serialized_end=2916
-  _globals['_LISTRELEASESRESPONSE']._serialized_start=2918
-  _globals['_LISTRELEASESRESPONSE']._serialized_end=3012
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_start=3014
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_end=3066
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_start=3068
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_end=3139
-  _globals['_PAUSERELEASEREQUEST']._serialized_start=3141
-  _globals['_PAUSERELEASEREQUEST']._serialized_end=3190
-  _globals['_PAUSERELEASERESPONSE']._serialized_start=3192
-  _globals['_PAUSERELEASERESPONSE']._serialized_end=3260
-  _globals['_RESUMERELEASEREQUEST']._serialized_start=3262
-  _globals['_RESUMERELEASEREQUEST']._serialized_end=3312
-  _globals['_RESUMERELEASERESPONSE']._serialized_start=3314
-  _globals['_RESUMERELEASERESPONSE']._serialized_end=3383
-  _globals['_PROMOTERELEASEREQUEST']._serialized_start=3385
-  _globals['_PROMOTERELEASEREQUEST']._serialized_end=3436
-  _globals['_PROMOTERELEASERESPONSE']._serialized_start=3438
-  _globals['_PROMOTERELEASERESPONSE']._serialized_end=3508
-  _globals['_WATCHRELEASEREQUEST']._serialized_start=3510
-  _globals['_WATCHRELEASEREQUEST']._serialized_end=3543
-  _globals['_WATCHRELEASERESPONSE']._serialized_start=3545
-  _globals['_WATCHRELEASERESPONSE']._serialized_end=3613
-  _globals['_RELEASESERVICE']._serialized_start=3616
-  _globals['_RELEASESERVICE']._serialized_end=4736
+  _globals['_RELEASESTAGE']._serialized_start=284
+  _globals['_RELEASESTAGE']._serialized_end=454
+  _globals['_RELEASEBOUNDS']._serialized_start=457
+  _globals['_RELEASEBOUNDS']._serialized_end=698
+  _globals['_RELEASESPEC']._serialized_start=701
+  _globals['_RELEASESPEC']._serialized_end=1115
+  _globals['_RELEASESPEC_UNPROVEN']._serialized_start=1017
+  _globals['_RELEASESPEC_UNPROVEN']._serialized_end=1094
+  _globals['_ARMSTATS']._serialized_start=1118
+  _globals['_ARMSTATS']._serialized_end=1295
+  _globals['_RELEASEEVENT']._serialized_start=1297
+  _globals['_RELEASEEVENT']._serialized_end=1408
+  _globals['_BOUNDCHECK']._serialized_start=1411
+  _globals['_BOUNDCHECK']._serialized_end=1803
+  _globals['_BOUNDCHECK_BOUND']._serialized_start=1609
+  _globals['_BOUNDCHECK_BOUND']._serialized_end=1715
+  _globals['_BOUNDCHECK_STATE']._serialized_start=1717
+  _globals['_BOUNDCHECK_STATE']._serialized_end=1803
+  _globals['_RELEASE']._serialized_start=1806
+  _globals['_RELEASE']._serialized_end=2608
+  _globals['_RELEASE_STATE']._serialized_start=2389
+  _globals['_RELEASE_STATE']._serialized_end=2608
+  _globals['_CREATERELEASEREQUEST']._serialized_start=2610
+  _globals['_CREATERELEASEREQUEST']._serialized_end=2699
+  _globals['_CREATERELEASERESPONSE']._serialized_start=2701
+  _globals['_CREATERELEASERESPONSE']._serialized_end=2770
+  _globals['_GETRELEASEREQUEST']._serialized_start=2772
+  _globals['_GETRELEASEREQUEST']._serialized_end=2803
+  _globals['_GETRELEASERESPONSE']._serialized_start=2805
+  _globals['_GETRELEASERESPONSE']._serialized_end=2871
+  _globals['_LISTRELEASESREQUEST']._serialized_start=2873
+  _globals['_LISTRELEASESREQUEST']._serialized_end=2948
+  _globals['_LISTRELEASESRESPONSE']._serialized_start=2950
+  _globals['_LISTRELEASESRESPONSE']._serialized_end=3044
+  _globals['_ROLLBACKRELEASEREQUEST']._serialized_start=3046
+  _globals['_ROLLBACKRELEASEREQUEST']._serialized_end=3098
+  _globals['_ROLLBACKRELEASERESPONSE']._serialized_start=3100
+  _globals['_ROLLBACKRELEASERESPONSE']._serialized_end=3171
+  _globals['_PAUSERELEASEREQUEST']._serialized_start=3173
+  _globals['_PAUSERELEASEREQUEST']._serialized_end=3222
+  _globals['_PAUSERELEASERESPONSE']._serialized_start=3224
+  _globals['_PAUSERELEASERESPONSE']._serialized_end=3292
+  _globals['_RESUMERELEASEREQUEST']._serialized_start=3294
+  _globals['_RESUMERELEASEREQUEST']._serialized_end=3344
+  _globals['_RESUMERELEASERESPONSE']._serialized_start=3346
+  _globals['_RESUMERELEASERESPONSE']._serialized_end=3415
+  _globals['_PROMOTERELEASEREQUEST']._serialized_start=3417
+  _globals['_PROMOTERELEASEREQUEST']._serialized_end=3468
+  _globals['_PROMOTERELEASERESPONSE']._serialized_start=3470
+  _globals['_PROMOTERELEASERESPONSE']._serialized_end=3540
+  _globals['_WATCHRELEASEREQUEST']._serialized_start=3542
+  _globals['_WATCHRELEASEREQUEST']._serialized_end=3575
+  _globals['_WATCHRELEASERESPONSE']._serialized_start=3577
+  _globals['_WATCHRELEASERESPONSE']._serialized_end=3645
+  _globals['_RELEASESERVICE']._serialized_start=3648
+  _globals['_RELEASESERVICE']._serialized_end=4774
 # @@protoc_insertion_point(module_scope)

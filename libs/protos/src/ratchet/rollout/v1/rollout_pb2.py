@@ -25,69 +25,72 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
 from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1cratchet/common/v1/node.proto\x1a ratchet/common/v1/priority.proto\"\xb6\x04\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\x12+\n\x07purpose\x18\r \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x17\n\x0fkv_cache_tokens\x18\x0e \x01(\x03\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\xc6\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\x12+\n\x07purpose\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xe3\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x15\n\rchat_template\x18\x06 \x01(\t\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"[\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0f\n\x07\x63hanges\x18\x05 \x01(\x08\"v\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x1b\n\x0e\x62\x61se_policy_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_base_policy_id\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xeb\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"G\n\x0fGetNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\x12\r\n\x05peers\x18\x02 \x03(\t\" \n\x0c\x44rainRequest\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\"6\n\rDrainResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xf3\x06\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x12R\n\x07GetNode\x12\".ratchet.rollout.v1.GetNodeRequest\x1a#.ratchet.rollout.v1.GetNodeResponse\x12L\n\x05\x44rain\x12 .ratchet.rollout.v1.DrainRequest\x1a!.ratchet.rollout.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1cratchet/common/v1/node.proto\x1a ratchet/common/v1/priority.proto\"\xb6\x04\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\x12+\n\x07purpose\x18\r \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x17\n\x0fkv_cache_tokens\x18\x0e \x01(\x03\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\xc6\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\x12+\n\x07purpose\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xe3\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x15\n\rchat_template\x18\x06 \x01(\t\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"[\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0f\n\x07\x63hanges\x18\x05 \x01(\x08\"v\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x1b\n\x0e\x62\x61se_policy_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_base_policy_id\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xeb\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"G\n\x0fGetNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\x12\r\n\x05peers\x18\x02 \x03(\t\" \n\x0c\x44rainRequest\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\"6\n\rDrainResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xf9\x06\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x12R\n\x07GetNode\x12\".ratchet.rollout.v1.GetNodeRequest\x1a#.ratchet.rollout.v1.GetNodeResponse\x12L\n\x05\x44rain\x12 .ratchet.rollout.v1.DrainRequest\x1a!.ratchet.rollout.v1.DrainResponse\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.rollout.v1.rollout_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ROLLOUTSERVICE']._loaded_options = None
+  _globals['_ROLLOUTSERVICE']._serialized_options = b'\260\273\030\002'
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._loaded_options = None
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/policies'
-  _globals['_DTYPE']._serialized_start=3173
-  _globals['_DTYPE']._serialized_end=3261
-  _globals['_POLICY']._serialized_start=285
-  _globals['_POLICY']._serialized_end=851
-  _globals['_POLICY_STATE']._serialized_start=746
-  _globals['_POLICY_STATE']._serialized_end=851
-  _globals['_ENGINEOPTIONS']._serialized_start=854
-  _globals['_ENGINEOPTIONS']._serialized_end=1109
-  _globals['_LOADPOLICYREQUEST']._serialized_start=1112
-  _globals['_LOADPOLICYREQUEST']._serialized_end=1310
-  _globals['_LOADPOLICYRESPONSE']._serialized_start=1312
-  _globals['_LOADPOLICYRESPONSE']._serialized_end=1376
-  _globals['_GETPOLICYREQUEST']._serialized_start=1378
-  _globals['_GETPOLICYREQUEST']._serialized_end=1410
-  _globals['_GETPOLICYRESPONSE']._serialized_start=1412
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1475
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=1477
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=1537
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1539
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1632
-  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1634
-  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1669
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1671
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1693
-  _globals['_GENERATEREQUEST']._serialized_start=1696
-  _globals['_GENERATEREQUEST']._serialized_end=1923
-  _globals['_GENERATERESPONSE']._serialized_start=1926
-  _globals['_GENERATERESPONSE']._serialized_end=2125
-  _globals['_STREAMGENERATEREQUEST']._serialized_start=2127
-  _globals['_STREAMGENERATEREQUEST']._serialized_end=2204
-  _globals['_STREAMGENERATERESPONSE']._serialized_start=2207
-  _globals['_STREAMGENERATERESPONSE']._serialized_end=2358
-  _globals['_TENSORHEADER']._serialized_start=2360
-  _globals['_TENSORHEADER']._serialized_end=2451
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2453
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2571
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2574
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2735
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2738
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=2973
-  _globals['_GETNODEREQUEST']._serialized_start=2975
-  _globals['_GETNODEREQUEST']._serialized_end=3008
-  _globals['_GETNODERESPONSE']._serialized_start=3010
-  _globals['_GETNODERESPONSE']._serialized_end=3081
-  _globals['_DRAINREQUEST']._serialized_start=3083
-  _globals['_DRAINREQUEST']._serialized_end=3115
-  _globals['_DRAINRESPONSE']._serialized_start=3117
-  _globals['_DRAINRESPONSE']._serialized_end=3171
-  _globals['_ROLLOUTSERVICE']._serialized_start=3264
-  _globals['_ROLLOUTSERVICE']._serialized_end=4147
+  _globals['_DTYPE']._serialized_start=3205
+  _globals['_DTYPE']._serialized_end=3293
+  _globals['_POLICY']._serialized_start=317
+  _globals['_POLICY']._serialized_end=883
+  _globals['_POLICY_STATE']._serialized_start=778
+  _globals['_POLICY_STATE']._serialized_end=883
+  _globals['_ENGINEOPTIONS']._serialized_start=886
+  _globals['_ENGINEOPTIONS']._serialized_end=1141
+  _globals['_LOADPOLICYREQUEST']._serialized_start=1144
+  _globals['_LOADPOLICYREQUEST']._serialized_end=1342
+  _globals['_LOADPOLICYRESPONSE']._serialized_start=1344
+  _globals['_LOADPOLICYRESPONSE']._serialized_end=1408
+  _globals['_GETPOLICYREQUEST']._serialized_start=1410
+  _globals['_GETPOLICYREQUEST']._serialized_end=1442
+  _globals['_GETPOLICYRESPONSE']._serialized_start=1444
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1507
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=1509
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=1569
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1571
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1664
+  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1666
+  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1701
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1703
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1725
+  _globals['_GENERATEREQUEST']._serialized_start=1728
+  _globals['_GENERATEREQUEST']._serialized_end=1955
+  _globals['_GENERATERESPONSE']._serialized_start=1958
+  _globals['_GENERATERESPONSE']._serialized_end=2157
+  _globals['_STREAMGENERATEREQUEST']._serialized_start=2159
+  _globals['_STREAMGENERATEREQUEST']._serialized_end=2236
+  _globals['_STREAMGENERATERESPONSE']._serialized_start=2239
+  _globals['_STREAMGENERATERESPONSE']._serialized_end=2390
+  _globals['_TENSORHEADER']._serialized_start=2392
+  _globals['_TENSORHEADER']._serialized_end=2483
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2485
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2603
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2606
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2767
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2770
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=3005
+  _globals['_GETNODEREQUEST']._serialized_start=3007
+  _globals['_GETNODEREQUEST']._serialized_end=3040
+  _globals['_GETNODERESPONSE']._serialized_start=3042
+  _globals['_GETNODERESPONSE']._serialized_end=3113
+  _globals['_DRAINREQUEST']._serialized_start=3115
+  _globals['_DRAINREQUEST']._serialized_end=3147
+  _globals['_DRAINRESPONSE']._serialized_start=3149
+  _globals['_DRAINRESPONSE']._serialized_end=3203
+  _globals['_ROLLOUTSERVICE']._serialized_start=3296
+  _globals['_ROLLOUTSERVICE']._serialized_end=4185
 # @@protoc_insertion_point(module_scope)

@@ -24,17 +24,20 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 from ratchet.sandbox.v1 import program_pb2 as ratchet_dot_sandbox_dot_v1_dot_program__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eratchet/sandbox/v1/batch.proto\x12\x12ratchet.sandbox.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a ratchet/common/v1/priority.proto\x1a ratchet/sandbox/v1/program.proto\"\xae\x02\n\x05\x42\x61tch\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.ratchet.sandbox.v1.Batch.State\x12\x16\n\x0eprograms_total\x18\x03 \x01(\x05\x12\x15\n\rprograms_done\x18\x04 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"[\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x02\x12\x13\n\x0fSTATE_CANCELLED\x10\x03\"\x96\x01\n\x12\x43reateBatchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08programs\x18\x02 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x03 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x04 \x01(\t\"?\n\x13\x43reateBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"-\n\x0fGetBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"<\n\x10GetBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"K\n\x12ListBatchesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"Z\n\x13ListBatchesResponse\x12*\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x19.ratchet.sandbox.v1.Batch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"/\n\x11WatchBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"p\n\x12WatchBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.ratchet.sandbox.v1.ExecutionItem\"0\n\x12\x43\x61ncelBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"?\n\x13\x43\x61ncelBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"0\n\x12\x44\x65leteBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteBatchResponse2\x83\x06\n\x0c\x42\x61tchService\x12z\n\x0b\x43reateBatch\x12&.ratchet.sandbox.v1.CreateBatchRequest\x1a\'.ratchet.sandbox.v1.CreateBatchResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\"\x0f/api/v1/batches:\x01*\x12s\n\x08GetBatch\x12#.ratchet.sandbox.v1.GetBatchRequest\x1a$.ratchet.sandbox.v1.GetBatchResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/batches/{id}\x12w\n\x0bListBatches\x12&.ratchet.sandbox.v1.ListBatchesRequest\x1a\'.ratchet.sandbox.v1.ListBatchesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/batches\x12\x81\x01\n\nWatchBatch\x12%.ratchet.sandbox.v1.WatchBatchRequest\x1a&.ratchet.sandbox.v1.WatchBatchResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/batches/{id}/watch0\x01\x12\x86\x01\n\x0b\x43\x61ncelBatch\x12&.ratchet.sandbox.v1.CancelBatchRequest\x1a\'.ratchet.sandbox.v1.CancelBatchResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/batches/{id}/cancel:\x01*\x12|\n\x0b\x44\x65leteBatch\x12&.ratchet.sandbox.v1.DeleteBatchRequest\x1a\'.ratchet.sandbox.v1.DeleteBatchResponse\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/api/v1/batches/{id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eratchet/sandbox/v1/batch.proto\x12\x12ratchet.sandbox.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a ratchet/common/v1/priority.proto\x1a ratchet/sandbox/v1/program.proto\"\xae\x02\n\x05\x42\x61tch\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.ratchet.sandbox.v1.Batch.State\x12\x16\n\x0eprograms_total\x18\x03 \x01(\x05\x12\x15\n\rprograms_done\x18\x04 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"[\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x02\x12\x13\n\x0fSTATE_CANCELLED\x10\x03\"\x96\x01\n\x12\x43reateBatchRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x08programs\x18\x02 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12-\n\x08priority\x18\x03 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x04 \x01(\t\"?\n\x13\x43reateBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"-\n\x0fGetBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"<\n\x10GetBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"K\n\x12ListBatchesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"Z\n\x13ListBatchesResponse\x12*\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x19.ratchet.sandbox.v1.Batch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"/\n\x11WatchBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"p\n\x12WatchBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.ratchet.sandbox.v1.ExecutionItem\"0\n\x12\x43\x61ncelBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"?\n\x13\x43\x61ncelBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"0\n\x12\x44\x65leteBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteBatchResponse2\x89\x06\n\x0c\x42\x61tchService\x12z\n\x0b\x43reateBatch\x12&.ratchet.sandbox.v1.CreateBatchRequest\x1a\'.ratchet.sandbox.v1.CreateBatchResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\"\x0f/api/v1/batches:\x01*\x12s\n\x08GetBatch\x12#.ratchet.sandbox.v1.GetBatchRequest\x1a$.ratchet.sandbox.v1.GetBatchResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/batches/{id}\x12w\n\x0bListBatches\x12&.ratchet.sandbox.v1.ListBatchesRequest\x1a\'.ratchet.sandbox.v1.ListBatchesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/batches\x12\x81\x01\n\nWatchBatch\x12%.ratchet.sandbox.v1.WatchBatchRequest\x1a&.ratchet.sandbox.v1.WatchBatchResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/batches/{id}/watch0\x01\x12\x86\x01\n\x0b\x43\x61ncelBatch\x12&.ratchet.sandbox.v1.CancelBatchRequest\x1a\'.ratchet.sandbox.v1.CancelBatchResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/batches/{id}/cancel:\x01*\x12|\n\x0b\x44\x65leteBatch\x12&.ratchet.sandbox.v1.DeleteBatchRequest\x1a\'.ratchet.sandbox.v1.DeleteBatchResponse\"\x1c\x82\xd3\xe4\x93\x02\x16*\x14/api/v1/batches/{id}\x1a\x04\xb0\xbb\x18\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.sandbox.v1.batch_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_BATCHSERVICE']._loaded_options = None
+  _globals['_BATCHSERVICE']._serialized_options = b'\260\273\030\005'
   _globals['_BATCHSERVICE'].methods_by_name['CreateBatch']._loaded_options = None
   _globals['_BATCHSERVICE'].methods_by_name['CreateBatch']._serialized_options = b'\202\323\344\223\002\024\"\017/api/v1/batches:\001*'
   _globals['_BATCHSERVICE'].methods_by_name['GetBatch']._loaded_options = None
@@ -47,34 +50,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BATCHSERVICE'].methods_by_name['CancelBatch']._serialized_options = b'\202\323\344\223\002 \"\033/api/v1/batches/{id}/cancel:\001*'
   _globals['_BATCHSERVICE'].methods_by_name['DeleteBatch']._loaded_options = None
   _globals['_BATCHSERVICE'].methods_by_name['DeleteBatch']._serialized_options = b'\202\323\344\223\002\026*\024/api/v1/batches/{id}'
-  _globals['_BATCH']._serialized_start=186
-  _globals['_BATCH']._serialized_end=488
-  _globals['_BATCH_STATE']._serialized_start=397
-  _globals['_BATCH_STATE']._serialized_end=488
-  _globals['_CREATEBATCHREQUEST']._serialized_start=491
-  _globals['_CREATEBATCHREQUEST']._serialized_end=641
-  _globals['_CREATEBATCHRESPONSE']._serialized_start=643
-  _globals['_CREATEBATCHRESPONSE']._serialized_end=706
-  _globals['_GETBATCHREQUEST']._serialized_start=708
-  _globals['_GETBATCHREQUEST']._serialized_end=753
-  _globals['_GETBATCHRESPONSE']._serialized_start=755
-  _globals['_GETBATCHRESPONSE']._serialized_end=815
-  _globals['_LISTBATCHESREQUEST']._serialized_start=817
-  _globals['_LISTBATCHESREQUEST']._serialized_end=892
-  _globals['_LISTBATCHESRESPONSE']._serialized_start=894
-  _globals['_LISTBATCHESRESPONSE']._serialized_end=984
-  _globals['_WATCHBATCHREQUEST']._serialized_start=986
-  _globals['_WATCHBATCHREQUEST']._serialized_end=1033
-  _globals['_WATCHBATCHRESPONSE']._serialized_start=1035
-  _globals['_WATCHBATCHRESPONSE']._serialized_end=1147
-  _globals['_CANCELBATCHREQUEST']._serialized_start=1149
-  _globals['_CANCELBATCHREQUEST']._serialized_end=1197
-  _globals['_CANCELBATCHRESPONSE']._serialized_start=1199
-  _globals['_CANCELBATCHRESPONSE']._serialized_end=1262
-  _globals['_DELETEBATCHREQUEST']._serialized_start=1264
-  _globals['_DELETEBATCHREQUEST']._serialized_end=1312
-  _globals['_DELETEBATCHRESPONSE']._serialized_start=1314
-  _globals['_DELETEBATCHRESPONSE']._serialized_end=1335
-  _globals['_BATCHSERVICE']._serialized_start=1338
-  _globals['_BATCHSERVICE']._serialized_end=2109
+  _globals['_BATCH']._serialized_start=218
+  _globals['_BATCH']._serialized_end=520
+  _globals['_BATCH_STATE']._serialized_start=429
+  _globals['_BATCH_STATE']._serialized_end=520
+  _globals['_CREATEBATCHREQUEST']._serialized_start=523
+  _globals['_CREATEBATCHREQUEST']._serialized_end=673
+  _globals['_CREATEBATCHRESPONSE']._serialized_start=675
+  _globals['_CREATEBATCHRESPONSE']._serialized_end=738
+  _globals['_GETBATCHREQUEST']._serialized_start=740
+  _globals['_GETBATCHREQUEST']._serialized_end=785
+  _globals['_GETBATCHRESPONSE']._serialized_start=787
+  _globals['_GETBATCHRESPONSE']._serialized_end=847
+  _globals['_LISTBATCHESREQUEST']._serialized_start=849
+  _globals['_LISTBATCHESREQUEST']._serialized_end=924
+  _globals['_LISTBATCHESRESPONSE']._serialized_start=926
+  _globals['_LISTBATCHESRESPONSE']._serialized_end=1016
+  _globals['_WATCHBATCHREQUEST']._serialized_start=1018
+  _globals['_WATCHBATCHREQUEST']._serialized_end=1065
+  _globals['_WATCHBATCHRESPONSE']._serialized_start=1067
+  _globals['_WATCHBATCHRESPONSE']._serialized_end=1179
+  _globals['_CANCELBATCHREQUEST']._serialized_start=1181
+  _globals['_CANCELBATCHREQUEST']._serialized_end=1229
+  _globals['_CANCELBATCHRESPONSE']._serialized_start=1231
+  _globals['_CANCELBATCHRESPONSE']._serialized_end=1294
+  _globals['_DELETEBATCHREQUEST']._serialized_start=1296
+  _globals['_DELETEBATCHREQUEST']._serialized_end=1344
+  _globals['_DELETEBATCHRESPONSE']._serialized_start=1346
+  _globals['_DELETEBATCHRESPONSE']._serialized_end=1367
+  _globals['_BATCHSERVICE']._serialized_start=1370
+  _globals['_BATCHSERVICE']._serialized_end=2147
 # @@protoc_insertion_point(module_scope)

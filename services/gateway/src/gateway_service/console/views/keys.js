@@ -10,6 +10,10 @@ import { state, to } from "./parts.js";
 
 const SCOPES = [
   ["SCOPE_INFERENCE", "completions"],
+  ["SCOPE_READ", "look at everything but keys, traffic and webhooks (read)"],
+  ["SCOPE_TRAIN", "runs, evaluations, models, data sets (train)"],
+  ["SCOPE_RELEASE", "releases, experiments, aliases (release)"],
+  ["SCOPE_PROGRAMS", "programs in the sandbox"],
   ["SCOPE_ADMIN", "everything (admin)"],
 ];
 const KEEPING = [
@@ -17,6 +21,7 @@ const KEEPING = [
   ["yes", "kept, to learn from"],
 ];
 const DAY = 86_400_000;
+const words = (scopes) => scopes.map((scope) => scope.replace("SCOPE_", "").toLowerCase()).join(", ");
 
 export async function keys({ host, signal }) {
   const all = el("div"),
@@ -40,7 +45,7 @@ export async function keys({ host, signal }) {
           el("td", {}, one.name, el("div", { class: "note" }, one.id)),
           el("code", {}, `${one.hint}…`),
           el("td", {}, state(standing(one), ""), ending(one)),
-          one.scopes.includes("SCOPE_ADMIN") ? "everything" : one.models.join(", ") || "all models",
+          el("td", {}, words(one.scopes), el("div", { class: "note" }, one.models.join(", ") || "all models")),
           one.keep_traffic ? "kept" : "forgotten",
           el("td", {}, ago(one.create_time), one.actor && el("div", { class: "note" }, `by ${maker(one, found)}`)),
           standing(one) === "valid" && deeds(one, all),

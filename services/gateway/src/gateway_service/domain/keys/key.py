@@ -14,11 +14,20 @@ MIN_SECRET = 32
 
 
 class Scope(StrEnum):
-    """INFERENCE: completions and feedback on them. PROGRAMS: programs in the sandbox. ADMIN: everything."""
+    """INFERENCE: completions and feedback on them. PROGRAMS: programs in the sandbox. READ: looking, but at keys, kept
+    traffic and webhooks. TRAIN: runs, evaluations, gates, models, data sets. RELEASE: releases, experiments, aliases.
+    ADMIN: everything."""
 
     INFERENCE = "inference"
     ADMIN = "admin"
     PROGRAMS = "programs"
+    READ = "read"
+    TRAIN = "train"
+    RELEASE = "release"
+
+
+INCLUDING = {Scope.READ: frozenset({Scope.READ, Scope.TRAIN, Scope.RELEASE})}
+"""The scopes that include one, ADMIN aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class ApiKey:
 
     def require(self, scope: Scope) -> None:
         """Raises PermissionDenied unless the key has the scope."""
-        if scope not in self.scopes and not self.is_admin:
+        if not self.is_admin and self.scopes.isdisjoint(INCLUDING.get(scope, {scope})):
             raise PermissionDenied(f"this needs an API key of scope {scope}; {self.name!r} has {self._scope_names()}")
 
     def may_call(self, model: str) -> bool:
