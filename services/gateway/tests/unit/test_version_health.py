@@ -118,8 +118,8 @@ async def test_a_champion_is_held_against_the_one_before(world: World, noon: dat
         {"model": "starter", "number": 2},
         f"{noon:%Y-%m-%d}",
     )
-    took_longer = "100.0 % of answers took longer than 1.5 times the p95 of before, which 5 % may"
-    assert notice["message"] == f"{noon:%Y-%m-%d}: {took_longer}, by 1 day of starter@2 before"
+    took_longer = "100.0 % of answers took longer than 1.5 times the p95 of before, and 5 % may"
+    assert notice["message"] == f"{noon:%Y-%m-%d}: {took_longer}; before: 1 day of starter@2"
 
 
 async def test_a_few_users_prove_nothing(world: World, noon: datetime) -> None:

@@ -40,7 +40,7 @@ class Drift:
     def words(self) -> str:
         if self.bound is Bound.LATENCY:
             ratio = f"{BOUNDS.max_latency_ratio:g} times the p95"
-            return f"{100 * self.now:.1f} % of answers took longer than {ratio} of before, which 5 % may"
+            return f"{100 * self.now:.1f} % of answers took longer than {ratio} of before, and 5 % may"
         scale, unit = (1.0, "") if self.bound is Bound.QUALITY else (100.0, " %")
         noun = {Bound.ERROR_RATE: "error rate", Bound.LEFT: "callers who left", Bound.QUALITY: "mean score"}[self.bound]
         return f"{noun} {scale * self.now:.3g}{unit} against {scale * self.before:.3g}{unit}"

@@ -57,8 +57,8 @@ class DriftNotice:
 
     @property
     def sentence(self) -> str:
-        days = f"{self.days} day{'' if self.days == 1 else 's'} of {self.against} before"
-        return f"{self.start_time:%Y-%m-%d}: {self.drift.words}, by {days}"
+        days = f"{self.days} day{'' if self.days == 1 else 's'}"
+        return f"{self.start_time:%Y-%m-%d}: {self.drift.words}; before: {days} of {self.against}"
 
 
 @dataclass(frozen=True, slots=True)
