@@ -12,7 +12,7 @@ from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.traffic.record import Arm, Unit, unit_id
-from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied, RatchetError
+from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
 NO_WAIT = timedelta(0)
@@ -84,16 +84,12 @@ class Router:
             case AliasRef(model, alias):
                 return Route(await self._pointed_at(model, alias))
             case BareModel(model):
-                return await self._with_champion_before(await self._by_release(model, routing_key, session))
+                return self._with_champion_before(await self._by_release(model, routing_key, session))
 
-    async def _with_champion_before(self, route: Route) -> Route:
-        if route.fallback is not None:
-            return route
-        try:
-            model = await self._models.find(route.version.model)
-        except RatchetError:
-            return route  # a release says who answers while the registry is away
-        if model.champion != route.version or model.champion_before is None:
+    def _with_champion_before(self, route: Route) -> Route:
+        """As far as memory knows: a release or an experiment says who answers while the registry is away."""
+        model = self._models.known(route.version.model)
+        if route.fallback or model is None or model.champion != route.version or model.champion_before is None:
             return route
         return replace(route, fallback=model.champion_before, is_champion=True)
 
