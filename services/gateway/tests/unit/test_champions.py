@@ -1,5 +1,6 @@
 """A champion that fails or starts cold is answered for by the one before it, and says so."""
 
+import random
 from contextlib import suppress
 from datetime import timedelta
 
@@ -7,6 +8,7 @@ import httpx
 import pytest
 
 from gateway_service.domain.champions import LATELY, champion_before
+from gateway_service.domain.completions.router import choose_arm
 from gateway_service.domain.releases.release import Stage
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import InvalidArgument, RatchetError, ResourceExhausted, Unavailable
@@ -119,11 +121,13 @@ async def test_a_release_judges_its_baseline_by_what_it_was_asked(second: World)
     second.registry.gates["gate_3"] = second.registry.gates["gate_2"].__class__(
         "gate_3", VersionRef("starter", 3), TWO, True, "better"
     )
-    await second.until_progressing(
-        await second.release((Stage(1, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)), candidate=3)
-    )
+    stages = (Stage(1, timedelta(hours=1), 0), Stage(100, timedelta(0), 0))
+    release = await second.until_progressing(await second.release(stages, candidate=3))
+    keys = (f"user-{number}" for number in range(1_000))
+    key = next(key for key in keys if choose_arm(release, key, random.Random(0)) is Arm.BASELINE)
+    await second.gateway.models.find("starter")  # as requests before the release did
     second.engine.failing.add("starter@2")
-    assert (await second.ask(key="user-7")).version == ONE
+    assert (await second.ask(key=key)).version == ONE
     assert await records(second) == [(2, Arm.BASELINE, True), (1, Arm.FALLBACK, False)]
 
 
