@@ -131,21 +131,44 @@ class TestFirstLook:
 
 @pytest.mark.usefixtures("known")
 class TestEvaluations:
-    def test_two_are_compared(self, screen: Screen) -> None:
+    def test_two_side_by_side_down_to_both_answers(self, screen: Screen, client: Client) -> None:
         page = screen.page
+        of = {one.version.number: one.id for one in client.evaluations.list(model=traffic.MODEL)}
         screen.show("evaluations")
-        form = page.locator("form", has=page.get_by_role("button", name="Compare"))
-        for label, version in (("Baseline", "table@1"), ("Candidate", "table@2")):
-            option = form.get_by_label(label).locator("option", has_text=f"{version} on").first
-            form.get_by_label(label).select_option(option.get_attribute("value"))
-        page.get_by_role("button", name="Compare").click()
+        for number in (1, 2):
+            page.get_by_label(f"Compare {of[number]}").check()
+        assert page.url.endswith(f"compare={of[1]},{of[2]}")
+        page.reload()
+        page.get_by_role("link", name="Compare", exact=True).click()
         page.get_by_text("The candidate is better: +0.500 in pass@1").wait_for()
         screen.picture("comparison")
+        rows = page.get_by_role("region", name=f"Won and lost: {traffic.SET}").locator("tbody tr")
+        assert [text.split()[1] for text in rows.all_inner_texts()] == ["won"] * (traffic.COUNT // 2)
+        problem = rows.first.get_by_role("link")
+        id = problem.inner_text()
+        problem.focus()
+        page.keyboard.press("Enter")
+        asked = next(one for one in traffic.problems() if one.id == id)
+        page.get_by_text(asked.prompt).first.wait_for()
+        sides = page.locator(".pair > section")
+        wrong, right = sides.all_inner_texts()
+        assert (wrong.partition("\n")[0], right.partition("\n")[0]) == ("Baseline: table@1", "Candidate: table@2")
+        assert (traffic.WRONG in wrong, asked.references[0].strip() in right) == (True, True)
+        cells = sides.first.get_by_role("region", name="Failed tests").locator("tbody tr").first.locator("td")
+        test, expected, got = cells.all_inner_texts()
+        assert (test.startswith("solve("), expected == got) == (True, False)
+        screen.picture("answers")
+        page.set_viewport_size({"width": 390, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_role("link", name="All that was won and lost").click()
+        page.get_by_text("The candidate is better").wait_for()
 
     def test_samples_are_shown_by_verdict(self, screen: Screen, client: Client) -> None:
         page, one = screen.page, next(iter(client.evaluations.list(model=traffic.MODEL)))
         screen.show(f"evaluations/{one.id}")
-        page.locator("details", has_text="#0").first.wait_for()
+        sample = page.locator("details", has_text="#0").first
+        sample.locator("summary").first.click()
+        sample.get_by_role("heading", name="Prompt").wait_for()
         page.get_by_label("Verdict", exact=True).select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
 

@@ -52,9 +52,8 @@ class TestEvaluations:
         page.locator(".state", has_text="succeeded").wait_for(timeout=120_000)
         page.get_by_role("combobox", name="Verdict").select_option(label="compile error")
         sample = page.locator("details").filter(has_text="compile error").first
-        sample.locator("summary").click()
-        sample.locator("pre").wait_for()
-        assert sample.locator("pre").inner_text() == traffic.HOSTILE
+        sample.locator("summary").first.click()
+        assert sample.locator("pre").first.inner_text() == traffic.HOSTILE
         (one,) = client.evaluations.list(model=traffic.LOUD)
         other = next(one for one in client.evaluations.list(model=traffic.MODEL))
         screen.show(f"votes?of={one.id},{other.id}&as=you")
@@ -129,7 +128,7 @@ class TestRuns:
         page.locator("#field-pairs-wrong").wait_for()
         form.get_by_label("Algorithm").select_option(label="grpo")
         form.get_by_label("Reward").fill("kindness")
-        form.get_by_label("Steps", exact=True).fill("0")
+        form.get_by_label("Steps", exact=True).fill("100001")
         form.get_by_label("Name").fill(SAYS)
         form.get_by_role("button").click()
         form.get_by_text("must be one of tests_passed").wait_for()

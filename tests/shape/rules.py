@@ -10,6 +10,7 @@ from typing import Any
 EVENT = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 DOUBLE = re.compile(r"(Memory|Scripted|Fake)[A-Z]\w*")
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+OF_EACH_LINE = {"level", "logger", "service", "timestamp"}
 CAUSES = {"error", "why", "cause"}
 WORDS = {"told", "wish", "wishes", "asked", "around", "why"}
 NOT_PRIVATE = {
@@ -99,6 +100,8 @@ def log_events_are_dotted(source: Source) -> Iterator[Fault]:
         for word in node.keywords:
             if word.arg in CAUSES:
                 yield source.fault(node, f"{word.arg}= is not a log key: the cause is reason=")
+            if word.arg in OF_EACH_LINE:
+                yield source.fault(node, f"{word.arg}= is the line's own, and overwritten: use another key")
 
 
 def nothing_private_is_used_elsewhere(source: Source) -> Iterator[Fault]:

@@ -20,6 +20,7 @@ from eval_service.domain.measuring.patience import Deadlines, Patience
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_environments import Episode, Limits, Outcome, Task
+from ratchet_environments.failures import FailedTest, Failures
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
@@ -214,7 +215,8 @@ class MemoryEnvironment:
         grade = Grade(
             "PASSED" if passed else "FAILED", int(passed), 1, "", problem.forgeable, self.cpu_times.get(problem.id)
         )
-        return episode.end(answer, Outcome(grade))
+        failures = Failures() if passed else Failures((FailedTest("solve(1)", "1", "0"),), held_out=3)
+        return episode.end(answer, Outcome(grade), failures)
 
 
 class MemoryRewards:

@@ -83,9 +83,10 @@ class MemoryExperimentStore:
         started = [(one.start_time, one.id) for one in self._experiments.values() if one.active and one.start_time]
         return [self._experiments[id] for _, id in sorted(started)]
 
-    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
+    async def page(self, model: str, limit: int, after: str | None, name: str = "") -> Sequence[Experiment]:
         newest_first = sorted(self._experiments.values(), key=lambda one: one.id, reverse=True)
         found = [one for one in newest_first if not model or one.model == model]
+        found = [one for one in found if name.lower() in one.spec.display_name.lower()]
         return [one for one in found if after is None or one.id < after][:limit]
 
     async def start(self, experiment: Experiment) -> Experiment:

@@ -12,6 +12,7 @@ import pytest
 from ratchet.common.v1 import priority_pb2, verdict_pb2
 from ratchet.sandbox.v1 import batch_pb2 as pb
 from ratchet.sandbox.v1 import batch_pb2_grpc, program_pb2
+from ratchet_testing.gateway import ScriptedGateway
 
 
 class Sandbox(batch_pb2_grpc.BatchServiceServicer):
@@ -151,3 +152,26 @@ def test_batches_are_listed_cancelled_and_deleted(ratchet: Any, target: str) -> 
     assert ratchet("sandbox", "batches", "delete", "batch_1", "--target", target).stdout == "batch_1 is deleted.\n"
     unknown = ratchet("sandbox", "batches", "delete", "batch_9", "--target", target)
     assert (unknown.returncode, unknown.stderr) == (3, "ratchet: there is no batch_9\n")
+
+
+def test_elsewhere_the_gateway_runs_them_one_by_one(
+    ratchet: Any, gateway: ScriptedGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+    monkeypatch.setenv("RATCHET_API_KEY", "rk_mine")
+    monkeypatch.delenv("RATCHET_SERVICE_TOKEN")
+    file = tmp_path / "programs.jsonl"
+    file.write_text('{"id": "a", "source": "1"}\n{"id": "b", "source": "2"}\n')
+    gateway.answers({"execution": {"verdict": "VERDICT_PASSED"}}, {"execution": {"verdict": "VERDICT_PASSED"}})
+    result = ratchet("sandbox", "batch", str(file))
+    assert (result.returncode, result.stdout.split()[-2:]) == (0, ["PASSED", "2"])
+    assert sorted(one.body["program"]["id"] for one in gateway.received if one.body) == ["a", "b"]
+    assert {(one.path, one.authorization) for one in gateway.received} == {
+        ("/api/v1/programs/execute", "Bearer rk_mine")
+    }
+    gateway.answers({"error": {"code": "UNAVAILABLE", "message": "no node"}}, status=503)
+    gateway.answers({"execution": {"verdict": "VERDICT_FAILED"}})
+    result = ratchet("sandbox", "batch", str(file), "--jsonl")
+    assert (result.returncode, "no node" in result.stdout) == (1, True)
+    assert "1 programs could not be run" in result.stderr
+    assert ratchet("sandbox", "batch", str(file), "--priority", "low").returncode == 2

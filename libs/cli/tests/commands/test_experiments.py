@@ -160,3 +160,15 @@ def test_changes(ratchet: Any, gateway: ScriptedGateway, command: str, state: st
     gateway.answers({"experiment": {"id": "exp_1", "state": f"STATE_{state}"}})
     assert ratchet("experiments", command, "exp_1").stdout == f"exp_1 {state}\n"
     assert gateway.received[0].path == f"/api/v1/experiments/exp_1/{command}"
+
+
+def test_experiments_have_names(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"experiment": {"id": "exp_1"}})
+    ratchet("experiments", "create", *VARIANTS, "--name", "Shorter prompts")
+    assert gateway.received[0].body is not None
+    assert gateway.received[0].body["spec"]["display_name"] == "Shorter prompts"
+    one = {"id": "exp_1", "spec": {"display_name": "Shorter prompts", "description": "Cost, mostly."}}
+    gateway.answers({"experiments": [one]}, {"experiment": one})
+    assert "Shorter prompts" in ratchet("experiments", "list", "--name", "short").stdout
+    assert gateway.received[1].query["name"] == "short"
+    assert ratchet("experiments", "show", "exp_1").stdout.splitlines()[1:] == ["Shorter prompts", "Cost, mostly."]

@@ -39,6 +39,7 @@ def test_one_set_is_measured_and_gated(ratchet: Any, gateway: ScriptedGateway) -
     first, second, gate = bodies(gateway)
     assert [one["spec"]["model"]["version"]["number"] for one in (first, second)] == [1, 2]
     assert first["spec"]["problems"] == {"name": "composed/test"}
+    assert [first["for_gate"], second["for_gate"]] == [True, True]
     assert gate["min_difference"] == 0.01
     assert (gate["candidate_evaluation_id"], gate["champion_evaluation_id"]) == ("eval_2", "eval_1")
     assert gate.get("rules", {}) == {}

@@ -13,7 +13,7 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
-from ratchet_problems import load
+from ratchet_problems import jsonl, load
 from ratchet_testing.gateway import ScriptedGateway
 
 PROBLEM = load("basics")[0]
@@ -101,6 +101,17 @@ def test_a_reward_model_scores_in_runs_only(ratchet: Any, target: str, samples: 
     done = ratchet("reward", "try", str(file), "--samples", str(samples), "--problems", "basics", "--target", target)
     assert done.returncode in (1, 2)
     assert "preference is scored in the trainer's jobs only" in " ".join(done.stderr.split())
+
+
+def test_a_relative_file_of_problems_is_below_the_folder_of_the_platform(
+    ratchet: Any, target: str, samples: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "problems").mkdir()
+    jsonl.write([PROBLEM], tmp_path / "problems" / "mine.jsonl")
+    tried = ("reward", "try", "style", "--samples", str(samples), "--target", target, "--json", "--problems")
+    done = ratchet(*tried, "problems/mine.jsonl")
+    assert (done.returncode, len(json.loads(done.stdout)["samples"])) == (0, 2)
+    assert ratchet(*tried, "problems/other.jsonl").returncode == 1
 
 
 def test_a_problem_that_the_set_lacks(ratchet: Any, target: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import diagnostics_pb2 as pb
 from ratchet.sandbox.v1 import diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
+from ratchet_testing.gateway import ScriptedGateway
 
 
 class Sandbox(program_pb2_grpc.ProgramServiceServicer, diagnostics_pb2_grpc.DiagnosticsServiceServicer):
@@ -53,6 +54,27 @@ def finding(name: str, caught: bool) -> pb.AuditResponse:
         detail=detail,
         total=2,
     )
+
+
+def test_elsewhere_a_command_says_that_it_asks_a_sandbox_itself(ratchet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", "http://far:8700")
+    monkeypatch.delenv("RATCHET_SERVICE_TOKEN")
+    for command in (("audit",), ("bench",), ("batches", "list")):
+        result = ratchet("sandbox", *command)
+        assert result.returncode == 2
+        assert "asks a sandbox itself, and http://far:8700 is a gateway: give --target" in " ".join(
+            result.stderr.split()
+        )
+
+
+def test_elsewhere_the_gateway_says_which_runtimes_there_are(
+    ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+    monkeypatch.delenv("RATCHET_SERVICE_TOKEN")
+    gateway.answers({"runtimes": [{"name": "numpy", "language": "python", "version": "3.11"}]})
+    assert "numpy" in ratchet("sandbox", "runtime", "list").stdout
+    assert gateway.received[0].path == "/api/v1/programs/capabilities"
 
 
 def test_all_caught(sandbox: Sandbox, audit: Any) -> None:

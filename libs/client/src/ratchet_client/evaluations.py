@@ -12,12 +12,13 @@ from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 class Evaluations(Resource[S]):
     @unary
     def create(
-        self, spec: pb.EvaluationSpec, request_id: str = "", *, validate_only: bool = False
+        self, spec: pb.EvaluationSpec, request_id: str = "", *, validate_only: bool = False, for_gate: bool = False
     ) -> Call[pb.Evaluation]:
         """Returns at once: the evaluation is queued. Sent again under its request_id, it gives the same one.
-        `validate_only`: nothing is stored; it is only looked whether the evaluation could be made."""
+        `validate_only`: nothing is stored; it is only looked whether the evaluation could be made. `for_gate`: refuses
+        sets with too few problems for a gate."""
         request = pb.CreateEvaluationRequest(
-            request_id=request_id or new_request_id(), spec=spec, validate_only=validate_only
+            request_id=request_id or new_request_id(), spec=spec, validate_only=validate_only, for_gate=for_gate
         )
         return call(request, pb.CreateEvaluationResponse, lambda reply: reply.evaluation)
 
@@ -74,6 +75,12 @@ class Evaluations(Resource[S]):
             evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id, verdict=verdict
         )
         return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
+
+    @unary
+    def problem(self, evaluation_id: str, problem_id: str, benchmark: str = "") -> Call[pb.GetMeasuredProblemResponse]:
+        """A problem as it was put to the model, with its tests. `benchmark`: its set, where there are several."""
+        request = pb.GetMeasuredProblemRequest(evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id)
+        return call(request, pb.GetMeasuredProblemResponse, lambda reply: reply)
 
     @unary
     def add_samples(self, evaluation_id: str, samples: Sequence[pb.ImportedSample]) -> Call[pb.Evaluation]:

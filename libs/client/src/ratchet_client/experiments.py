@@ -29,9 +29,10 @@ class Experiments(Resource[S]):
         return call(request, pb.GetExperimentResponse, lambda reply: reply.experiment)
 
     @listed
-    def list(self, model: str = "") -> Listing[pb.Experiment]:
-        """The newest first, without reports. `model`: only its experiments, when given."""
-        request = pb.ListExperimentsRequest(model=model)
+    def list(self, model: str = "", name: str = "") -> Listing[pb.Experiment]:
+        """The newest first, without reports; those of one model, those whose names contain `name`, where these are
+        given."""
+        request = pb.ListExperimentsRequest(model=model, name=name)
         return listing(request, pb.ListExperimentsResponse, lambda reply: reply.experiments)
 
     @unary

@@ -10,13 +10,13 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import answers
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
-from ratchet_environments.failures import LONGEST, LONGEST_STDERR, MOST, FailedTest, Failures
+from ratchet_environments.failures import LONGEST, LONGEST_STDERR, MOST, FailedTest, Failures, shown
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.text import clip
 from ratchet_kit.times import duration_from_proto
-from ratchet_problems import AnswerTest, CallTest, CheckTest, Problem, StdioTest
+from ratchet_problems import Problem
 from ratchet_problems.problem import TestCase
 from ratchet_rewards import UNTESTED, Grade
 
@@ -114,15 +114,6 @@ def failures_of(problem: Problem, execution: pb.Execution) -> Failures:
 
 
 def _failed(problem: Problem, test: TestCase, result: pb.TestResult) -> FailedTest:
-    match test:
-        case CallTest():
-            arguments = test.args[1:-1] if test.args.startswith("[") else test.args
-            shown, expected = f"{problem.entry_point}({arguments})", test.raises or test.expected
-        case StdioTest():
-            shown, expected = test.stdin, test.expected_stdout
-        case CheckTest():
-            shown, expected = test.code, ""
-        case AnswerTest():
-            shown, expected = "", ""
-    texts = (shown, result.expected or expected, result.got, result.error)
-    return FailedTest(*(clip(text, LONGEST) for text in texts))
+    own = shown(problem, test)
+    expected = clip(result.expected, LONGEST) or own.expected
+    return FailedTest(own.test, expected, clip(result.got, LONGEST), clip(result.error, LONGEST))

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from ratchet_kit.text import clip
+from ratchet_problems import AnswerTest, CallTest, CheckTest, Problem, StdioTest
+from ratchet_problems.problem import TestCase
+
 MOST = 10
 """Tests that are shown, the first that failed."""
 LONGEST = 500
@@ -31,3 +35,18 @@ class Failures:
     """Number of held-out tests that failed."""
     stderr: str = ""
     """Output of the program or its compiler; empty where a held-out test decided."""
+
+
+def shown(problem: Problem, test: TestCase) -> FailedTest:
+    """A test by itself. Not for one that is held out."""
+    match test:
+        case CallTest():
+            arguments = test.args[1:-1] if test.args.startswith("[") else test.args
+            texts = f"{problem.entry_point}({arguments})", test.raises or test.expected
+        case StdioTest():
+            texts = test.stdin, test.expected_stdout
+        case CheckTest():
+            texts = test.code, ""
+        case AnswerTest():
+            texts = "", " or ".join(test.accepted)
+    return FailedTest(*(clip(text, LONGEST) for text in texts))

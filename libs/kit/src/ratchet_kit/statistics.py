@@ -14,6 +14,13 @@ LEAST_PROBLEMS = 10
 """Fewer problems (families of them count as one) decide no gate: an interval over them isn't to be trusted."""
 
 
+def too_few(problems: int) -> str:
+    """Reason why this number of independent problems decides no gate; empty if it does."""
+    if problems >= LEAST_PROBLEMS:
+        return ""
+    return f"has {problems} independent problems: a gate needs {LEAST_PROBLEMS} or more"
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A statistic and the ends of its confidence interval; who makes one says at which level."""

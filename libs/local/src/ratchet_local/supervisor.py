@@ -95,7 +95,7 @@ class Supervisor:
                 if healthy in done and healthy.exception() is None:
                     self._set(service.name, state="healthy")
                     self._healthy[service.name].set()
-                    log.info("service.healthy", service=service.name, pid=group.pid)
+                    log.info("service.healthy", of=service.name, pid=group.pid)
                     code = await died
                     self._died(service, f"exited with code {code}")
                 elif died in done:
@@ -109,7 +109,7 @@ class Supervisor:
                 self._set(service.name, state="stopped", pid=None)
 
     def _died(self, service: Service, reason: str) -> None:
-        log.warning("service.died", service=service.name, reason=reason)
+        log.warning("service.died", of=service.name, reason=reason)
         self._set(service.name, detail=reason)
 
     async def _wait_healthy(self, service: Service) -> None:

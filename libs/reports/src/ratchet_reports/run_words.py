@@ -66,7 +66,7 @@ def components(sample: pb.TrainingSample) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in sorted(sample.components.items()))
 
 
-def failed(test: pb.FailedTest) -> str:
+def failed(test: pb.FailedTest | verdict_pb2.ShownTest) -> str:
     """One line."""
     found = test.error or test.got or "nothing"
     return f"{test.test}: {found}{f', not {test.expected}' if test.expected else ''}"

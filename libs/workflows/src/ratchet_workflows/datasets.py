@@ -12,6 +12,7 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import dataset_of
 from ratchet_client import Client
+from ratchet_client.address import home
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
 from ratchet_kit.errors import RatchetError
@@ -61,10 +62,12 @@ def pinned(client: Client, ref: DatasetRef) -> DatasetRef:
 @contextmanager
 def local(name: str) -> Iterator[str]:
     """The name by which the problems are read on this machine, as long as the context lasts: a data set's split is
-    fetched from the platform. Raises UsageError where nobody knows the name, and what `pinned` raises; OSError."""
+    fetched from the platform, and a file lies below RATCHET_HOME, as for the services of `ratchet up`, or here. Raises
+    UsageError where nobody knows the name, and what `pinned` raises; OSError."""
     ref = dataset_of(name)
     if ref is None:
-        yield name
+        file = home() / name
+        yield str(file) if file.is_file() else name
         return
     with ExitStack() as open_here:
         try:

@@ -138,8 +138,11 @@ class Platform:
         run.state, run.resumes = RUN.STATE_UNSPECIFIED, run.resumes + 1
         return run
 
-    def _create_evaluation(self, spec: Any, request_id: str = "", *, validate_only: bool = False) -> Any:
+    def _create_evaluation(
+        self, spec: Any, request_id: str = "", *, validate_only: bool = False, for_gate: bool = False
+    ) -> Any:
         if validate_only:
+            assert for_gate
             if refusal := self.refusals.pop("evaluation", None):
                 raise refusal
             return EVALUATION(spec=spec)

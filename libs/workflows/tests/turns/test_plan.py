@@ -153,9 +153,3 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert [fault for fault in ("stepz", "seeed", "wacth", "x is not") if any(fault in line for line in said)] == [
         "stepz", "seeed", "wacth", "x is not",
     ]  # fmt: skip
-
-
-def test_too_few_problems_for_a_gate_are_told_before_anything_is_begun(tmp_path: Path) -> None:
-    limited = PLAN.replace("suite: [composed/test=0.7, mbpp]", "problems: {name: mbpp, limit: 6}")
-    with pytest.raises(UsageError, match="takes 6 problems of mbpp, and a gate needs 10 or more"):
-        planned(tmp_path, limited)

@@ -1,7 +1,7 @@
 """Protobuf to the domain and back. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
@@ -13,13 +13,14 @@ from eval_service.domain.preferences import Pairing
 from eval_service.domain.ranking import Rank
 from eval_service.domain.sample import Judgement, Sample
 from eval_service.domain.score import BenchmarkScore, PassAtK, Slice
-from eval_service.domain.sets import Imported
+from eval_service.domain.sets import Imported, Shown
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from eval_service.domain.statistics import CONFIDENCE, POWER
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import preference_pb2
 from ratchet_environments import convert as environments
+from ratchet_environments.failures import FailedTest
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
@@ -248,7 +249,17 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
         truncated=sample.truncated,
         generation_time=duration_to_proto(sample.generation_time) if sample.generation_time else None,
         cpu_time=duration_to_proto(judgement.cpu_time) if judgement.cpu_time is not None else None,
+        failed_tests=_tests(judgement.failed_tests),
+        held_out_failed=judgement.held_out_failed,
     )
+
+
+def shown_to_proto(shown: Shown) -> pb.GetMeasuredProblemResponse:
+    return pb.GetMeasuredProblemResponse(prompt=shown.prompt, tests=_tests(shown.tests), held_out_tests=shown.held_out)
+
+
+def _tests(tests: Iterable[FailedTest]) -> list[verdict_pb2.ShownTest]:
+    return [verdict_pb2.ShownTest(**asdict(one)) for one in tests]
 
 
 # Comparisons
@@ -281,6 +292,7 @@ def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsRespo
                 tampered_share=one.tampered_share,
                 trained_on=one.trained_on,
                 selected_on=one.selected_on,
+                changed=(pb.ChangedProblem(**asdict(it)) for it in one.changed),
             )
             for one in comparisons.sets
         ],

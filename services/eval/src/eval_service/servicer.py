@@ -18,7 +18,10 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         self, request: pb.CreateEvaluationRequest, context: Context
     ) -> pb.CreateEvaluationResponse:
         report = await self._evaluations.create(
-            convert.spec_from_proto(request.spec), request.request_id, validate_only=request.validate_only
+            convert.spec_from_proto(request.spec),
+            request.request_id,
+            validate_only=request.validate_only,
+            for_gate=request.for_gate,
         )
         return pb.CreateEvaluationResponse(evaluation=convert.report_to_proto(report))
 
@@ -54,6 +57,12 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         page = await self._evaluations.sample_page(request.evaluation_id, request.page_size, request.page_token, only)
         samples = page.map(convert.sample_to_proto)
         return pb.ListSamplesResponse(samples=samples.items, next_page_token=samples.next_page_token)
+
+    async def GetMeasuredProblem(
+        self, request: pb.GetMeasuredProblemRequest, context: Context
+    ) -> pb.GetMeasuredProblemResponse:
+        shown = await self._evaluations.problem(request.evaluation_id, request.benchmark, request.problem_id)
+        return convert.shown_to_proto(shown)
 
     async def AddSamples(self, request: pb.AddSamplesRequest, context: Context) -> pb.AddSamplesResponse:
         report = await self._evaluations.add(request.evaluation_id, convert.imported_from_proto(request))

@@ -16,6 +16,7 @@ from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleF
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -76,7 +77,8 @@ def key(problem: str, index: int = 0, benchmark: str = "basics") -> SampleKey:
 
 def judgement(verdict: str) -> Judgement:
     failure = None if verdict == "PASSED" else FailureClass.WRONG
-    return Judgement(verdict, 3, 4, "what was seen", failure=failure, cpu_time=timedelta(milliseconds=250))
+    taken, failed = timedelta(milliseconds=250), (FailedTest("f(1)", "2", "3\N{SNOWMAN}"),)
+    return Judgement(verdict, 3, 4, "what was seen", False, failure, taken, failed, held_out_failed=2)
 
 
 def drawn(problem: str, index: int = 0, completion: str = "def solve(): ...", benchmark: str = "basics") -> Sample:
@@ -367,6 +369,8 @@ async def test_texts_are_forgotten_once_an_evaluation_is_old(store: EvaluationSt
     (old,) = await store.sample_page("eval_1", 9, None)
     assert old == replace(sample("a"), request="").without_texts()
     assert (old.completion, old.judgement and (old.judgement.verdict, old.judgement.detail)) == ("", ("PASSED", ""))
+    assert old.judgement
+    assert (old.judgement.failed_tests, old.judgement.held_out_failed) == ((), 2)
     assert await store.counts(["eval_1"]) == before, "scores and comparisons are as they were"
     assert set(await store.drawn(["eval_1", "eval_2", "eval_3"])) == {"eval_2", "eval_3"}, "nobody takes it over"
     for id in ("eval_2", "eval_3"):

@@ -59,6 +59,14 @@ def test_what_was_always_solved_and_never_is_now_is_named() -> None:
     assert two.unsolved == tuple(sorted(str(index) for index in range(0, 30, 3)))
 
 
+def test_what_was_won_and_lost_is_named_the_most_lost_first() -> None:
+    one, two = compared().sets
+    assert {change.problem_id for change in one.changed} == {str(index) for index in range(40) if index % 4 < 2}
+    assert {(change.baseline, change.candidate) for change in one.changed} == {(0.0, 0.5), (0.25, 0.5)}
+    lost = [(change.baseline, change.candidate) for change in two.changed]
+    assert lost == [(1.0, 0.0)] * 10 + [(0.75, 0.5)] * 10
+
+
 def test_tampering_and_training_are_counted_by_set() -> None:
     after = AFTER | {ProblemKey("two", "0"): Tally(4, 0, tampered=3)}
     facts = tuple(Facts(key, fingerprint=f"print of {key.problem_id}") for key in BEFORE)

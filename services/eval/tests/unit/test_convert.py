@@ -3,7 +3,7 @@
 import pytest
 
 from eval_service import convert
-from eval_service.domain.comparison import Comparisons, Plan, Question, SetComparison
+from eval_service.domain.comparison import Changed, Comparisons, Plan, Question, SetComparison
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge, SuiteEntry
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
@@ -78,12 +78,13 @@ def test_what_a_comparison_is_to_say_has_the_defaults_of_the_proto() -> None:
 def test_comparisons_cross_by_set() -> None:
     estimate = Estimate(0.5, 0.25, 0.75)
     whole = Comparison(estimate, estimate, Estimate(0.25, 0.125, 0.5), 0.01, 100, 30, 10, 90, 0.0625, 0.99)
-    one = SetComparison("mbpp", whole, 0.02, ("mbpp/7",), 0.125, 3, 5)
+    one = SetComparison("mbpp", whole, 0.02, ("mbpp/7",), 0.125, 3, 5, (Changed("mbpp/7", 1.0, 0.0),))
     message = convert.comparisons_to_proto(Comparisons(whole, (one,)))
     assert comparison_from_proto(message.comparison) == whole
     [found] = message.benchmarks
     assert comparison_from_proto(found.comparison) == whole
     assert (found.name, found.adjusted_p_value, found.unsolved) == ("mbpp", 0.02, ["mbpp/7"])
+    assert list(found.changed) == [pb.ChangedProblem(problem_id="mbpp/7", baseline=1.0)]
     assert (found.tampered_share, found.trained_on, found.selected_on) == (0.125, 3, 5)
 
 

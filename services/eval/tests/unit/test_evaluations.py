@@ -16,11 +16,14 @@ from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Score
-from eval_service.domain.sets import Imported
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from eval_service.domain.sets import Imported, Shown
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
+from ratchet_problems import CallTest
 
+from .. import conftest
 from ..memory import MemoryEvaluationStore
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
@@ -88,6 +91,21 @@ async def test_an_evaluation_that_is_only_validated_is_not_stored(world: Any) ->
     assert (await world.evaluations.create(SPEC, "req_1")).evaluation.id
 
 
+async def test_what_decides_no_gate_is_refused_for_one(world: Any) -> None:
+    await world.evaluations.create(SPEC, "")
+    said = "spec.problems has 6 independent problems: a gate needs 10 or more"
+    with pytest.raises(InvalidArgument, match=said):
+        await world.evaluations.create(SPEC, "", for_gate=True)
+    world.problems.problems = [conftest.problem(number) for number in range(10)]
+    await world.evaluations.create(SPEC, "", for_gate=True)
+    world.problems.problems = [replace(conftest.problem(number), structure=f"s{number % 9}") for number in range(90)]
+    for validate_only in (True, False):
+        with pytest.raises(InvalidArgument, match="has 9 independent problems"):
+            await world.evaluations.create(SPEC, "", validate_only=validate_only, for_gate=True)
+    world.problems.ready = False  # its gate says so
+    await world.evaluations.create(SPEC, "", for_gate=True)
+
+
 async def test_notices_of_its_sets_are_kept(world: Any) -> None:
     world.problems.notices = ["tests expect decimals"]
     spec = replace(SPEC, suite=(*SPEC.suite, SuiteEntry(ProblemSetRef("more"))))
@@ -151,6 +169,30 @@ async def test_compare_pairs_by_problem(world: Any) -> None:
     assert 0 < comparison.difference.low < 0.5 < comparison.difference.high
     back = (await world.evaluations.compare(after, before)).whole
     assert back.difference.value == -0.5
+
+
+async def test_a_problem_is_shown_as_it_was_put_and_held_out_tests_are_not(world: Any) -> None:
+    tests = (CallTest.of([1], 2), replace(CallTest.of([3], "secret"), held_out=True))
+    world.problems.problems = [replace(world.problems.problems[0], tests=tests)]
+    spec = replace(SPEC, prompting=Prompting(Form.CHAT), system="Be brief.")
+    id = (await world.evaluations.create(spec, "")).evaluation.id
+    shown = await world.evaluations.problem(id, "", "p00")
+    assert shown == Shown("system: Be brief.\n\nuser: Solve 0.", (FailedTest("solve(1)", "2"),), 1)
+    text = (await world.evaluations.create(replace(SPEC, prompting=Prompting(Form.COMPLETION)), "")).evaluation.id
+    assert (await world.evaluations.problem(text, "basics", "p00")).prompt == "# Solve 0."
+    for place in (("", "p99"), ("more", "p00")):
+        with pytest.raises(NotFound):
+            await world.evaluations.problem(id, *place)
+
+
+async def test_a_problem_of_a_set_that_changed_is_not_shown(world: Any) -> None:
+    id = await succeeded(world, SPEC, "01")
+    await world.store.change(id, lambda present: replace(present, spec=SPEC.with_loaded([("sha256:other", "v1")])))
+    with pytest.raises(FailedPrecondition, match="basics has changed since it was measured"):
+        await world.evaluations.problem(id, "", "p00")
+    world.problems.ready = False
+    with pytest.raises(FailedPrecondition, match="not ready here"):
+        await world.evaluations.problem(id, "", "p00")
 
 
 async def test_a_comparison_is_planned_from_a_finished_evaluation(world: Any) -> None:

@@ -12,6 +12,7 @@ from eval_service.domain.evaluation import Evaluation, References
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_environments import EnvironmentSpec
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -49,6 +50,8 @@ async def test_each_sample_is_drawn_graded_and_stored(world: Any) -> None:
         (f"p0{p}", i) for p in range(6) for i in (0, 1)
     ]
     assert {sample.policy_id for sample in samples} == {world.host.weights}
+    failed = [(one.judgement.failed_tests, one.judgement.held_out_failed) for one in samples[::2]]
+    assert failed == [((), 0), ((FailedTest("solve(1)", "1", "0"),), 3)] * 3
     assert samples[0].completion == f"Solve 0. {evaluation.seed_of('p00', 0)}"
     report = await world.evaluations.get(evaluation.id)
     assert (report.score.problems_done, report.score.problems_total, report.samples_total) == (6, 6, 12)

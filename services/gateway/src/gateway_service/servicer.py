@@ -170,7 +170,7 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
     async def ListExperiments(
         self, request: experiment_pb2.ListExperimentsRequest, context: Context = None
     ) -> experiment_pb2.ListExperimentsResponse:
-        page = await self._experiments.page(request.model, request.page_size, request.page_token)
+        page = await self._experiments.page(request.model, request.page_size, request.page_token, request.name)
         experiments = page.map(convert.experiment_to_proto)
         return experiment_pb2.ListExperimentsResponse(
             experiments=experiments.items, next_page_token=page.next_page_token

@@ -133,6 +133,19 @@ class TestExperimentStore:
         assert [one.id for one in await stores.experiments.page("", 2, "exp_2")] == ["exp_1"]
         assert [one.id for one in await stores.experiments.page("b", 9, None)] == ["exp_2"]
 
+    async def test_lists_by_name(self, stores: Stores) -> None:
+        for number, name in ((1, "Shorter prompts"), (2, "100% shorter"), (3, "")):
+            named = replace(experiment(number).spec, display_name=name)
+            await stores.experiments.create(replace(experiment(number), spec=named), request(number))
+
+        async def ids(name: str, model: str = "") -> list[str]:
+            return [one.id for one in await stores.experiments.page(model, 9, None, name)]
+
+        assert await ids("SHORTER") == ["exp_2", "exp_1"]
+        assert await ids("0%") == ["exp_2"]
+        assert await ids("shorter", "other") == await ids("longer") == []
+        assert await ids("") == ["exp_3", "exp_2", "exp_1"]
+
 
 def record(number: int, unit: str, variant: str = "a", **changes: object) -> CompletionRecord:
     made = CompletionRecord(

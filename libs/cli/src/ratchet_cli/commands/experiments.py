@@ -132,6 +132,7 @@ def create(
     ] = 0,
     max_tokens: Annotated[int, typer.Option(help="Offline: maximum number of tokens of an answer.", min=0)] = 0,
     temperature: Annotated[float | None, typer.Option(help="Offline: 0 is greedy.")] = None,
+    name: Annotated[str, typer.Option(help="Name, for people.")] = "",
     description: Annotated[str, typer.Option(help="Purpose, for people.")] = "",
     start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     as_json: JsonFlag = False,
@@ -150,6 +151,7 @@ def create(
                 alpha=alpha,
                 min_units=min_units,
                 planned_units=planned_units,
+                display_name=name,
                 description=description,
                 price=_price(prompt_price, completion_price),
             )
@@ -166,22 +168,25 @@ def create(
 @app.command("list")
 def list_experiments(
     model: Annotated[str, typer.Option(help="Only experiments of this model.")] = "",
+    name: Annotated[str, typer.Option(help="Only experiments whose name contains this.")] = "",
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List experiments, newest first."""
     with Client() as client:
         print_list(
-            client.experiments.list(model),
+            client.experiments.list(model, name),
             limit,
             as_json,
             {
                 "id": lambda one: one.id,
+                "name": lambda one: one.spec.display_name or "-",
                 "variants": lambda one: ", ".join(f"{v.name}={version_name(v.version)}" for v in one.spec.variants),
                 "metric": lambda one: _name(one.spec.primary),
                 "state": state_name,
                 "created": lambda one: ago(one.create_time),
             },
+            clipped=("name", "variants"),
         )
 
 
@@ -238,6 +243,9 @@ def _print(experiment: pb.Experiment, as_json: bool) -> None:
         print_json(experiment)
         return
     _say_state(experiment)
+    for text in (experiment.spec.display_name, experiment.spec.description):
+        if text:
+            say(text)
     if experiment.prompts:
         say(f"{experiment.prompts} prompts, which every variant answers")
     report = experiment.report

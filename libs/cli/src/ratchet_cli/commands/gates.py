@@ -17,7 +17,7 @@ from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_workflows.following import evaluations as following
-from ratchet_workflows.following.gates import decided, out_of_bounds, passed, too_few
+from ratchet_workflows.following.gates import decided, out_of_bounds, passed
 from ratchet_workflows.notation.references import champion, version_of
 from ratchet_workflows.notation.suites import names_of, sets_of
 
@@ -78,8 +78,6 @@ def gate(
             examples=options.examples(examples),
             **sets,
         )
-    if said := too_few(spec):
-        raise CommandError(f"--limit: it {said}.", code=2)
     if said := out_of_bounds(min_difference):
         raise CommandError(f"--min-difference {said}.", code=2)
     runtimes.ensure_for(names_of(measured))
@@ -110,7 +108,8 @@ def _decide(
     ids = []
     for version in (baseline, candidate):
         spec.model.CopyFrom(refs.model_to_proto(version))
-        evaluation = following.follow(client, client.evaluations.create(spec).id, str(version), Terminal(quiet=quiet))
+        made = client.evaluations.create(spec, for_gate=True)
+        evaluation = following.follow(client, made.id, str(version), Terminal(quiet=quiet))
         following.raise_unless_succeeded(evaluation)
         ids.append(evaluation.id)
     pending = client.models.create_gate(

@@ -18,6 +18,7 @@ from ratchet_client import Client
 from ratchet_client.rewards import COMBINATIONS, reward
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.names import RewardRef
+from ratchet_workflows.datasets import local
 from ratchet_workflows.notation.yaml_files import reward_spec
 
 app = typer.Typer(help="Rewards of your own: try, add, list, show, delete.", no_args_is_help=True)
@@ -199,7 +200,8 @@ def try_reward(
 
     spec = parsed(reward, combine)
     try:
-        found = work.score(spec, samples, problems, step, target or local_target())
+        with local(problems) as here:
+            found = work.score(spec, samples, here, step, target or local_target())
     except RatchetError as error:
         raise CommandError(f"The samples cannot be scored: {error.message}.") from error
     if as_json:

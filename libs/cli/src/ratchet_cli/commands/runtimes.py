@@ -13,7 +13,7 @@ import typer
 
 import ratchet_benchmarks
 from ratchet_cli.commands.options import TargetOption
-from ratchet_cli.commands.sandbox import capabilities, connected
+from ratchet_cli.commands.sandbox import capabilities
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
 from ratchet_kit.errors import NotFound
@@ -37,8 +37,7 @@ app = typer.Typer(help="Python environments that programs may import from.", no_
 @app.command("list")
 def list_runtimes(target: TargetOption = "", as_json: JsonFlag = False) -> None:
     """List a sandbox's Python environments and other languages, with their versions."""
-    with connected(target) as channel:
-        found = capabilities(channel)
+    found = capabilities(target)
     if as_json:
         print_json(list(found.runtimes))
         return
@@ -103,8 +102,7 @@ def ensure_for(benchmarks: Iterable[str]) -> None:
 
 def offered(target: str = "") -> set[str]:
     """The runtimes of a sandbox; without `target`, of this machine's platform."""
-    with connected(target) as channel:
-        return {runtime.name for runtime in capabilities(channel).runtimes}
+    return {runtime.name for runtime in capabilities(target).runtimes}
 
 
 def _uv(home: Path) -> str | None:

@@ -16,7 +16,6 @@ from ratchet_cli.commands.options import Id, Limit, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_fields, print_heading, print_json, print_list, say
 from ratchet_client import Client, json_lines, sample_files, sample_pairs
-from ratchet_client.address import home
 from ratchet_client.calls import to_json
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.text import clip
@@ -24,6 +23,7 @@ from ratchet_problems import Problem as ProblemOf
 from ratchet_problems import difficulty, jsonl
 from ratchet_problems.messages import records
 from ratchet_reports import run_words
+from ratchet_workflows.datasets import local
 
 VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
@@ -216,16 +216,13 @@ def _sets(evaluation: pb.Evaluation) -> list[problem_pb2.ProblemSetRef]:
 
 
 def _problems(evaluation: pb.Evaluation) -> dict[tuple[str, str], ProblemOf]:
-    """By set and id. A file's name is looked up as the platform does it: below its folder. Raises CommandError where a
-    set cannot be read, or is another by now."""
+    """By set and id. Raises CommandError where a set cannot be read, or is another by now."""
     sets = _sets(evaluation)
     found: dict[tuple[str, str], ProblemOf] = {}
     for one in sets:
-        file = home() / one.name
         try:
-            loaded = ratchet_benchmarks.load(
-                str(file) if file.is_file() else one.name, one.limit if one.HasField("limit") else None
-            )
+            with local(one.name) as here:
+                loaded = ratchet_benchmarks.load(here, one.limit if one.HasField("limit") else None)
         except RatchetError as error:
             raise CommandError(f"The problems of {one.name} are needed: {error.message}.") from error
         if one.digest and loaded.digest != one.digest:

@@ -15,7 +15,7 @@ from ratchet_cli.commands.options import TargetOption
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
-from ratchet_client import ApiError, Unreachable, access
+from ratchet_client import ApiError, Client, Unreachable, access, address
 from ratchet_client.calls import to_json
 from ratchet_local import control
 from ratchet_local.home import Home
@@ -28,7 +28,14 @@ app = typer.Typer(help="Sandbox: run programs, attack it, measure its speed.", n
 
 
 def local_target() -> str:
-    """Where the sandbox of `ratchet up` answers. Raises PlatformError when no platform runs."""
+    """Where the sandbox of `ratchet up` answers. Raises PlatformError when no platform runs, CommandError where
+    RATCHET_URL names another platform."""
+    if url := address.elsewhere():
+        raise CommandError(
+            f"This command asks a sandbox itself, and {url} is a gateway: give --target host:port of a sandbox, and "
+            "the token of its platform in RATCHET_SERVICE_TOKEN.",
+            2,
+        )
     return f"127.0.0.1:{control.running_state(Home.default()).ports['sandbox']}"
 
 
@@ -46,10 +53,14 @@ def connected(target: str) -> Iterator[grpc.Channel]:
             raise ApiError(0, code.name, text) from error
 
 
-def capabilities(channel: grpc.Channel) -> program_pb2.GetCapabilitiesResponse:
-    """Show the node's languages, runtimes and isolation."""
-    stub = program_pb2_grpc.ProgramServiceStub(channel)
-    return stub.GetCapabilities(program_pb2.GetCapabilitiesRequest(), timeout=60)
+def capabilities(target: str) -> program_pb2.GetCapabilitiesResponse:
+    """Languages, runtimes and isolation of a node. Without a target, a platform elsewhere is asked by its gateway."""
+    if not target and address.elsewhere():
+        with Client() as client:
+            return client.programs.capabilities()
+    with connected(target) as channel:
+        stub = program_pb2_grpc.ProgramServiceStub(channel)
+        return stub.GetCapabilities(program_pb2.GetCapabilitiesRequest(), timeout=60)
 
 
 @app.command()
@@ -63,8 +74,9 @@ def audit(
 ) -> None:
     """Attack the sandbox, have it run honest programs, and mix both. Exits 1 if one attack gets through or one honest
     program is judged wrong."""
+    target = target or local_target()
+    offered = capabilities(target)
     with connected(target) as channel:
-        offered = capabilities(channel)
         found = _audited(channel, pb.AuditRequest(attacks=names or (), mixed=mixed), quiet=as_json)
     level = program_pb2.IsolationLevel.Name(offered.level).removeprefix("ISOLATION_LEVEL_")
     attacks, honest = [one for one in found if one.kind], [one for one in found if not one.kind]

@@ -21,7 +21,11 @@ def check(client: Client, plan: Plan, source: Source, prepare: Callable[[Iterabl
     check_unseen(source, plan.train, plan.evaluate)
     faults = [
         *_faults(source, "train", lambda: client.runs.create(plan.run_of(now, 1), validate_only=True)),
-        *_faults(source, "evaluate", lambda: client.evaluations.create(plan.evaluation_of(now), validate_only=True)),
+        *_faults(
+            source,
+            "evaluate",
+            lambda: client.evaluations.create(plan.evaluation_of(now), validate_only=True, for_gate=True),
+        ),
         # The fields of these two are looked at first; then they are refused, being about the champion itself.
         *_faults(
             source,

@@ -26,7 +26,6 @@ from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import VersionRef, check_model_name
 from ratchet_workflows.errors import Together
-from ratchet_workflows.following import gates
 from ratchet_workflows.notation.fields import OF_ALL, Source
 from ratchet_workflows.traffic import NAME
 
@@ -153,9 +152,7 @@ def _model(source: Source, value: object) -> str:
 
 
 def _check_gate(plan: Plan, source: Source) -> None:
-    """A gate that names what is not measured, or has too few problems, could never be decided."""
-    if too_few := gates.too_few(plan.evaluate):
-        raise source.wrong("evaluate", too_few)
+    """A gate that names what is not measured could never be decided."""
     sets = [one.problems.name for one in plan.evaluate.suite] or [plan.evaluate.problems.name]
     rules = plan.gate.rules
     named = [("gate.rules.target", rules.target)] if rules.target else []

@@ -13,6 +13,7 @@ from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Samp
 from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments import EnvironmentSpec
+from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import hold_of, hold_row, row_of, value_of
@@ -108,6 +109,10 @@ def judgement_row(sample: Sample) -> dict[str, Any]:
         "forgeable": judgement.forgeable,
         "failure": str(judgement.failure or ""),
         "cpu_seconds": _seconds(judgement.cpu_time),
+        "failed_tests": [
+            {name: storable(text) for name, text in asdict(one).items()} for one in judgement.failed_tests
+        ],
+        "held_out_failed": judgement.held_out_failed,
     }
 
 
@@ -120,6 +125,8 @@ def to_sample(row: Row[Any]) -> Sample:
         row.forgeable,
         failure_of(row.failure),
         _timedelta(row.cpu_seconds),
+        tuple(FailedTest(**one) for one in row.failed_tests),
+        row.held_out_failed,
     )
     return Sample(
         key=SampleKey(row.benchmark, row.problem_id, row._mapping["index"]),

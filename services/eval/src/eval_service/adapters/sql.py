@@ -107,7 +107,9 @@ class SqlEvaluationStore:
             async with self._database.writing() as connection:
                 # Without its request, no other evaluation takes the text over from here.
                 await connection.execute(
-                    update(samples).where(samples.c.evaluation_id == id).values(completion="", detail="", request=None)
+                    update(samples)
+                    .where(samples.c.evaluation_id == id)
+                    .values(completion="", detail="", failed_tests=[], request=None)
                 )
                 await connection.execute(update(evaluations).where(evaluations.c.id == id).values(has_texts=False))
         return len(ids)

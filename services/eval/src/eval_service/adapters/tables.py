@@ -13,9 +13,9 @@ evaluations = Table(
     Column("spec", JSON, nullable=False),
     Column("model", JSON(none_as_null=True)),
     # The spec's model and sets once more, for lists of those of one model or set: "|humaneval|mbpp|".
-    Column("model_name", String(200), nullable=False, index=True),
+    Column("model_name", String(200), nullable=False),
     Column("set_names", Text, nullable=False),
-    Column("state", String(16), nullable=False, index=True),
+    Column("state", String(16), nullable=False),
     Column("failure", JSON(none_as_null=True)),
     Column("policy_id", String(80), nullable=False),
     Column("score", JSON(none_as_null=True)),
@@ -34,6 +34,8 @@ evaluations = Table(
     Column("has_texts", Boolean, nullable=False, server_default=true()),
     *hold_columns(),
     *request_columns(),
+    Index("ix_eval_evaluations_model_name", "model_name", "id"),
+    Index("ix_eval_evaluations_state", "state", "id"),
 )
 
 problems = Table(
@@ -94,6 +96,9 @@ samples = Table(
     Column("forgeable", Boolean, nullable=False),
     Column("failure", String(16), nullable=False),
     Column("cpu_seconds", Float),
+    # The tests that failed as people are shown them, and how many held-out ones did.
+    Column("failed_tests", JSON, nullable=False, server_default="[]"),
+    Column("held_out_failed", Integer, nullable=False, server_default="0"),
     # What progress and scores are counted from, without a look at the rows.
     Index("ix_eval_samples_counts", "evaluation_id", "benchmark", "problem_id", "verdict", "failure", "forgeable"),
     Index("ix_eval_samples_request", "request"),

@@ -47,6 +47,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A problem that one of the two solves more often."""
+
+    problem_id: str
+    baseline: float
+    """Share of its samples that passed."""
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
 class SetComparison:
     name: str
     comparison: Comparison
@@ -60,6 +70,8 @@ class SetComparison:
     """Problems that the candidate was trained on."""
     selected_on: int
     """Problems by which it was chosen."""
+    changed: tuple[Changed, ...]
+    """The most lost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +166,10 @@ def compare(
     comparisons = [one.comparison(question.confidence) for one in pairs]
     adjusted = holm([one.p_value for one in comparisons])
     sets = tuple(
-        SetComparison(one.name, comparison, p_value, one.unsolved, one.tampered_share, one.trained_on, one.selected_on)
+        SetComparison(
+            *(one.name, comparison, p_value, one.unsolved, one.tampered_share, one.trained_on, one.selected_on),
+            one.changed,
+        )
         for one, comparison, p_value in zip(pairs, comparisons, adjusted, strict=True)
     )
     weights = _weights(spec)
@@ -197,6 +212,12 @@ class _Pairs:
             for key, old, new in zip(keys, self._before, self._after, strict=True)
             if old.passed == old.samples and new.passed == 0
         )
+        shares = [
+            Changed(key.problem_id, old.passed / old.samples, new.passed / new.samples)
+            for key, old, new in zip(keys, self._before, self._after, strict=True)
+            if _more(old, new) or _more(new, old)
+        ]
+        self.changed = tuple(sorted(shares, key=lambda one: one.candidate - one.baseline))
         samples = sum(tally.samples for tally in self._after)
         self.tampered_share = sum(tally.tampered for tally in self._after) / samples
         prints = {one.key: one.fingerprint for one in facts}

@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from eval_service.domain.clusters import Clusters
 from eval_service.domain.comparison import (
     Comparisons,
     Plan,
@@ -23,22 +24,26 @@ from eval_service.domain.ports import (
     EvaluationStore,
     Events,
     ModelSource,
+    ProblemSet,
     ProblemSource,
     RewardSource,
     SampleFilter,
 )
-from eval_service.domain.sample import Sample, SampleKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets, examples_of, looked_at, samples_of
+from eval_service.domain.sets import Imported, Sets, Shown, examples_of, looked_at, samples_of
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, invalid
+from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, RatchetError, invalid
+from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import RewardRef
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.statistics import too_few
 from ratchet_kit.times import Clock
+from ratchet_problems.examples import Examples
 from ratchet_problems.templates import Template
 
 log = get_logger(__name__)
@@ -82,10 +87,12 @@ class Evaluations:
         self._examine_template = examine_template
         self._watch_interval = watch_interval
 
-    async def create(self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False) -> Report:
+    async def create(
+        self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False, for_gate: bool = False
+    ) -> Report:
         """Stores and queues it, unless `validate_only`. Raises InvalidArgument for a problem set that cannot be used,
-        NotFound for a model or a reward that is not there, AlreadyExists when the request's id was used for another
-        evaluation."""
+        or decides no gate where the evaluation is `for_gate`; NotFound for a model or a reward that is not there,
+        AlreadyExists when the request's id was used for another evaluation."""
         spec = spec.as_requested()
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
@@ -96,6 +103,8 @@ class Evaluations:
         for entry in spec.suite:
             said = await self._problems.check(entry.problems, spec.judge is not None)
             notices += [f"{entry.problems.name}: {one}" for one in said]
+        if for_gate:
+            await self._check_decides(spec)
         notices += await self._template(spec)
         spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
@@ -113,6 +122,14 @@ class Evaluations:
         source = model.source if model else "imported samples"
         log.info("evaluation.created", evaluation_id=evaluation.id, problems=",".join(spec.names), source=source)
         return await self._report(evaluation)
+
+    async def _check_decides(self, spec: EvaluationSpec) -> None:
+        faults = Faults()
+        for place, entry in enumerate(spec.suite):
+            loaded = await self._problems.load_if_ready(entry.problems, spec.judge is not None)
+            if loaded and (fault := too_few(Clusters([one.structure for one in loaded.problems]).count)):
+                faults.add(f"spec.suite[{place}].problems" if len(spec.suite) > 1 else "spec.problems", fault)
+        faults.raise_if_any("no gate can decide by the evaluation")
 
     async def _template(self, spec: EvaluationSpec) -> Sequence[str]:
         """Notices. Raises InvalidArgument for a chat template that puts no problem to a model."""
@@ -218,6 +235,36 @@ class Evaluations:
             return list(await self._store.sample_page(id, limit, key, only))
 
         return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), (str, str, int), size, token)
+
+    async def problem(self, id: str, benchmark: str, problem_id: str) -> Shown:
+        """One of those that it measures. Raises NotFound; FailedPrecondition where its set is not here any more, or is
+        another by now."""
+        spec = (await self._store.get(id)).spec
+        name = benchmark or spec.names[0]
+        entry = next((one for one in spec.suite if one.problems.name == name), None)
+        if entry is None:
+            raise NotFound(f"evaluation {id} does not measure {name!r}")
+        loaded = await self._ready(entry.problems, spec.judge is not None)
+        examples = Examples()
+        if spec.examples:
+            shown = looked_at(spec.examples)
+            examples = examples_of(spec.examples, await self._ready(replace(shown, digest=spec.examples.digest), True))
+        return Sets(replace(spec, suite=(entry,)), [loaded], examples).shown(
+            ProblemKey(name, problem_id), spec.prompting
+        )
+
+    async def _ready(self, ref: ProblemSetRef, untested: bool) -> ProblemSet:
+        """The set that was measured. Raises FailedPrecondition."""
+        try:
+            await self._problems.pin(ref)  # it may not be on this machine
+            loaded = await self._problems.load_if_ready(ref, untested)
+        except InvalidArgument as error:
+            raise FailedPrecondition(f"the problems are not here any more: {error.message}") from error
+        if loaded is None:
+            raise FailedPrecondition(f"{ref.name} is not ready here: evaluate it again, and it is prepared")
+        if ref.digest and loaded.digest != ref.digest:
+            raise FailedPrecondition(f"{ref.name} has changed since it was measured: its problems cannot be shown")
+        return loaded
 
     async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from ratchet_environments import Task
+from ratchet_environments.failures import FailedTest, Failures
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems.extraction import defines, program_of
 from ratchet_problems.languages import PYTHON
@@ -73,6 +74,8 @@ class Judgement:
     failure: FailureClass | None = None
     """None for a pass."""
     cpu_time: timedelta | None = None
+    failed_tests: tuple[FailedTest, ...] = ()
+    held_out_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Sample:
 
     def without_texts(self) -> "Sample":
         """What stays when it is old."""
-        judgement = replace(self.judgement, detail="") if self.judgement else None
+        judgement = replace(self.judgement, detail="", failed_tests=()) if self.judgement else None
         return replace(self, completion="", request="", judgement=judgement)
 
     def again(self, key: SampleKey) -> "Sample":
@@ -112,7 +115,7 @@ class Sample:
         return replace(self, key=key, judgement=None)
 
 
-def judgement_of(grade: Grade, task: Task, answer: str) -> Judgement:
+def judgement_of(grade: Grade, task: Task, answer: str, failures: Failures = Failures()) -> Judgement:
     """`answer`: what was judged."""
     return Judgement(
         grade.verdict,
@@ -122,6 +125,8 @@ def judgement_of(grade: Grade, task: Task, answer: str) -> Judgement:
         grade.forgeable,
         _failure(grade, task, answer),
         grade.cpu_time,
+        failures.tests,
+        failures.held_out,
     )
 
 

@@ -7,10 +7,11 @@ from datetime import timedelta
 from eval_service.domain.ports import ProblemSet, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Facts
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting
 from ratchet_environments import Task
+from ratchet_environments.failures import FailedTest, shown
 from ratchet_environments.preflight import in_kinds
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_problems import Message, Problem, fingerprint, tests_fingerprint
 from ratchet_problems.examples import DEFAULT, LOOKED_AT, Examples
@@ -19,6 +20,8 @@ SLOW = timedelta(seconds=1)
 """Of CPU time, of a reference: few problems take longer, and those that do take far longer."""
 _NAMED = 20
 """As many faults a refusal names."""
+_SHOWN = 100
+"""As many tests people are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,16 @@ class Imported:
     """A whole program, and not what goes on from the benchmark's prompt."""
     benchmark: str = ""
     """May be empty where there is one set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A problem as people are shown it."""
+
+    prompt: str
+    tests: tuple[FailedTest, ...]
+    """The first that are not held out."""
+    held_out: int
 
 
 class Sets:
@@ -92,6 +105,19 @@ class Sets:
         """The program that the set's official evaluator makes of a sample."""
         own, problem = self._sets[sample.key.benchmark], self._problems[sample.key.problem]
         return (own.solution if sample.is_program else own.program)(problem, sample.completion)
+
+    def shown(self, key: ProblemKey, prompting: Prompting) -> Shown:
+        """As it is put to a model; where no form is known, no model was asked. Raises NotFound."""
+        if key not in self._problems:
+            raise NotFound(f"there is no problem {key.problem_id!r} in {key.benchmark}")
+        problem, prompt = self._problems[key], self._problems[key].shown
+        if prompting.form:
+            put = self._sets[key.benchmark].put(problem, prompting.form, prompting.shots)
+            said = [f"{message.role}: {message.content}" for message in put.messages]
+            prompt = "\n\n".join(said) if len(said) > 1 else put.text or put.messages[0].content
+        tests = [test for test in problem.tests if not test.held_out]
+        first = tuple(shown(problem, test) for test in tests[:_SHOWN])
+        return Shown(prompt, first, len(problem.tests) - len(tests))
 
     def check(self, keys: Iterable[SampleKey]) -> None:
         """Raises InvalidArgument for samples of a problem that is not there."""

@@ -3,8 +3,9 @@
 import { ApiError, get, key } from "./api.js";
 import { el, problem } from "./dom.js";
 import { field, form } from "./forms.js";
+import { comparison } from "./views/comparison.js";
 import { dataset, datasets } from "./views/datasets.js";
-import { comparison, evaluation, evaluations } from "./views/evaluations.js";
+import { evaluation, evaluations } from "./views/evaluations.js";
 import { experiment } from "./views/experiment.js";
 import { experiments } from "./views/experiments.js";
 import { health } from "./views/health.js";

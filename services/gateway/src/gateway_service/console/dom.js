@@ -24,7 +24,9 @@ function filled(node, attributes, children) {
 // `all`: the command that lists what is not shown, where it was `cut`. With its roles spelled out: on a phone its rows are shown as cards, and would lose them.
 export function table(columns, rows, { caption, empty, cut, all } = {}) {
   if (!rows.length && empty) return empty;
-  const heads = columns.map((name) => el("th", { scope: "col", role: "columnheader" }, name));
+  const heads = columns.map((name) =>
+    name ? el("th", { scope: "col", role: "columnheader" }, name) : el("td", { role: "cell" }),
+  );
   const body = rows.map((cells) => {
     const found = cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el("td", {}, cell)));
     found.forEach((cell, place) => (cell.setAttribute("role", "cell"), (cell.dataset.name = columns[place])));

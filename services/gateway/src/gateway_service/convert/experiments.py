@@ -69,6 +69,7 @@ def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
         description=message.description,
         price=_price(message),
         replay=_replay(message.replay) if message.HasField("replay") else None,
+        display_name=message.display_name,
     )
 
 
@@ -156,6 +157,7 @@ def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
         if spec.price
         else None,
         replay=_replay_to_proto(spec.replay) if spec.replay else None,
+        display_name=spec.display_name,
     )
 
 

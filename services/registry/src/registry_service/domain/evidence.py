@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.names import VersionRef
-from ratchet_kit.statistics import LEAST_PROBLEMS, Comparison
+from ratchet_kit.statistics import Comparison, too_few
 from registry_service.domain.version import Version
 
 _NAMED = 5
@@ -185,10 +185,8 @@ def check_judgeable(candidate: VersionRef, comparisons: Comparisons, judged: Seq
                 f"{candidate} was chosen among its run's checkpoints by {one.selected_on} {of_all}, so its score there "
                 f"is too high; measure it on problems by which it was not chosen"
             )
-        if one.comparison.clusters < LEAST_PROBLEMS:
-            raise FailedPrecondition(
-                f"{one.name} has {one.comparison.clusters} independent problems: a gate needs {LEAST_PROBLEMS} or more"
-            )
+        if fault := too_few(one.comparison.clusters):
+            raise FailedPrecondition(f"{one.name} {fault}")
 
 
 def _listed(sets: Sequence[MeasuredSet]) -> str:

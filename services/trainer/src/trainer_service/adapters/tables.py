@@ -18,7 +18,7 @@ runs = Table(
     Column("display_name", Text, nullable=False),
     Column("base_model", String(63), nullable=False),
     Column("output_model", String(63), nullable=False),
-    Column("state", String(20), nullable=False, index=True),
+    Column("state", String(20), nullable=False),
     Column("failure_code", String(40)),
     Column("failure_message", Text, nullable=False),
     Column("step", Integer, nullable=False),
@@ -50,6 +50,7 @@ runs = Table(
     Column("preemptions", Integer, nullable=False),
     Column("drawn", Text, nullable=False),
     Column("drawn_step", Integer, nullable=False),
+    Index("ix_trainer_runs_state", "state", "id"),
     Index("ix_trainer_runs_base_model", "base_model", "id"),
     Index("ix_trainer_runs_output_model", "output_model", "id"),
 )

@@ -32,6 +32,7 @@ class Wandb:
             "name": shown.name,
             "project": shown.project,
             "config": None if key else asdict(run.spec),
+            "tags": [run.spec.algorithm, *([run.spec.output_model] if run.spec.output_model else [])],
             "steps": [[step.number, step.create_time.timestamp(), dict(step.metrics)] for step in shown.steps],
             "summary": {
                 "state": run.state.name,
@@ -41,6 +42,7 @@ class Wandb:
                 "policy_id": best.policy_id if best else "",
             },
             "files": files if run.state.is_final else {},
+            "model": f"ratchet://{run.version.model}/{run.version.number}" if run.version else "",
             "is_over": run.state.is_final,
             "exit_code": 0 if run.state.name == "SUCCEEDED" else 1,
             "folder": self._folder,

@@ -7,6 +7,9 @@ from typing import Any
 
 import wandb
 
+BEST = {"reward_mean": "max", "validation_score": "max", "score_mean": "max", "loss": "min"}
+"""Metrics, and which of their values a table of runs shows."""
+
 
 def main() -> None:
     sent: dict[str, Any] = json.load(sys.stdin)
@@ -28,10 +31,13 @@ def main() -> None:
         id=sent["id"],
         name=sent["name"],
         config=sent["config"],
+        tags=sent["tags"],
         resume="allow",
         dir=folder,
         settings=settings,
     )
+    for name, best in BEST.items():
+        run.define_metric(name, summary=f"{best},last")
     for number, time, metrics in sent["steps"]:
         run.log({**metrics, "_timestamp": time}, step=number)
     run.summary.update(sent["summary"])
@@ -41,6 +47,10 @@ def main() -> None:
             with artifact.new_file(name, mode="w") as file:
                 file.write(text)
         run.log_artifact(artifact)
+    if sent["model"]:  # by its name: the weights stay where the registry keeps them
+        model = wandb.Artifact(f"model-{sent['id']}", type="model", metadata=sent["summary"])
+        model.add_reference(sent["model"], name="version", checksum=False)
+        run.log_artifact(model, aliases=["best", sent["summary"]["version"].replace("@", "-v")])
     run.finish(exit_code=sent["exit_code"] if sent["is_over"] else 0)
 
 

@@ -24,13 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fratchet/common/v1/verdict.proto\x12\x11ratchet.common.v1*\xe2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x12\n\x0eVERDICT_PASSED\x10\x01\x12\x12\n\x0eVERDICT_FAILED\x10\x02\x12\x19\n\x15VERDICT_RUNTIME_ERROR\x10\x03\x12\x19\n\x15VERDICT_COMPILE_ERROR\x10\x04\x12\x16\n\x12VERDICT_TIME_LIMIT\x10\x05\x12\x18\n\x14VERDICT_MEMORY_LIMIT\x10\x06\x12\x18\n\x14VERDICT_OUTPUT_LIMIT\x10\x07\x12\x14\n\x10VERDICT_TAMPERED\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fratchet/common/v1/verdict.proto\x12\x11ratchet.common.v1\"G\n\tShownTest\x12\x0c\n\x04test\x18\x01 \x01(\t\x12\x10\n\x08\x65xpected\x18\x02 \x01(\t\x12\x0b\n\x03got\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t*\xe2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x12\n\x0eVERDICT_PASSED\x10\x01\x12\x12\n\x0eVERDICT_FAILED\x10\x02\x12\x19\n\x15VERDICT_RUNTIME_ERROR\x10\x03\x12\x19\n\x15VERDICT_COMPILE_ERROR\x10\x04\x12\x16\n\x12VERDICT_TIME_LIMIT\x10\x05\x12\x18\n\x14VERDICT_MEMORY_LIMIT\x10\x06\x12\x18\n\x14VERDICT_OUTPUT_LIMIT\x10\x07\x12\x14\n\x10VERDICT_TAMPERED\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.common.v1.verdict_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=55
-  _globals['_VERDICT']._serialized_end=281
+  _globals['_VERDICT']._serialized_start=128
+  _globals['_VERDICT']._serialized_end=354
+  _globals['_SHOWNTEST']._serialized_start=54
+  _globals['_SHOWNTEST']._serialized_end=125
 # @@protoc_insertion_point(module_scope)

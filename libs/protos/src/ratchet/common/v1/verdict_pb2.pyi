@@ -4,15 +4,16 @@ isort:skip_file
 """
 
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -45,3 +46,35 @@ VERDICT_MEMORY_LIMIT: Verdict.ValueType  # 6
 VERDICT_OUTPUT_LIMIT: Verdict.ValueType  # 7
 VERDICT_TAMPERED: Verdict.ValueType  # 8
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+
+@_typing.final
+class ShownTest(_message.Message):
+    """Test as people are shown it; held-out tests never are. Texts are cut off at 500 bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEST_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    GOT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    test: _builtins.str
+    """The call, the input, or the code of the test."""
+    expected: _builtins.str
+    got: _builtins.str
+    """Result of a program that failed it; empty where no program is meant."""
+    error: _builtins.str
+    def __init__(
+        self,
+        *,
+        test: _builtins.str = ...,
+        expected: _builtins.str = ...,
+        got: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "test", b"test"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShownTest: _TypeAlias = ShownTest  # noqa: Y015

@@ -627,6 +627,8 @@ class Sample(_message.Message):
     GENERATION_TIME_FIELD_NUMBER: _builtins.int
     CPU_TIME_FIELD_NUMBER: _builtins.int
     IS_PROGRAM_FIELD_NUMBER: _builtins.int
+    FAILED_TESTS_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FAILED_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -647,11 +649,17 @@ class Sample(_message.Message):
     """The completion was cut off at max_tokens."""
     is_program: _builtins.bool
     """It was imported as a whole program, `completion`, and judged as it is."""
+    held_out_failed: _builtins.int
+    """Number of held-out tests that failed; nothing else of them is kept."""
     @_builtins.property
     def generation_time(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
         """CPU time of the program with all its tests."""
+
+    @_builtins.property
+    def failed_tests(self) -> _containers.RepeatedCompositeFieldContainer[_verdict_pb2.ShownTest]:
+        """The first 10 that failed, of those that are not held out."""
 
     def __init__(
         self,
@@ -672,10 +680,12 @@ class Sample(_message.Message):
         generation_time: _duration_pb2.Duration | None = ...,
         cpu_time: _duration_pb2.Duration | None = ...,
         is_program: _builtins.bool = ...,
+        failed_tests: _abc.Iterable[_verdict_pb2.ShownTest] | None = ...,
+        held_out_failed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "generation_time", b"generation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failed_tests", b"failed_tests", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "held_out_failed", b"held_out_failed", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -773,9 +783,14 @@ class CreateEvaluationRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    FOR_GATE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     validate_only: _builtins.bool
     """Only checks whether the evaluation could be created: nothing is stored, and the answer has no id."""
+    for_gate: _builtins.bool
+    """Refuses sets with too few independent problems for a gate, before anything is generated. A set that must be
+    prepared first is judged by its gate alone.
+    """
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec: ...
     def __init__(
@@ -784,10 +799,11 @@ class CreateEvaluationRequest(_message.Message):
         request_id: _builtins.str = ...,
         spec: Global___EvaluationSpec | None = ...,
         validate_only: _builtins.bool = ...,
+        for_gate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["for_gate", b"for_gate", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1086,6 +1102,62 @@ class ListSamplesResponse(_message.Message):
 Global___ListSamplesResponse: _TypeAlias = ListSamplesResponse  # noqa: Y015
 
 @_typing.final
+class GetMeasuredProblemRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    BENCHMARK_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    benchmark: _builtins.str
+    """Name of the problem's set; may be empty if there is one."""
+    problem_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        benchmark: _builtins.str = ...,
+        problem_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "evaluation_id", b"evaluation_id", "problem_id", b"problem_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMeasuredProblemRequest: _TypeAlias = GetMeasuredProblemRequest  # noqa: Y015
+
+@_typing.final
+class GetMeasuredProblemResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    HELD_OUT_TESTS_FIELD_NUMBER: _builtins.int
+    prompt: _builtins.str
+    """Messages with their roles, or the text that a model continues; without the special tokens of a chat template."""
+    held_out_tests: _builtins.int
+    """Number of held-out tests."""
+    @_builtins.property
+    def tests(self) -> _containers.RepeatedCompositeFieldContainer[_verdict_pb2.ShownTest]:
+        """The first 100 that are not held out."""
+
+    def __init__(
+        self,
+        *,
+        prompt: _builtins.str = ...,
+        tests: _abc.Iterable[_verdict_pb2.ShownTest] | None = ...,
+        held_out_tests: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held_out_tests", b"held_out_tests", "prompt", b"prompt", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMeasuredProblemResponse: _TypeAlias = GetMeasuredProblemResponse  # noqa: Y015
+
+@_typing.final
 class CompareEvaluationsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1164,6 +1236,7 @@ class BenchmarkComparison(_message.Message):
     TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
     TRAINED_ON_FIELD_NUMBER: _builtins.int
     SELECTED_ON_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the set."""
     adjusted_p_value: _builtins.float
@@ -1180,6 +1253,10 @@ class BenchmarkComparison(_message.Message):
     def unsolved(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Problems that all of the baseline's samples solve and none of the candidate's."""
 
+    @_builtins.property
+    def changed(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChangedProblem]:
+        """Problems that one of the two solves more often, those lost most first."""
+
     def __init__(
         self,
         *,
@@ -1190,14 +1267,41 @@ class BenchmarkComparison(_message.Message):
         tampered_share: _builtins.float = ...,
         trained_on: _builtins.int = ...,
         selected_on: _builtins.int = ...,
+        changed: _abc.Iterable[Global___ChangedProblem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "selected_on", b"selected_on", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "changed", b"changed", "comparison", b"comparison", "name", b"name", "selected_on", b"selected_on", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BenchmarkComparison: _TypeAlias = BenchmarkComparison  # noqa: Y015
+
+@_typing.final
+class ChangedProblem(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    problem_id: _builtins.str
+    baseline: _builtins.float
+    """Share of the baseline's samples that passed, and of the candidate's."""
+    candidate: _builtins.float
+    def __init__(
+        self,
+        *,
+        problem_id: _builtins.str = ...,
+        baseline: _builtins.float = ...,
+        candidate: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "problem_id", b"problem_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangedProblem: _TypeAlias = ChangedProblem  # noqa: Y015
 
 @_typing.final
 class PlanComparisonRequest(_message.Message):

@@ -70,6 +70,11 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.FromString,
                 _registered_method=True)
+        self.GetMeasuredProblem = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/GetMeasuredProblem',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemResponse.FromString,
+                _registered_method=True)
         self.AddSamples = channel.unary_unary(
                 '/ratchet.eval.v1.EvalService/AddSamples',
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesRequest.SerializeToString,
@@ -147,6 +152,14 @@ class EvalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetMeasuredProblem(self, request, context):
+        """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
+        not here any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AddSamples(self, request, context):
         """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
         others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
@@ -219,6 +232,11 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     servicer.ListSamples,
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.SerializeToString,
+            ),
+            'GetMeasuredProblem': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMeasuredProblem,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemResponse.SerializeToString,
             ),
             'AddSamples': grpc.unary_unary_rpc_method_handler(
                     servicer.AddSamples,
@@ -431,6 +449,33 @@ class EvalService(object):
             '/ratchet.eval.v1.EvalService/ListSamples',
             ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.SerializeToString,
             ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMeasuredProblem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/GetMeasuredProblem',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemResponse.FromString,
             options,
             channel_credentials,
             insecure,

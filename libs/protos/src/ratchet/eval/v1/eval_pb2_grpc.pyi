@@ -50,6 +50,10 @@ class EvalServiceStub:
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    GetMeasuredProblem: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetMeasuredProblemRequest, _eval_pb2.GetMeasuredProblemResponse]
+    """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
+    not here any more.
+    """
     AddSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]
     """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
     others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
@@ -92,6 +96,10 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    GetMeasuredProblem: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetMeasuredProblemRequest, _eval_pb2.GetMeasuredProblemResponse]  # type: ignore[assignment]
+    """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
+    not here any more.
+    """
     AddSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]  # type: ignore[assignment]
     """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
     others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
@@ -173,6 +181,16 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.ListSamplesResponse, _abc.Awaitable[_eval_pb2.ListSamplesResponse]]:
         """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetMeasuredProblem(
+        self,
+        request: _eval_pb2.GetMeasuredProblemRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.GetMeasuredProblemResponse, _abc.Awaitable[_eval_pb2.GetMeasuredProblemResponse]]:
+        """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
+        not here any more.
+        """
 
     @_abc_1.abstractmethod
     def AddSamples(

@@ -246,6 +246,7 @@ class ExperimentSpec(_message.Message):
     PRICE_FIELD_NUMBER: _builtins.int
     REPLAY_FIELD_NUMBER: _builtins.int
     PLANNED_UNITS_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     unit: Global___ExperimentSpec.Unit.ValueType
     """Thing that is assigned to a variant and stays with it. Requests without one are not in the experiment. Absent:
     user.
@@ -263,6 +264,8 @@ class ExperimentSpec(_message.Message):
     """Number of units, over all variants, at which a confidence sequence is narrowest: sequential_units of
     PlanExperiment. 0: not planned.
     """
+    display_name: _builtins.str
+    """Name for people; it need not be unique."""
     @_builtins.property
     def variants(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentVariant]:
         """Two or more versions of one model. The others are compared with the first."""
@@ -299,10 +302,11 @@ class ExperimentSpec(_message.Message):
         price: Global___TokenPrice | None = ...,
         replay: Global___ExperimentReplay | None = ...,
         planned_units: _builtins.int = ...,
+        display_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "min_duration", b"min_duration", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "planned_units", b"planned_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_traffic", b"_traffic", "alpha", b"alpha", "analysis", b"analysis", "description", b"description", "display_name", b"display_name", "guardrails", b"guardrails", "min_duration", b"min_duration", "min_units", b"min_units", "planned_units", b"planned_units", "price", b"price", "primary", b"primary", "replay", b"replay", "traffic", b"traffic", "unit", b"unit", "variants", b"variants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -904,20 +908,24 @@ class ListExperimentsRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Only experiments of this model, when set."""
     page_size: _builtins.int
     page_token: _builtins.str
+    name: _builtins.str
+    """Only experiments whose display_name contains this, in any case."""
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "name", b"name", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

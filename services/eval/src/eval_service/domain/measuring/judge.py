@@ -64,4 +64,5 @@ async def _judged(sample: Sample, origin: Origin, environment: PatientEnvironmen
         sample = sample.replied(answer.text, answer.tokens, answer.truncated)
         episode = await environment.step(episode, answer.text)
     assert episode.outcome is not None
-    return sample.judged(judgement_of(episode.outcome.grade, task, episode.answer))
+    failures = episode.turns[-1].failures
+    return sample.judged(judgement_of(episode.outcome.grade, task, episode.answer, failures))

@@ -61,10 +61,13 @@ class SqlExperimentStore:
         query = select(experiments).where(experiments.c.active).order_by(experiments.c.start_time, experiments.c.id)
         return await self._database.readable(query, to_experiment)
 
-    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
+    async def page(self, model: str, limit: int, after: str | None, name: str = "") -> Sequence[Experiment]:
         query = select(experiments).order_by(experiments.c.id.desc()).limit(limit)
         if model:
             query = query.where(experiments.c.model == model)
+        if name:
+            named = experiments.c.document["spec"]["display_name"].as_string()
+            query = query.where(named.icontains(name, autoescape=True))
         if after is not None:
             query = query.where(experiments.c.id < after)
         return [to_experiment(row) for row in await self._database.rows(query)]

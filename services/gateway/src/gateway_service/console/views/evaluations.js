@@ -1,17 +1,18 @@
-// Evaluations, what is in one, and two of them compared.
+// Evaluations, and what is in one.
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, clock, count, interval, model, percentOf, short, signed, version, word } from "../format.js";
-import { field, form, select } from "../forms.js";
+import { ago, between, clock, count, interval, model, short, version, word } from "../format.js";
+import { field } from "../forms.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
 import { evaluationForm } from "./evaluation_form.js";
-import { actions, bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
-import { ORDER, measured as sample, pages, verdicts } from "./samples.js";
+import { actions, bar, evaluationLink, hash, intervals, link, state, to } from "./parts.js";
+import { ORDER, measured as sample, pages, problemOf, verdicts } from "./samples.js";
 
 const START = "ratchet evaluate --model starter --benchmark composed/test";
 const DONE = "STATE_SUCCEEDED";
+const HOW = "Tick two that succeeded on the same problems to compare them: the baseline first.";
 const ACTIONS = {
   cancel: ["Cancel the evaluation", "Ends it now. Its samples stay.", true, ["STATE_QUEUED", "STATE_RUNNING"]],
   delete: [
@@ -34,30 +35,55 @@ const first = (one) => one.pass_at_k?.[0];
 const pass = (it) => (it ? `pass@${it.k} ${interval(it.estimate)}` : "");
 
 export async function evaluations({ host, query, signal }) {
-  const compare = el("div"),
-    all = el("div");
-  let offered;
-  const start = section("Start an evaluation");
+  const chosen = new Set((query.get("compare") ?? "").split(",").filter(Boolean).slice(0, 2));
+  const said = el("p", { class: "note", "aria-live": "polite" });
+  const all = el("div"),
+    start = section("Start an evaluation");
   const filter = filters("evaluations", query, {
     kinds: ["queued", "running", "succeeded", "failed", "cancelled"],
     texts: { model: "Of model", problems: "On problems" },
     orders: ORDERS,
     changed: () => refresh(all),
   });
-  host.append(filter.node, all, section("Compare two", compare), start);
+  host.append(filter.node, said, all, start);
   later(start, () => evaluationForm(signal));
+
+  function choose(id, input) {
+    if (input.checked && chosen.size === 2) input.checked = false;
+    else if (input.checked) chosen.add(id);
+    else chosen.delete(id);
+    filter.set("compare", [...chosen].join(","));
+    tell();
+  }
+
+  function tell() {
+    const [before, after] = chosen;
+    said.replaceChildren(
+      ...(after
+        ? [link(to("compare", before, after), "Compare"), ` ${after} with ${before}, the baseline.`]
+        : [before ? `Tick another to compare it with ${before}, the baseline.` : HOW]),
+    );
+  }
+
+  tell();
   await live(
     all,
     signal,
-    async () => filter.sorted(await list("evaluations", "evaluations", { signal, limit: 200, query: filter.query })),
+    async () => filter.sorted(await list("evaluations", "evaluations", { signal, limit: 100, query: filter.query })),
     (found) => {
       filter.node.hidden = !found.length && !filter.any;
-      const done = found.filter((one) => one.state === DONE);
-      if (done.length !== offered) compare.replaceChildren(compareForm(done)); // else somebody may be choosing in it
-      offered = done.length;
+      said.hidden = !found.length;
       return table(
-        ["evaluation", "state", "model", "problems", "judged", "score", "took", "made"],
+        ["", "evaluation", "state", "model", "problems", "judged", "score", "took", "made"],
         found.map((one) => [
+          one.state === DONE &&
+            el("input", {
+              type: "checkbox",
+              name: one.id,
+              checked: chosen.has(one.id),
+              "aria-label": `Compare ${one.id}`,
+              onchange: (event) => choose(one.id, event.target),
+            }),
           evaluationLink(one.id),
           el(
             "td",
@@ -83,93 +109,6 @@ export async function evaluations({ host, query, signal }) {
         },
       );
     },
-  );
-}
-
-function compareForm(found) {
-  if (found.length < 2) return empty("You need two that succeeded on the same problems.", START);
-  const options = found.map((one) => [one.id, titled(one)]);
-  return form({
-    action: "Compare",
-    fields: [
-      field("Baseline", select("baseline", options, found[1].id)),
-      field("Candidate", select("candidate", options, found[0].id)),
-    ],
-    act: (data) => void (location.hash = `#/${to("compare", data.get("baseline"), data.get("candidate"))}`),
-  });
-}
-
-export async function comparison({ host, parts: [baseline_id, candidate_id], signal }) {
-  host.append(el("p", { class: "note" }, "Compared, problem by problem …"));
-  const both = await Promise.all([baseline_id, candidate_id].map((id) => get(to("evaluations", id), {}, signal)));
-  const [before, after] = both.map(({ evaluation: one }) => one);
-  const { comparison: whole, benchmarks } = await post("evaluations/compare", { baseline_id, candidate_id });
-  if (signal.aborted) return;
-  const { difference } = whole;
-  const words =
-    difference.low > 0
-      ? "The candidate is better"
-      : difference.high < 0
-        ? "The candidate is worse"
-        : "No difference is shown";
-  const rows = [
-    ["whole score", whole],
-    ...(benchmarks.length > 1 ? benchmarks.map((one) => [one.name, one.comparison]) : []),
-  ];
-  host.replaceChildren(
-    facts([
-      ["baseline", el("span", {}, evaluationLink(before.id), ` ${measured(before)} on ${sets(before)}`)],
-      ["candidate", el("span", {}, evaluationLink(after.id), ` ${measured(after)} on ${sets(after)}`)],
-    ]),
-    el(
-      "p",
-      { class: "conclusion" },
-      `${words}: ${signed(difference.value)} in pass@1, ${percentOf(whole.confidence)} interval [${signed(difference.low)}, ${signed(difference.high)}], p = ${short(whole.p_value)}, over ${whole.problems} problems.`,
-    ),
-    section(
-      "Scores",
-      intervals(
-        [
-          ["baseline", whole.baseline],
-          ["candidate", whole.candidate],
-        ].map(([label, it]) => ({ ...it, label, text: interval(it) })),
-        { label: "pass@1", from: 0, to: 1 },
-      ),
-    ),
-    section(
-      "Difference, paired by problem",
-      intervals(
-        rows.map(([label, { difference: it }]) => ({
-          ...it,
-          label,
-          mood: it.low > 0 ? "good" : it.high < 0 ? "bad" : "plain",
-          text: `${signed(it.value)} [${signed(it.low)}, ${signed(it.high)}]`,
-        })),
-        { label: "Differences in pass@1" },
-      ),
-      table(
-        ["", "problems", "families", "won", "lost", "p", "smallest difference that would show"],
-        rows.map(([name, it]) => [
-          name,
-          number(it.problems),
-          number(it.clusters),
-          number(it.won),
-          number(it.lost),
-          number(short(it.p_value)),
-          number(short(it.detectable_difference)),
-        ]),
-        { caption: "Comparison" },
-      ),
-    ),
-    el(
-      "div",
-      {},
-      benchmarks.map(
-        (one) =>
-          one.unsolved.length > 0 &&
-          section(`Solved before, not any more: ${one.name}`, el("p", {}, one.unsolved.join(", "))),
-      ),
-    ),
   );
 }
 
@@ -255,7 +194,11 @@ function browse(host, id, signal) {
   const list = pages(
     (token) =>
       get(to("evaluations", id, "samples"), { page_size: 20, page_token: token, verdict: chosen.value }, signal),
-    sample,
+    (one) => {
+      const node = sample(one);
+      node.addEventListener("toggle", () => later(node, () => problemOf(id, one, signal)), { once: true });
+      return node;
+    },
     "This sample does not exist.",
   );
   chosen.addEventListener("change", list.again);

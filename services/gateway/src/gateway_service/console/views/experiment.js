@@ -87,6 +87,7 @@ function summary({ spec, report, state: now, start_time, end_time, prompts }) {
   return [
     facts([
       ["state", state(now)],
+      ["name", spec.display_name],
       ["model", modelLink(spec.variants[0].version.model)],
       ["lasted", between(start_time, end_time)],
       ["unit", word(spec.unit, "UNIT_")],

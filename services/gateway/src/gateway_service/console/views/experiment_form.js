@@ -42,6 +42,10 @@ export async function experimentForm(signal, model) {
       ...requests(),
       ...measured(known.measures.map((one) => [one, measureName(one)])),
       field(
+        "Name",
+        el("input", { name: "name", maxlength: "200", autocomplete: "off", "data-of": "spec.display_name" }),
+      ),
+      field(
         "Description",
         el("input", { name: "description", maxlength: "200", autocomplete: "off", "data-of": "spec.description" }),
       ),
@@ -158,6 +162,7 @@ function spec(data, versions) {
     variants: ["control", "treatment"].map((name) => ({ name, version: ref(name) })),
     primary: { ...metric(primary), margin: Number(data.get("margin")) },
     guardrails: guardrail && guardrail !== primary ? [metric(guardrail)] : [],
+    display_name: data.get("name"),
     description: data.get("description"),
     price: data.has("prompt_price")
       ? {

@@ -3,32 +3,44 @@
 import { list } from "../api.js";
 import { el, empty, number, section, table, words } from "../dom.js";
 import { ago, between, metricName, version } from "../format.js";
-import { later, live } from "../live.js";
+import { later, live, refresh } from "../live.js";
 import { experimentForm } from "./experiment_form.js";
+import { filters } from "./filters.js";
 import { link, state, to } from "./parts.js";
 
 const EXAMPLE =
   "ratchet experiments create --variant control=starter@1 --variant treatment=starter@2 --metric quality:0.02 --start";
 
+const ORDERS = {
+  newest: null,
+  oldest: (a, b) => (a.create_time < b.create_time ? -1 : 1),
+  "by name": (a, b) => a.spec.display_name.localeCompare(b.spec.display_name),
+};
+
 export async function experiments({ host, query, signal }) {
-  const model = query.get("model") ?? "";
-  const all = el("div");
-  const start = section("Start an experiment");
-  host.append(all, start);
-  later(start, () => experimentForm(signal, model));
+  const all = el("div"),
+    start = section("Start an experiment");
+  const filter = filters("experiments", query, {
+    texts: { model: "Of model", name: "Named" },
+    orders: ORDERS,
+    changed: () => refresh(all),
+  });
+  host.append(filter.node, all, start);
+  later(start, () => experimentForm(signal, query.get("model") ?? ""));
   await live(
     all,
     signal,
-    () => list("experiments", "experiments", { query: { model }, signal, limit: 100 }),
-    (found) =>
-      table(
+    async () => filter.sorted(await list("experiments", "experiments", { signal, limit: 100, query: filter.query })),
+    (found) => {
+      filter.node.hidden = !found.length && !filter.any;
+      return table(
         ["experiment", "state", "variants", "primary metric", "conclusion", "lasted", "made"],
         found.map((one) => [
           el(
             "td",
             {},
             link(to("experiments", one.id), one.id),
-            one.spec.description && el("div", { class: "note" }, one.spec.description),
+            [one.spec.display_name, one.spec.description].map((text) => text && el("div", { class: "note" }, text)),
           ),
           state(one.state),
           one.spec.variants.map((it) => `${it.name} ${version(it.version)}`).join(", "),
@@ -41,11 +53,14 @@ export async function experiments({ host, query, signal }) {
           caption: "Experiments",
           cut: found.cut,
           all: "ratchet experiments list --limit 0",
-          empty: empty(
-            "There is no experiment yet. An experiment puts two versions side by side on live traffic and needs no gate:",
-            EXAMPLE,
-          ),
+          empty: filter.any
+            ? el("p", { class: "note" }, "No experiment is like that.")
+            : empty(
+                "There is no experiment yet. An experiment puts two versions side by side on live traffic and needs no gate:",
+                EXAMPLE,
+              ),
         },
-      ),
+      );
+    },
   );
 }

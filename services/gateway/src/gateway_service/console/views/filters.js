@@ -13,23 +13,24 @@ const PERIODS = [
 const TYPING = 400; // milliseconds
 const OWN = "only-"; // a form below has a field of the model, too
 
-// `kinds`: states that can be chosen, as words. `texts`: name -> label of what is typed. `orders`: word -> how two items are
+// `kinds`: states that can be chosen, as words; none: the service filters by neither state nor time. `texts`: name -> label of what is typed. `orders`: word -> how two items are
 // compared; the first is the order of the service. `changed()` is called when another list is wanted.
 export function filters(path, query, { kinds, texts, orders, changed }) {
   const chosen = new URLSearchParams(query);
   let waiting;
   const inputs = [
-    field(
-      "In state",
-      select(`${OWN}state`, [["", "any"], ...kinds.map((kind) => [kind, kind])], chosen.get("state") ?? ""),
-    ),
+    kinds &&
+      field(
+        "In state",
+        select(`${OWN}state`, [["", "any"], ...kinds.map((kind) => [kind, kind])], chosen.get("state") ?? ""),
+      ),
     ...Object.entries(texts).map(([name, label]) =>
       field(
         label,
         el("input", { name: `${OWN}${name}`, type: "search", value: chosen.get(name) ?? "", autocomplete: "off" }),
       ),
     ),
-    field("Made in", select(`${OWN}since`, PERIODS, chosen.get("since") ?? "")),
+    kinds && field("Made in", select(`${OWN}since`, PERIODS, chosen.get("since") ?? "")),
     field(
       "Sorted",
       select(

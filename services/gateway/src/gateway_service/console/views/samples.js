@@ -116,13 +116,7 @@ const training = (run) => (one) =>
       ["attempt", one.attempt > 1 ? one.attempt : ""],
     ]),
     one.failed_tests.length > 0 && one.detail && el("p", { class: "note" }, one.detail),
-    one.failed_tests.length > 0 &&
-      table(
-        ["failed test", "expected", "got"],
-        one.failed_tests.map((test) => [words(test.test), words(test.expected), words(test.error || test.got)]),
-        { caption: "Failed tests" },
-      ),
-    one.held_out_failed > 0 && el("p", { class: "note" }, `Held-out tests that failed: ${one.held_out_failed}.`),
+    failed(one),
     el("h3", {}, "Completion"),
     el("pre", {}, el("code", {}, one.completion)),
     one.stderr && [el("h3", {}, "Stderr"), el("pre", {}, el("code", {}, one.stderr))],
@@ -133,6 +127,16 @@ const training = (run) => (one) =>
 function problemLink(run, id) {
   return link(`${to("runs", run, "samples")}?problem_id=${encodeURIComponent(id)}`, id);
 }
+
+const failed = (one) => [
+  one.failed_tests.length > 0 &&
+    table(
+      ["failed test", "expected", "got"],
+      one.failed_tests.map((test) => [words(test.test), words(test.expected), words(test.error || test.got)]),
+      { caption: "Failed tests" },
+    ),
+  one.held_out_failed > 0 && el("p", { class: "note" }, `Held-out tests that failed: ${one.held_out_failed}.`),
+];
 
 // One of an evaluation.
 export const measured = (one) =>
@@ -148,5 +152,31 @@ export const measured = (one) =>
       ` ${one.tests_passed} of ${one.tests_total} tests`,
     ),
     one.detail && el("p", { class: "note" }, one.detail),
+    failed(one),
     el("pre", {}, el("code", {}, one.completion)),
   );
+
+// Its problem, as it was put to the model.
+export async function problemOf(evaluation, { problem_id, benchmark }, signal) {
+  const { prompt, tests, held_out_tests } = await get(
+    to("evaluations", evaluation, "problem"),
+    { problem_id, benchmark },
+    signal,
+  );
+  return el(
+    "div",
+    {},
+    el("h3", {}, "Prompt"),
+    el("pre", {}, el("code", {}, prompt)),
+    el(
+      "details",
+      {},
+      el("summary", {}, `Tests: ${tests.length}${held_out_tests ? ` and ${held_out_tests} held out` : ""}`),
+      table(
+        ["test", "expected"],
+        tests.map((one) => [words(one.test), words(one.expected)]),
+        { caption: "Tests" },
+      ),
+    ),
+  );
+}

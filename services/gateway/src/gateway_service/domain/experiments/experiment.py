@@ -94,6 +94,7 @@ class ExperimentSpec:
     """Price of tokens, for the cost."""
     replay: Replay | None = None
     """Stored prompts are answered in place of live traffic."""
+    display_name: str = ""
 
     @property
     def model(self) -> str:
@@ -155,6 +156,7 @@ class ExperimentSpec:
         rule = "must be unset: it is for analysis sequential on live traffic"
         spec.unless(is_sequence or not self.planned_units, "planned_units", rule)
         spec.length("description", self.description, MAX_REASON)
+        spec.length("display_name", self.display_name, MAX_REASON)
         if self.replay is not None:
             self._check_replay(self.replay, spec)
         fixed = self.analysis is Analysis.FIXED

@@ -123,12 +123,12 @@ class Experiments:
             return replace(shown, past=())
         return replace(shown, past=await self._past(shown, points)) if shown.active else shown
 
-    async def page(self, model: str, page_size: int, page_token: str) -> Page[Experiment]:
-        """Newest first, with the reports of concluded ones only. Raises InvalidArgument for a page token that no list
-        returned."""
+    async def page(self, model: str, page_size: int, page_token: str, name: str = "") -> Page[Experiment]:
+        """Newest first, with the reports of concluded ones only; `name`: those whose names contain it. Raises
+        InvalidArgument for a page token that no list returned."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Experiment]:
-            return [replace(one, past=()) for one in await self._store.page(model, limit, after)]
+            return [replace(one, past=()) for one in await self._store.page(model, limit, after, name)]
 
         return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
 

@@ -36,9 +36,9 @@ class ExperimentStore(Protocol):
         """Experiments that were started and have not ended, of all models, in the order of their starts."""
         ...
 
-    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
+    async def page(self, model: str, limit: int, after: str | None, name: str = "") -> Sequence[Experiment]:
         """Up to `limit` experiments older than the one of id `after`, newest first; of all models when `model` is
-        empty."""
+        empty. `name`: those whose names contain it, in any case."""
         ...
 
     async def start(self, experiment: Experiment) -> Experiment:

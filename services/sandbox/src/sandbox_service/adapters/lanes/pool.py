@@ -110,7 +110,7 @@ class LanePool:
         log.info(
             "lanes.ready",
             lanes=offered.lanes,
-            level=str(offered.level),
+            isolation=str(offered.level),  # "level" is the line's own
             layers=offered.layers,
             missing=offered.missing,
         )
