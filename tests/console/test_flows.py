@@ -394,3 +394,7 @@ class TestRuns:
         screen.show()
         screen.page.get_by_role("region", name="Engines").get_by_text("starter@1").wait_for()
         screen.picture("health")
+        screen.show("models/starter")
+        screen.page.get_by_role("link", name="@1", exact=True).click()
+        traffic = screen.page.get_by_role("region", name="Traffic by day and arm")
+        assert traffic.get_by_role("row").nth(1).inner_text().split()[1:4] == ["none", "1", "0"]

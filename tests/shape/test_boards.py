@@ -63,6 +63,7 @@ FAULTS, LEVEL = (
     'ratchet_background_faults_total{instance="a",work="tidy"}',
     'ratchet_sandbox_level{instance="sandbox:9090"}',
 )
+ANSWERS = "ratchet_gateway_answers_total"
 DROPPED, SET_ASIDE = "ratchet_gateway_records_dropped_total", "ratchet_gateway_records_set_aside_total"
 Series = Mapping[str, str]
 WORLDS: Mapping[str, tuple[Series, Series]] = {
@@ -86,6 +87,14 @@ WORLDS: Mapping[str, tuple[Series, Series]] = {
     "RatchetReleaseSetAside": (
         {"ratchet_gateway_releases_set_aside_total": ONCE},
         {"ratchet_gateway_releases_set_aside_total": "1x40"},
+    ),
+    "RatchetChampionAway": (
+        {f'{ANSWERS}{{model="m",arm="fallback"}}': "0+60x40", f'{ANSWERS}{{model="m",arm="none"}}': "0x40"},
+        {f'{ANSWERS}{{model="m",arm="fallback"}}': "0+6x40", f'{ANSWERS}{{model="m",arm="none"}}': "0+54x40"},
+    ),
+    "RatchetChampionWorse": (
+        {'ratchet_gateway_drift{model="m",version="2",bound="quality"}': "1x40"},
+        {'ratchet_gateway_drift{model="m",version="2",bound="quality"}': "0x40"},
     ),
     "RatchetRecordsLost": ({DROPPED: NOTHING, SET_ASIDE: ONCE}, {DROPPED: NOTHING, SET_ASIDE: NOTHING}),
     "RatchetRunStartsAgain": (

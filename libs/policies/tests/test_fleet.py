@@ -102,6 +102,17 @@ class TestFaults:
             nodes[0].failing = None
             assert {await answer(engine, f"prompt {index}") for index in range(20)} == {"b"}, "the pause is not over"
 
+    async def test_it_answers_while_one_engine_may(self, nodes: list[MemoryNode]) -> None:
+        async with opened(*nodes) as engine:
+            await until(lambda: engine.answers(SPEC.name, WEIGHTS))
+            assert not engine.answers(SPEC.name, "sha256:other")
+            for node in nodes:
+                node.fault = Unavailable("connection refused")
+            for _ in range(3):
+                with pytest.raises(Unavailable):
+                    await answer(engine)
+            assert not engine.answers(SPEC.name, WEIGHTS)
+
     async def test_what_hangs_is_given_up_once_the_node_is_away(
         self, nodes: list[MemoryNode], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -79,6 +79,14 @@ class ScriptedEngine:
     kept: list[tuple[str, int]] = field(default_factory=list)
     """Names that were said to be in use, with their replicas."""
 
+    failing: set[str] = field(default_factory=set)
+    """Policies whose engines' breakers are open: a request is Unavailable."""
+
+    def answers(self, name: str, policy_id: str) -> bool:
+        policy = self.policies.get(name)
+        is_ready = policy is not None and (policy.state, policy.policy_id) == (PolicyState.READY, policy_id)
+        return is_ready and name not in self.failing
+
     async def keep(self, spec: PolicySpec, replicas: int) -> None:
         self.kept.append((spec.name, replicas))
 
@@ -175,6 +183,8 @@ class ScriptedEngine:
         if policy.state is not PolicyState.READY or policy.policy_id != policy_id:
             raise FailedPrecondition(f"policy {name} is {policy.state} with {policy.policy_id}")
         self.before_answer(name)
+        if name in self.failing:
+            raise Unavailable(f"no engine of {name} answers")
         self.prompts.append(prompt)
         if isinstance(prompt, ChatPrompt) and prompt.tools and not self.reads_calls:
             text = "set RATCHET_ROLLOUT_TOOL_PARSERS"
@@ -257,6 +267,8 @@ class ScriptedRegistry:
     away: RatchetError | None = None
     promotions: list[tuple[VersionRef, str]] = field(default_factory=list)
     taken_back: list[VersionRef] = field(default_factory=list)
+    before: dict[str, int] = field(default_factory=dict)
+    """Model -> the champion before its present one."""
 
     async def models(self) -> Sequence[RegisteredModel]:
         return [await self.model(name) for name in sorted(self.versions)]
@@ -268,7 +280,8 @@ class ScriptedRegistry:
             raise NotFound(f"model {name} does not exist")
         number = self.aliases.get((name, CHAMPION))
         aliases = {alias: pointed for (model, alias), pointed in self.aliases.items() if model == name}
-        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None, aliases)
+        champion, before = (VersionRef(name, n) if n else None for n in (number, self.before.get(name)))
+        return RegisteredModel(name, EPOCH, champion, aliases, before)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
         if self.away is not None:

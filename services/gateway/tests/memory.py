@@ -17,7 +17,7 @@ from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -176,6 +176,28 @@ class MemoryCompletionLog:
         found = memory_experiments.outside(self.records.values(), period)
         return memory_experiments.sample([record for record in found if record.version == ref])
 
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+        found = [one for period in periods for one in memory_experiments.outside(self.records.values(), period)]
+        return [
+            Attempt(one.unit or one.id, bool(one.error), one.left, one.score, one.latency.total_seconds())
+            for one in found
+            if one.version == ref
+        ]
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        return sum(
+            one.version == ref and period.start_time <= one.start_time < period.end_time
+            for one in self.records.values()
+        )
+
+    async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+        in_period = [one for one in self.records.values() if period.start_time <= one.start_time < period.end_time]
+        arms: dict[Arm, list[CompletionRecord]] = {}
+        for one in in_period:
+            if one.version == ref and one.arm is not Arm.REPLAY:
+                arms.setdefault(one.arm, []).append(one)
+        return [memory_experiments.traffic(arm, arms[arm]) for arm in sorted(arms)]
+
     async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
         found = memory_experiments.outside(self.records.values())
         return memory_experiments.sample([record for record in found if record.version == ref]).latencies
@@ -208,6 +230,10 @@ class MemoryCompletionLog:
 
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
         return memory_experiments.recent(self.records.values(), model, quantity, unit, period)
+
+    async def busy_models(self, since: datetime) -> Sequence[str]:
+        recent = [one for one in self.records.values() if one.start_time >= since and one.arm is not Arm.REPLAY]
+        return sorted({one.version.model for one in recent})
 
     async def scored(self, model: str, since: datetime | None) -> int:
         of_model = [one for one in self.records.values() if one.version.model == model and one.arm is not Arm.REPLAY]

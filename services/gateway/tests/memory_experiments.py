@@ -13,7 +13,15 @@ from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Cell, Strata
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
-from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import (
+    MAX_SAMPLE_LATENCIES,
+    ArmSample,
+    ArmTraffic,
+    Period,
+    UnitCount,
+    UnitLatency,
+    quantile,
+)
 from gateway_service.domain.webhooks.event import event_of_experiment
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -191,6 +199,23 @@ def sample(records: Sequence[CompletionRecord]) -> ArmSample:
     answers = sorted((one for one in records if not one.error and not one.left), key=lambda one: one.id, reverse=True)
     latencies = [UnitLatency(_unit(one), one.latency.total_seconds()) for one in answers[:MAX_SAMPLE_LATENCIES]]
     return ArmSample(failures, scores, tuple(latencies), _moments(left), _moments(slow))
+
+
+def traffic(arm: Arm, records: Sequence[CompletionRecord]) -> ArmTraffic:
+    scores = [one.score for one in records if one.score is not None]
+    latencies = tuple(sorted(one.latency.total_seconds() for one in records if not one.error and not one.left))
+    return ArmTraffic(
+        arm,
+        len(records),
+        sum(bool(one.error) for one in records),
+        sum(one.left for one in records),
+        sum(one.prompt_tokens for one in records),
+        sum(one.completion_tokens for one in records),
+        len(scores),
+        sum(scores) / max(len(scores), 1),
+        quantile(latencies, 0.5),
+        quantile(latencies, 0.95),
+    )
 
 
 def scores(records: Records) -> Strata:

@@ -83,3 +83,36 @@ def test_failed_versions_are_counted_and_say_why(ratchet: Any, gateway: Scripted
     shown = ratchet("models", "show", "starter").stdout
     assert "starter@2 failed: there is no such folder" in shown
     assert "starter@2 is labelled learned: nothing" in shown
+
+
+def test_loading_waits_until_it_is_ready(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"policy_id": ""}, {"policy_id": "sha256:abc"})
+    assert ratchet("models", "load", "starter@2").stdout == "starter@2 is loaded: sha256:abc\n"
+    assert [request.path for request in gateway.received] == ["/api/v1/models/starter/versions/2/load"] * 2
+    gateway.answers({"policy_id": ""})
+    assert ratchet("models", "load", "starter@2", "--detach").stdout == "starter@2 is being loaded.\n"
+
+
+def test_unloading(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({})
+    assert ratchet("models", "unload", "starter@2").stdout == "starter@2 is unloaded.\n"
+    assert [request.path for request in gateway.received] == ["/api/v1/models/starter/versions/2/unload"]
+
+
+def test_the_health_of_a_version(ratchet: Any, gateway: ScriptedGateway) -> None:
+    day = {
+        "start_time": "2026-11-27T00:00:00Z",
+        "arm": "ARM_NONE",
+        "requests": "40",
+        "errors": "10",
+        "latency_p50": "1.500s",
+        "prompt_tokens": "100",
+        "completion_tokens": "20",
+        "scored": "4",
+        "mean_score": 0.75,
+    }
+    gateway.answers({"days": [day], "notices": [{"message": "2026-11-27: error rate 25 % against 1 %"}]})
+    result = ratchet("models", "health", "starter@2", "--days", "3")
+    assert gateway.received[-1].path.split("?")[0] == "/api/v1/models/starter/versions/2/health"
+    for shown in ("2026-11-27", "none", "40", "10", "1.50", "120", "0.750", "worse: 2026-11-27: error rate 25 %"):
+        assert shown in result.stdout

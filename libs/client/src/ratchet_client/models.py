@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ratchet.common.v1 import model_pb2
+from ratchet.gateway.v1 import platform_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
 from ratchet_client.resource import Resource, S, last, listed, streamed, unary
@@ -65,6 +66,24 @@ class Models(Resource[S]):
     def delete_version(self, model: str, number: int) -> Call[None]:
         """A version that nothing points to, and its artifact."""
         return nothing(pb.DeleteVersionRequest(model=model, number=number), pb.DeleteVersionResponse)
+
+    @unary
+    def load_version(self, model: str, number: int) -> Call[str]:
+        """Starts to load it for serving. The id of its weights once it is ready; empty while it is being loaded."""
+        request = platform_pb2.EnsureVersionLoadedRequest(model=model, number=number)
+        return call(request, platform_pb2.EnsureVersionLoadedResponse, lambda reply: reply.policy_id)
+
+    @unary
+    def unload_version(self, model: str, number: int) -> Call[None]:
+        """From all nodes. The next request for it loads it again."""
+        request = platform_pb2.UnloadVersionRequest(model=model, number=number)
+        return nothing(request, platform_pb2.UnloadVersionResponse)
+
+    @unary
+    def version_health(self, model: str, number: int, days: int = 0) -> Call[platform_pb2.GetVersionHealthResponse]:
+        """Its traffic by day and arm, and whether it is worse than before. 0: of 7 days."""
+        request = platform_pb2.GetVersionHealthRequest(model=model, number=number, days=days)
+        return call(request, platform_pb2.GetVersionHealthResponse, lambda reply: reply)
 
     @unary
     def set_alias(

@@ -124,6 +124,10 @@ class Fleet:
                 log.info("policy.replicated", policy=spec.name, node=member.address)
                 member.look.set()
 
+    def answers(self, name: str, policy_id: str) -> bool:
+        """True where a node that is up has it ready with these weights, and the breaker lets a request pass."""
+        return any(member.is_up and member.is_ready(name, policy_id) for member in self._open())
+
     async def get(self, name: str) -> Policy:
         """Where several nodes have it, the one that is nearest to READY, with the usage of all."""
         return (await self._having(name))[1]

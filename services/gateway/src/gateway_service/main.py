@@ -33,6 +33,7 @@ from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.audited import Audited
 from gateway_service.auth import grpc_auth
+from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.experiments.experiments import Experiments
@@ -53,6 +54,7 @@ from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.forgetting import Forgetting
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
@@ -110,6 +112,8 @@ class Service:
     tidy: Background
     router: Router
     completer: Completer
+    start_loads: StartLoads
+    health: VersionHealth
     feedback: Feedback
     exchanges: Exchanges
     forgetting: Forgetting
@@ -166,13 +170,14 @@ def _wire(ground: Ground) -> Service:
     releases = wiring.wire_releases(ground, serving.models, serving.serving)
     completions = wiring.wire_completions(ground, keys, serving, traffic, experiments, releases)
     webhooks = wiring.wire_webhooks(ground)
+    health = wiring.wire_health(ground)
     platform = Platform(ground.peers.health, ground.peers.nodes, ground.stores.check_ready)
     servicers = Servicers(
         GatewayServicer(completions.completer, traffic.feedback),
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
         KeyServicer(keys.keys, keys.audit, keys.usage),
-        PlatformServicer(platform, wiring.wire_failures(ground)),
+        PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, health),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
         keys.audit,
@@ -186,6 +191,8 @@ def _wire(ground: Ground) -> Service:
         tidy=partial(tidy, wiring.kept(ground), ground.clock),
         router=completions.router,
         completer=completions.completer,
+        start_loads=completions.start_loads,
+        health=health,
         feedback=traffic.feedback,
         exchanges=traffic.exchanges,
         forgetting=traffic.forgetting,
@@ -341,6 +348,8 @@ async def run(
                 service.controller.run,
                 service.refresher.run,
                 service.serving.run,
+                service.start_loads.run,
+                service.health.run,
                 service.known_experiments.run,
                 service.experiments.run,
                 service.replayer.run,

@@ -20,8 +20,10 @@ from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
+from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
+from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from ratchet.gateway.v1 import (
     experiment_pb2,
@@ -282,9 +284,11 @@ class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
 
 
 class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
-    def __init__(self, platform: Platform, failures: Failures) -> None:
+    def __init__(self, platform: Platform, failures: Failures, serving: Serving, health: VersionHealth) -> None:
         self._platform = platform
         self._failures = failures
+        self._serving = serving
+        self._health = health
 
     async def GetPlatform(
         self, request: platform_pb2.GetPlatformRequest, context: Context = None
@@ -320,6 +324,24 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
     ) -> platform_pb2.ResumeNodeResponse:
         node = await self._platform.drain(request.address, draining=False)
         return platform_pb2.ResumeNodeResponse(node=node_to_proto(node))
+
+    async def EnsureVersionLoaded(
+        self, request: platform_pb2.EnsureVersionLoadedRequest, context: Context = None
+    ) -> platform_pb2.EnsureVersionLoadedResponse:
+        policy_id = await self._serving.start(convert.version_from_fields(request))
+        return platform_pb2.EnsureVersionLoadedResponse(policy_id=policy_id)
+
+    async def UnloadVersion(
+        self, request: platform_pb2.UnloadVersionRequest, context: Context = None
+    ) -> platform_pb2.UnloadVersionResponse:
+        await self._serving.unload(convert.version_from_fields(request))
+        return platform_pb2.UnloadVersionResponse()
+
+    async def GetVersionHealth(
+        self, request: platform_pb2.GetVersionHealthRequest, context: Context = None
+    ) -> platform_pb2.GetVersionHealthResponse:
+        health = await self._health.get(convert.version_from_fields(request), request.days)
+        return convert.version_health_to_proto(health)
 
 
 class WebhookServicer(webhook_pb2_grpc.WebhookServiceServicer):

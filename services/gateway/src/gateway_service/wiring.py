@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_service.adapters import redactions
+from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
@@ -34,6 +35,7 @@ from gateway_service.domain.traffic.forgetting import Forgetting
 from gateway_service.domain.traffic.ports import CompletionLog, DataSets, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
+from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.addresses import Addresses
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
@@ -194,6 +196,7 @@ def wire_releases(ground: Ground, models: KnownModels, serving: Serving) -> Rele
 class CompletionRoom:
     router: Router
     completer: Completer
+    start_loads: StartLoads
 
 
 def wire_completions(
@@ -207,7 +210,8 @@ def wire_completions(
     router = Router(serving.models, releases.known, experiments.known, ground.chance)
     answers = AnswerCache(ground.settings.cache_answers)
     completer = Completer(router, serving.serving, traffic.recorder, keys.usage, answers, ground.clock)
-    return CompletionRoom(router, completer)
+    loads = StartLoads(ground.stores.completions, serving.models, serving.serving, ground.clock)
+    return CompletionRoom(router, completer, loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,10 @@ def wire_webhooks(ground: Ground) -> WebhookRoom:
 
 def wire_failures(ground: Ground) -> Failures:
     return Failures({"gateway": ReleaseFailures(ground.stores.releases), **ground.peers.failures}, ground.clock)
+
+
+def wire_health(ground: Ground) -> VersionHealth:
+    return VersionHealth(ground.stores.completions, ground.peers.registry, ground.clock)
 
 
 def kept(ground: Ground) -> Sequence[Kept]:

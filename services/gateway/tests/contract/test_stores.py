@@ -29,7 +29,7 @@ from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.redaction import Redaction
-from gateway_service.domain.traffic.sample import ArmSample, Period
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Period
 from gateway_service.domain.webhooks.ports import WebhookStore
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
@@ -293,6 +293,13 @@ class TestCompletionLog:
         assert await log.scored("starter", later + timedelta(seconds=1)) == 0
         assert await log.scored("nothing", None) == 0
 
+    async def test_models_that_were_asked(self, stores: Stores) -> None:
+        other, replayed = VersionRef("other", 1), VersionRef("replayed", 1)
+        log = stores.completions
+        await log.append([record(1), record(2), record(3, version=other), record(4, Arm.REPLAY, version=replayed)])
+        assert await log.busy_models(NOW) == ["other", "starter"]
+        assert await log.busy_models(NOW + timedelta(seconds=1)) == []
+
     async def test_a_release_is_summed_up_by_users_and_stages(self, stores: Stores) -> None:
         log = stores.completions
         slow = {"slow_after": timedelta(seconds=5)}
@@ -368,6 +375,52 @@ class TestCompletionLog:
         assert (sample.scored, sample.mean_score) == (1, 0.5)
         assert sample.leaving == Moments(units=3, x=4, y=1, xx=6, yy=1, xy=1)
         assert {(one.unit, one.latency) for one in sample.latencies} == {("ann", 1.0), ("cmpl_003", 3.0)}
+
+    async def test_a_version_is_summed_up_by_arm(self, stores: Stores) -> None:
+        log, one = stores.completions, VersionRef("starter", 1)
+        await log.append([record(number, Arm.NONE) for number in range(1, 31)])
+        await log.append(
+            [
+                record(31, Arm.NONE, score=0.5),
+                record(32, Arm.NONE, score=1.0, experiment_id="exp_1"),
+                record(33, Arm.NONE, error="died"),
+                record(34, Arm.NONE, left=True),
+                record(35, Arm.FALLBACK, error="died"),
+                record(36, Arm.REPLAY),
+                record(37, Arm.NONE, start_time=NOW + timedelta(hours=1)),
+                record(38, Arm.NONE, version=VersionRef("starter", 3)),
+            ]
+        )
+        hour = Period(NOW, NOW + timedelta(hours=1))
+        assert await log.version_arms(one, hour) == [
+            ArmTraffic(Arm.FALLBACK, 1, 1, prompt_tokens=3, completion_tokens=5),
+            ArmTraffic(Arm.NONE, 34, 1, 1, 102, 170, 2, 0.75, 16.0, 31.0),
+        ]
+        assert await log.version_arms(VersionRef("other", 1), hour) == []
+
+    async def test_attempts_of_several_periods(self, stores: Stores) -> None:
+        log, one = stores.completions, VersionRef("starter", 1)
+        day = timedelta(days=1)
+        await log.append(
+            [
+                record(1, Arm.NONE, unit="ann", score=0.5),
+                record(2, Arm.NONE, unit="ann", start_time=NOW - day),
+                record(3, Arm.BASELINE, start_time=NOW - day),
+                record(4, Arm.NONE, start_time=NOW - day / 2),
+                record(5, Arm.NONE, error="died"),
+                record(6, Arm.NONE, left=True),
+                record(7, Arm.FALLBACK),
+            ]
+        )
+        hours = [Period(NOW - day * back, NOW - day * back + timedelta(hours=1)) for back in (0, 1)]
+        assert sorted(await log.version_attempts(one, hours), key=lambda one: (one.unit, -one.latency)) == [
+            ("ann", False, False, None, 2.0),
+            ("ann", False, False, 0.5, 1.0),
+            ("cmpl_003", False, False, None, 3.0),
+            ("cmpl_005", True, False, None, 5.0),
+            ("cmpl_006", False, True, None, 6.0),
+        ]
+        assert [await log.version_requests(one, hour) for hour in hours] == [4, 2]
 
     async def test_forgets_old_texts_however_long_nobody_did(self, stores: Stores) -> None:
         log, ages = stores.completions, {1: 29, 2: 4, 3: 2, 4: 0}

@@ -31,7 +31,11 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._engine = engine
 
     async def GetNode(self, request, context):
-        return rollout.GetNodeResponse(node=node_pb2.Node(state=node_pb2.Node.STATE_SERVING))
+        engines = [
+            node_pb2.Node.Engine(policy=one.name, state=STATES[one.state], policy_id=one.policy_id)
+            for one in await self._engine.all()
+        ]
+        return rollout.GetNodeResponse(node=node_pb2.Node(state=node_pb2.Node.STATE_SERVING, engines=engines))
 
     async def LoadPolicy(self, request, context):
         policy = await self._engine.load(PolicySpec(request.name, request.source_uri, request.expected_policy_id))
@@ -75,6 +79,12 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
 
     async def GetModel(self, request, context):
         return registry_pb2.GetModelResponse(model=_model(await self._registry.model(request.name)))
+
+    async def ListAliasHistory(self, request, context):
+        champions = [self._registry.before.get(request.model, 0), self._registry.aliases[request.model, CHAMPION]]
+        steps = list(zip([0, *champions], champions, strict=False))
+        changes = [registry_pb2.AliasChange(from_number=one, to_number=other) for one, other in steps if other]
+        return registry_pb2.ListAliasHistoryResponse(changes=reversed(changes))
 
     async def GetVersion(self, request, context):
         if request.WhichOneof("which") == "alias":

@@ -56,6 +56,12 @@ class TestModelRegistry:
         assert (await models.model("starter")).champion == VersionRef("starter", 1)
         assert registry.taken_back == [VersionRef("starter", 2)]
 
+    async def test_the_champion_before_is_read_when_the_champion_changes(self, models, registry) -> None:
+        assert (await models.model("starter")).champion_before is None
+        registry.before["starter"] = 1
+        await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
+        assert (await models.model("starter")).champion_before == VersionRef("starter", 1)
+
     async def test_promotes(self, models, registry) -> None:
         await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
         assert (await models.model("starter")).champion == VersionRef("starter", 2)

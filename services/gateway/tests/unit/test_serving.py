@@ -2,6 +2,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from gateway_service.domain.serving import Unservable
@@ -137,3 +138,29 @@ async def test_a_version_that_is_lost_again_at_once_is_no_fault_of_the_request(w
     ):
         with pytest.raises(Unavailable, match="the engine of starter@1 is gone"):
             await answer
+
+
+async def test_a_version_is_loaded_and_unloaded_by_request(world: World, http: httpx.AsyncClient) -> None:
+    path = "/api/v1/models/starter/versions/2"
+    world.engine.loads_at_once = False
+    world.gateway.serving._options = replace(world.gateway.serving._options, start_wait=timedelta(0))
+    assert (await http.post(f"{path}/load", json={})).json() == {"policy_id": ""}
+    with pytest.raises(Unavailable):
+        await world.gateway.serving.ensure(TWO, wait=timedelta(milliseconds=20))
+    world.engine.finish_loading("starter@2")
+    await world.gateway.serving.ensure(TWO)
+    assert (await http.post(f"{path}/load", json={})).json() == {"policy_id": policy_id_of("starter/2")}
+    assert world.engine.loads["starter@2"] == 1
+    for _ in range(2):
+        assert (await http.post(f"{path}/unload", json={})).status_code == 200
+    assert world.engine.policies == {}
+
+
+async def test_a_load_that_cannot_be_says_why(world: World, http: httpx.AsyncClient) -> None:
+    world.engine.capacity = 0
+    full = await http.post("/api/v1/models/starter/versions/2/load", json={})
+    assert (full.status_code, full.json()["error"]["message"].split(":")[0]) == (
+        503,
+        "there is no room to load starter@2",
+    )
+    assert (await http.post("/api/v1/models/starter/versions/9/load", json={})).status_code == 404

@@ -1,9 +1,12 @@
 """`ratchet models`: models, their versions, and who is champion."""
 
+import time
 from typing import Annotated
 
 import typer
+from google.protobuf.duration_pb2 import Duration
 
+from ratchet.gateway.v1 import traffic_pb2
 from ratchet_cli.commands.options import DetachFlag, Limit, Name
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, print_table, say
@@ -12,6 +15,8 @@ from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.names import BareModel, VersionRef
 from ratchet_workflows.notation.references import parse, version_of
+
+POLL_S = 1.0
 
 app = typer.Typer(help="Models, versions and aliases.", no_args_is_help=True)
 
@@ -109,6 +114,68 @@ def promote(
             version.model, alias, version.number, expected_number=expected, reason=reason, gate_id=gate
         )
     say(f"{version.model}:{alias} -> {version.number}")
+
+
+@app.command()
+def load(
+    model: Annotated[str, typer.Argument(help="name@version")],
+    detach: DetachFlag = False,
+) -> None:
+    """Load a version for serving, before a request needs it. One that nobody asks makes room for others."""
+    with Client() as client:
+        version = version_of(client, model)
+        while not (policy_id := client.models.load_version(version.model, version.number)) and not detach:
+            time.sleep(POLL_S)
+    say(f"{version} is loaded: {policy_id}" if policy_id else f"{version} is being loaded.")
+
+
+@app.command()
+def unload(model: Annotated[str, typer.Argument(help="name@version")]) -> None:
+    """Unload a version from all nodes. The next request for it loads it again."""
+    with Client() as client:
+        version = version_of(client, model)
+        client.models.unload_version(version.model, version.number)
+    say(f"{version} is unloaded.")
+
+
+@app.command("health")
+def show_health(
+    model: Annotated[str, typer.Argument(help="name@version")],
+    days: Annotated[int, typer.Option(help="Today and the days before, in UTC; 30 at most.")] = 7,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a version's traffic by day and arm, and whether it is worse than before."""
+    with Client() as client:
+        version = version_of(client, model)
+        found = client.models.version_health(version.model, version.number, days)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("day", "arm", "requests", "errors", "left", "p50 s", "p95 s", "tokens", "scored", "mean score"),
+        [
+            (
+                f"{one.start_time.ToDatetime():%Y-%m-%d}",
+                traffic_pb2.Exchange.Arm.Name(one.arm).removeprefix("ARM_").lower(),
+                one.requests,
+                one.errors,
+                one.left,
+                _latency(one.latency_p50),
+                _latency(one.latency_p95),
+                one.prompt_tokens + one.completion_tokens,
+                one.scored,
+                f"{one.mean_score:.3f}" if one.scored else "-",
+            )
+            for one in found.days
+        ],
+    )
+    for notice in found.notices:
+        say(f"worse: {notice.message}")
+
+
+def _latency(latency: Duration) -> str:
+    seconds = latency.ToTimedelta().total_seconds()
+    return f"{seconds:.2f}" if seconds else "-"
 
 
 @app.command()

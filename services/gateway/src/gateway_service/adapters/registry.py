@@ -1,8 +1,10 @@
 """The registry service, through gRPC: as the domain's ModelRegistry, and as users reach it at /api/v1."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gateway_service.domain.champions import champion_before
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
 from gateway_service.domain.releases.under_way import Uses
 from ratchet.registry.v1 import registry_pb2 as pb
@@ -25,6 +27,8 @@ class GrpcModelRegistry:
     def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
         self._stub = stub
         self._versions: dict[VersionRef, RegisteredVersion] = {}
+        self._before: dict[str, tuple[int, int | None]] = {}
+        """The champion of each model, and the one before it."""
 
     async def models(self) -> Sequence[RegisteredModel]:
         found: list[RegisteredModel] = []
@@ -39,7 +43,22 @@ class GrpcModelRegistry:
 
     async def model(self, name: str) -> RegisteredModel:
         with rpc_errors():
-            return _model((await self._stub.GetModel(pb.GetModelRequest(name=name))).model)
+            model = _model((await self._stub.GetModel(pb.GetModelRequest(name=name))).model)
+            if model.champion is None:
+                return model
+            before = await self._champion_before(model.champion)
+        return model if before is None else replace(model, champion_before=VersionRef(name, before))
+
+    async def _champion_before(self, champion: VersionRef) -> int | None:
+        """Asks for the history where the champion is another than at the last look."""
+        known = self._before.get(champion.model)
+        if known is None or known[0] != champion.number:
+            request = pb.ListAliasHistoryRequest(model=champion.model, alias=CHAMPION, page_size=PAGE)
+            changes = (await self._stub.ListAliasHistory(request)).changes
+            numbers = [change.from_number for change in changes[-1:]]
+            numbers += [change.to_number for change in reversed(changes)]
+            known = self._before[champion.model] = champion.number, champion_before([n for n in numbers if n])
+        return known[1]
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
         request = pb.GetVersionRequest(model=ref.model, number=ref.number)

@@ -14,7 +14,13 @@ from gateway_service.convert.experiments import (
     replay_prompts_from_proto,
 )
 from gateway_service.convert.keys import SCOPES, entry_to_proto, expire_time_from_proto, key_to_proto, scopes_from_proto
-from gateway_service.convert.platform import catalogue_to_proto, failures_to_proto, health_to_proto
+from gateway_service.convert.platform import (
+    catalogue_to_proto,
+    failures_to_proto,
+    health_to_proto,
+    version_from_fields,
+    version_health_to_proto,
+)
 from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
 from gateway_service.convert.traffic import (
     exchange_to_proto,
@@ -53,5 +59,7 @@ __all__ = [
     "scopes_from_proto",
     "selection_from_proto",
     "unit_from_proto",
+    "version_from_fields",
+    "version_health_to_proto",
     "webhook_to_proto",
 ]

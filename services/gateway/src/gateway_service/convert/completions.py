@@ -53,6 +53,7 @@ def headers_of(answer: CompletionResponse | ResponseDelta, seconds: float) -> di
     headers = {
         "x-ratchet-version": str(answer.version),
         "x-ratchet-policy-id": policy_id,
+        "x-ratchet-engine-ms": f"{answer.engine_time.total_seconds() * 1e3:.2f}",
         "x-ratchet-overhead-ms": f"{own_ms:.2f}",
     }
     if answer.arm:

@@ -1,11 +1,19 @@
 """The platform's services, and the names that specs may say."""
 
+from datetime import timedelta
+from typing import TypeAlias
+
 import ratchet_benchmarks
 import ratchet_rewards
+from gateway_service.convert.traffic import ARMS
 from gateway_service.domain import platform
 from gateway_service.domain.failures import LatestFailures
+from gateway_service.domain.version_health import Health, TrafficDay
+from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import experiment_pb2, platform_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_kit import refs
+from ratchet_kit.names import VersionRef
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 
 
@@ -40,4 +48,50 @@ def health_to_proto(name: str, health: platform.Health) -> platform_pb2.ServiceH
         state=platform_pb2.ServiceHealth.State.Value(f"STATE_{health.state.name}"),
         latency=duration_to_proto(health.latency) if health.latency is not None else None,
         detail=health.detail,
+    )
+
+
+VersionRequest: TypeAlias = (
+    platform_pb2.EnsureVersionLoadedRequest | platform_pb2.UnloadVersionRequest | platform_pb2.GetVersionHealthRequest
+)
+
+
+def version_from_fields(message: VersionRequest) -> VersionRef:
+    """Raises InvalidArgument that names the field at fault."""
+    return refs.version_from_proto(model_pb2.VersionRef(model=message.model, number=message.number))
+
+
+def version_health_to_proto(health: Health) -> platform_pb2.GetVersionHealthResponse:
+    return platform_pb2.GetVersionHealthResponse(
+        days=[_day(one) for one in health.days],
+        notices=[
+            platform_pb2.DriftNotice(
+                start_time=timestamp_to_proto(one.start_time),
+                bound=one.drift.bound,
+                against=refs.version_to_proto(one.against),
+                message=one.sentence,
+            )
+            for one in health.notices
+        ],
+    )
+
+
+def _day(day: TrafficDay) -> platform_pb2.TrafficDay:
+    traffic = day.traffic
+    p50, p95 = (
+        duration_to_proto(timedelta(seconds=seconds)) if seconds else None
+        for seconds in (traffic.latency_p50, traffic.latency_p95)
+    )
+    return platform_pb2.TrafficDay(
+        start_time=timestamp_to_proto(day.start_time),
+        arm=ARMS[traffic.arm],
+        requests=traffic.requests,
+        errors=traffic.errors,
+        left=traffic.left,
+        latency_p50=p50,
+        latency_p95=p95,
+        prompt_tokens=traffic.prompt_tokens,
+        completion_tokens=traffic.completion_tokens,
+        scored=traffic.scored,
+        mean_score=traffic.mean_score,
     )

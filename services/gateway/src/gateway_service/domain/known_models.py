@@ -31,9 +31,13 @@ class KnownModels:
 
     async def find(self, name: str) -> RegisteredModel:
         """From memory. The first time, and as `read`, from the registry."""
+        return self.known(name) or await self.read(name)
+
+    def known(self, name: str) -> RegisteredModel | None:
+        """From memory alone."""
         known = self._known.get(name)
         if known is None:
-            return await self.read(name)
+            return None
         known.used_time = self._clock.now()
         return known.model
 

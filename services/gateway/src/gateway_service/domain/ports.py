@@ -15,6 +15,8 @@ class RegisteredModel:
     champion: VersionRef | None
     aliases: Mapping[str, int] = field(default_factory=dict)
     """Alias -> version number."""
+    champion_before: VersionRef | None = None
+    """It answers while the champion cannot: see `domain.champions`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,10 @@ LOST_AGAIN = timedelta(minutes=10)
 class ServingEngine(PolicyEngine, Protocol):
     """Policies on all the nodes that there are."""
 
+    def answers(self, name: str, policy_id: str) -> bool:
+        """True where one of its engines is ready, and does not fail again and again, as far as is known."""
+        ...
+
     async def keep(self, spec: PolicySpec, replicas: int) -> None:
         """Says that it is in use, and starts to load it on more nodes, up to `replicas`, where these have room."""
         ...
@@ -71,6 +75,8 @@ class ServingOptions:
     """A version is in use for so long after it was needed last: it stays loaded, and a lost engine is made up."""
     keep_every: timedelta = timedelta(seconds=5)
     """Between two looks at that."""
+    start_wait: timedelta = timedelta(seconds=2)
+    """For who starts a load, and goes: so long it takes to say that there is no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,27 @@ class Serving:
         """The weights of a version that was seen ready; None for another."""
         spec = self._ready.get(ref)
         return spec.policy_id if spec else None
+
+    def answers(self, ref: VersionRef) -> bool:
+        """True where an engine of it takes a request now, as far as is known."""
+        spec = self._ready.get(ref)
+        return spec is not None and self._engine.answers(spec.name, spec.policy_id)
+
+    async def start(self, ref: VersionRef) -> str:
+        """The policy id of a version that is ready; empty while it is being loaded. Raises as `ensure`, NotLoaded where
+        it is not being loaded."""
+        try:
+            return await self.ensure(ref, self._options.start_wait)
+        except NotLoaded:
+            if ref in self._loading:
+                return ""
+            raise
+
+    def load(self, ref: VersionRef) -> None:
+        """Starts to load a version that does not answer, unless that failed lately. Waits for nothing."""
+        if ref not in self._loading and not self._recent_failure(ref):
+            self._forget(ref)
+            self._begin_loading(ref)
 
     async def run(self, stop: asyncio.Event) -> None:
         await every(self._options.keep_every, stop, self.keep, name="keep versions loaded")
@@ -230,15 +257,18 @@ class Serving:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _join_loading(self, ref: VersionRef, wait: timedelta) -> str:
-        self._raise_recent_failure(ref)
-        task = self._loading.get(ref)
-        if task is None:
-            task = self._loading[ref] = asyncio.create_task(self._load(ref), name=f"load {ref}")
-            task.add_done_callback(lambda ended: self._loading_ended(ref, ended))
+        if failure := self._recent_failure(ref):
+            raise failure
+        task = self._loading.get(ref) or self._begin_loading(ref)
         await asyncio.wait({task}, timeout=wait.total_seconds())
         if not task.done():
             raise Unavailable(f"{ref} is being loaded, try again in a few seconds")
         return task.result()
+
+    def _begin_loading(self, ref: VersionRef) -> asyncio.Task[str]:
+        task = self._loading[ref] = asyncio.create_task(self._load(ref), name=f"load {ref}")
+        task.add_done_callback(lambda ended: self._loading_ended(ref, ended))
+        return task
 
     def _loading_ended(self, ref: VersionRef, task: asyncio.Task[str]) -> None:
         del self._loading[ref]
@@ -250,13 +280,14 @@ class Serving:
             self._failures = {other: failure for other, failure in self._failures.items() if failure.until > now}
             self._failures[ref] = _Failure(error, now + self._options.retry_after_failure)
 
-    def _raise_recent_failure(self, ref: VersionRef) -> None:
+    def _recent_failure(self, ref: VersionRef) -> RatchetError | None:
         failure = self._failures.get(ref)
         if failure is None:
-            return
+            return None
         if failure.until > self._clock.now():
-            raise failure.error
+            return failure.error
         del self._failures[ref]
+        return None
 
     async def _load(self, ref: VersionRef) -> str:
         version = await self._registry.version(ref)

@@ -26,11 +26,13 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
+from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
 from ratchet.gateway.v1 import experiment_pb2 as ratchet_dot_gateway_dot_v1_dot_experiment__pb2
+from ratchet.gateway.v1 import traffic_pb2 as ratchet_dot_gateway_dot_v1_dot_traffic__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1cratchet/common/v1/node.proto\x1a#ratchet/gateway/v1/experiment.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node2\x88\x06\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1cratchet/common/v1/node.proto\x1a#ratchet/gateway/v1/experiment.proto\x1a ratchet/gateway/v1/traffic.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\";\n\x1a\x45nsureVersionLoadedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"0\n\x1b\x45nsureVersionLoadedResponse\x12\x11\n\tpolicy_id\x18\x01 \x01(\t\"5\n\x14UnloadVersionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"\x17\n\x15UnloadVersionResponse\"\xd1\x02\n\nTrafficDay\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x03\x61rm\x18\x02 \x01(\x0e\x32 .ratchet.gateway.v1.Exchange.Arm\x12\x10\n\x08requests\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12\x0c\n\x04left\x18\x05 \x01(\x03\x12.\n\x0blatency_p50\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0blatency_p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rprompt_tokens\x18\x08 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\t \x01(\x03\x12\x0e\n\x06scored\x18\n \x01(\x03\x12\x12\n\nmean_score\x18\x0b \x01(\x01\"\x8d\x01\n\x0b\x44riftNotice\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x62ound\x18\x02 \x01(\t\x12.\n\x07\x61gainst\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07message\x18\x04 \x01(\t\"F\n\x17GetVersionHealthRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x0c\n\x04\x64\x61ys\x18\x03 \x01(\x05\"z\n\x18GetVersionHealthResponse\x12,\n\x04\x64\x61ys\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.TrafficDay\x12\x30\n\x07notices\x18\x02 \x03(\x0b\x32\x1f.ratchet.gateway.v1.DriftNotice2\x8f\n\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*\x12\xb4\x01\n\x13\x45nsureVersionLoaded\x12..ratchet.gateway.v1.EnsureVersionLoadedRequest\x1a/.ratchet.gateway.v1.EnsureVersionLoadedResponse\"<\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x32\"-/api/v1/models/{model}/versions/{number}/load:\x01*\x12\xa4\x01\n\rUnloadVersion\x12(.ratchet.gateway.v1.UnloadVersionRequest\x1a).ratchet.gateway.v1.UnloadVersionResponse\">\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x34\"//api/v1/models/{model}/versions/{number}/unload:\x01*\x12\xa6\x01\n\x10GetVersionHealth\x12+.ratchet.gateway.v1.GetVersionHealthRequest\x1a,.ratchet.gateway.v1.GetVersionHealthResponse\"7\x82\xd3\xe4\x93\x02\x31\x12//api/v1/models/{model}/versions/{number}/health\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,38 +53,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLATFORMSERVICE'].methods_by_name['DrainNode']._serialized_options = b'\202\323\344\223\002\"\"\035/api/v1/nodes/{address}/drain:\001*'
   _globals['_PLATFORMSERVICE'].methods_by_name['ResumeNode']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['ResumeNode']._serialized_options = b'\202\323\344\223\002#\"\036/api/v1/nodes/{address}/resume:\001*'
-  _globals['_SERVICEHEALTH']._serialized_start=252
-  _globals['_SERVICEHEALTH']._serialized_end=487
-  _globals['_SERVICEHEALTH_STATE']._serialized_start=399
-  _globals['_SERVICEHEALTH_STATE']._serialized_end=487
-  _globals['_GETPLATFORMREQUEST']._serialized_start=489
-  _globals['_GETPLATFORMREQUEST']._serialized_end=509
-  _globals['_GETPLATFORMRESPONSE']._serialized_start=511
-  _globals['_GETPLATFORMRESPONSE']._serialized_end=585
-  _globals['_GETCATALOGUEREQUEST']._serialized_start=587
-  _globals['_GETCATALOGUEREQUEST']._serialized_end=608
-  _globals['_GETCATALOGUERESPONSE']._serialized_start=611
-  _globals['_GETCATALOGUERESPONSE']._serialized_end=776
-  _globals['_FAILEDRESOURCE']._serialized_start=779
-  _globals['_FAILEDRESOURCE']._serialized_end=1072
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=949
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1072
-  _globals['_GETFAILURESREQUEST']._serialized_start=1074
-  _globals['_GETFAILURESREQUEST']._serialized_end=1142
-  _globals['_GETFAILURESRESPONSE']._serialized_start=1144
-  _globals['_GETFAILURESRESPONSE']._serialized_end=1236
-  _globals['_LISTNODESREQUEST']._serialized_start=1238
-  _globals['_LISTNODESREQUEST']._serialized_end=1295
-  _globals['_LISTNODESRESPONSE']._serialized_start=1297
-  _globals['_LISTNODESRESPONSE']._serialized_end=1381
-  _globals['_DRAINNODEREQUEST']._serialized_start=1383
-  _globals['_DRAINNODEREQUEST']._serialized_end=1418
-  _globals['_DRAINNODERESPONSE']._serialized_start=1420
-  _globals['_DRAINNODERESPONSE']._serialized_end=1478
-  _globals['_RESUMENODEREQUEST']._serialized_start=1480
-  _globals['_RESUMENODEREQUEST']._serialized_end=1516
-  _globals['_RESUMENODERESPONSE']._serialized_start=1518
-  _globals['_RESUMENODERESPONSE']._serialized_end=1577
-  _globals['_PLATFORMSERVICE']._serialized_start=1580
-  _globals['_PLATFORMSERVICE']._serialized_end=2356
+  _globals['_PLATFORMSERVICE'].methods_by_name['EnsureVersionLoaded']._loaded_options = None
+  _globals['_PLATFORMSERVICE'].methods_by_name['EnsureVersionLoaded']._serialized_options = b'\250\273\030\006\202\323\344\223\0022\"-/api/v1/models/{model}/versions/{number}/load:\001*'
+  _globals['_PLATFORMSERVICE'].methods_by_name['UnloadVersion']._loaded_options = None
+  _globals['_PLATFORMSERVICE'].methods_by_name['UnloadVersion']._serialized_options = b'\250\273\030\006\202\323\344\223\0024\"//api/v1/models/{model}/versions/{number}/unload:\001*'
+  _globals['_PLATFORMSERVICE'].methods_by_name['GetVersionHealth']._loaded_options = None
+  _globals['_PLATFORMSERVICE'].methods_by_name['GetVersionHealth']._serialized_options = b'\202\323\344\223\0021\022//api/v1/models/{model}/versions/{number}/health'
+  _globals['_SERVICEHEALTH']._serialized_start=317
+  _globals['_SERVICEHEALTH']._serialized_end=552
+  _globals['_SERVICEHEALTH_STATE']._serialized_start=464
+  _globals['_SERVICEHEALTH_STATE']._serialized_end=552
+  _globals['_GETPLATFORMREQUEST']._serialized_start=554
+  _globals['_GETPLATFORMREQUEST']._serialized_end=574
+  _globals['_GETPLATFORMRESPONSE']._serialized_start=576
+  _globals['_GETPLATFORMRESPONSE']._serialized_end=650
+  _globals['_GETCATALOGUEREQUEST']._serialized_start=652
+  _globals['_GETCATALOGUEREQUEST']._serialized_end=673
+  _globals['_GETCATALOGUERESPONSE']._serialized_start=676
+  _globals['_GETCATALOGUERESPONSE']._serialized_end=841
+  _globals['_FAILEDRESOURCE']._serialized_start=844
+  _globals['_FAILEDRESOURCE']._serialized_end=1137
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=1014
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1137
+  _globals['_GETFAILURESREQUEST']._serialized_start=1139
+  _globals['_GETFAILURESREQUEST']._serialized_end=1207
+  _globals['_GETFAILURESRESPONSE']._serialized_start=1209
+  _globals['_GETFAILURESRESPONSE']._serialized_end=1301
+  _globals['_LISTNODESREQUEST']._serialized_start=1303
+  _globals['_LISTNODESREQUEST']._serialized_end=1360
+  _globals['_LISTNODESRESPONSE']._serialized_start=1362
+  _globals['_LISTNODESRESPONSE']._serialized_end=1446
+  _globals['_DRAINNODEREQUEST']._serialized_start=1448
+  _globals['_DRAINNODEREQUEST']._serialized_end=1483
+  _globals['_DRAINNODERESPONSE']._serialized_start=1485
+  _globals['_DRAINNODERESPONSE']._serialized_end=1543
+  _globals['_RESUMENODEREQUEST']._serialized_start=1545
+  _globals['_RESUMENODEREQUEST']._serialized_end=1581
+  _globals['_RESUMENODERESPONSE']._serialized_start=1583
+  _globals['_RESUMENODERESPONSE']._serialized_end=1642
+  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_start=1644
+  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_end=1703
+  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_start=1705
+  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_end=1753
+  _globals['_UNLOADVERSIONREQUEST']._serialized_start=1755
+  _globals['_UNLOADVERSIONREQUEST']._serialized_end=1808
+  _globals['_UNLOADVERSIONRESPONSE']._serialized_start=1810
+  _globals['_UNLOADVERSIONRESPONSE']._serialized_end=1833
+  _globals['_TRAFFICDAY']._serialized_start=1836
+  _globals['_TRAFFICDAY']._serialized_end=2173
+  _globals['_DRIFTNOTICE']._serialized_start=2176
+  _globals['_DRIFTNOTICE']._serialized_end=2317
+  _globals['_GETVERSIONHEALTHREQUEST']._serialized_start=2319
+  _globals['_GETVERSIONHEALTHREQUEST']._serialized_end=2389
+  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_start=2391
+  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_end=2513
+  _globals['_PLATFORMSERVICE']._serialized_start=2516
+  _globals['_PLATFORMSERVICE']._serialized_end=3811
 # @@protoc_insertion_point(module_scope)

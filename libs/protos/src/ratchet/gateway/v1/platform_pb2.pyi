@@ -10,8 +10,10 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import node_pb2 as _node_pb2
 from ratchet.gateway.v1 import experiment_pb2 as _experiment_pb2
+from ratchet.gateway.v1 import traffic_pb2 as _traffic_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -405,3 +407,236 @@ class ResumeNodeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeNodeResponse: _TypeAlias = ResumeNodeResponse  # noqa: Y015
+
+@_typing.final
+class EnsureVersionLoadedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EnsureVersionLoadedRequest: _TypeAlias = EnsureVersionLoadedRequest  # noqa: Y015
+
+@_typing.final
+class EnsureVersionLoadedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    policy_id: _builtins.str
+    """Id of its weights if it is ready; empty while it is being loaded."""
+    def __init__(
+        self,
+        *,
+        policy_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy_id", b"policy_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EnsureVersionLoadedResponse: _TypeAlias = EnsureVersionLoadedResponse  # noqa: Y015
+
+@_typing.final
+class UnloadVersionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnloadVersionRequest: _TypeAlias = UnloadVersionRequest  # noqa: Y015
+
+@_typing.final
+class UnloadVersionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnloadVersionResponse: _TypeAlias = UnloadVersionResponse  # noqa: Y015
+
+@_typing.final
+class TrafficDay(_message.Message):
+    """Requests of one day in one arm. What an experiment replayed is not counted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    ARM_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    LATENCY_P50_FIELD_NUMBER: _builtins.int
+    LATENCY_P95_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
+    SCORED_FIELD_NUMBER: _builtins.int
+    MEAN_SCORE_FIELD_NUMBER: _builtins.int
+    arm: _traffic_pb2.Exchange.Arm.ValueType
+    requests: _builtins.int
+    """Answered, failed, or left by the caller before the end."""
+    errors: _builtins.int
+    left: _builtins.int
+    prompt_tokens: _builtins.int
+    completion_tokens: _builtins.int
+    scored: _builtins.int
+    """Number of answers with a score, and their mean in [0, 1]."""
+    mean_score: _builtins.float
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Midnight, UTC."""
+
+    @_builtins.property
+    def latency_p50(self) -> _duration_pb2.Duration:
+        """Half of the answers, and 95 % of them, took no longer. Absent without answers."""
+
+    @_builtins.property
+    def latency_p95(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        arm: _traffic_pb2.Exchange.Arm.ValueType = ...,
+        requests: _builtins.int = ...,
+        errors: _builtins.int = ...,
+        left: _builtins.int = ...,
+        latency_p50: _duration_pb2.Duration | None = ...,
+        latency_p95: _duration_pb2.Duration | None = ...,
+        prompt_tokens: _builtins.int = ...,
+        completion_tokens: _builtins.int = ...,
+        scored: _builtins.int = ...,
+        mean_score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "completion_tokens", b"completion_tokens", "errors", b"errors", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "left", b"left", "mean_score", b"mean_score", "prompt_tokens", b"prompt_tokens", "requests", b"requests", "scored", b"scored", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrafficDay: _TypeAlias = TrafficDay  # noqa: Y015
+
+@_typing.final
+class DriftNotice(_message.Message):
+    """Traffic that is shown to be worse than before, by more than a release allows by default."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    BOUND_FIELD_NUMBER: _builtins.int
+    AGAINST_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    bound: _builtins.str
+    """Same as the bounds of a release: "error_rate", "left", "latency", "quality"."""
+    message: _builtins.str
+    """One sentence."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Midnight, UTC, of the day that is worse."""
+
+    @_builtins.property
+    def against(self) -> _model_pb2.VersionRef:
+        """The version itself, in the days before, or the champion before it."""
+
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        bound: _builtins.str = ...,
+        against: _model_pb2.VersionRef | None = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "bound", b"bound", "message", b"message", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DriftNotice: _TypeAlias = DriftNotice  # noqa: Y015
+
+@_typing.final
+class GetVersionHealthRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    DAYS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    days: _builtins.int
+    """Today and the days before it, in UTC; 30 at most. 0: 7."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+        days: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["days", b"days", "model", b"model", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVersionHealthRequest: _TypeAlias = GetVersionHealthRequest  # noqa: Y015
+
+@_typing.final
+class GetVersionHealthResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DAYS_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def days(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficDay]:
+        """The oldest first. Days without requests are left out."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DriftNotice]:
+        """For today and yesterday. A version that stays as it is gets one within 30 days with a chance of 5 % at most,
+        however often it is looked at.
+        """
+
+    def __init__(
+        self,
+        *,
+        days: _abc.Iterable[Global___TrafficDay] | None = ...,
+        notices: _abc.Iterable[Global___DriftNotice] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["days", b"days", "notices", b"notices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetVersionHealthResponse: _TypeAlias = GetVersionHealthResponse  # noqa: Y015

@@ -65,6 +65,21 @@ class PlatformServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.FromString,
                 _registered_method=True)
+        self.EnsureVersionLoaded = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/EnsureVersionLoaded',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedResponse.FromString,
+                _registered_method=True)
+        self.UnloadVersion = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/UnloadVersion',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionResponse.FromString,
+                _registered_method=True)
+        self.GetVersionHealth = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/GetVersionHealth',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthResponse.FromString,
+                _registered_method=True)
 
 
 class PlatformServiceServicer(object):
@@ -117,6 +132,29 @@ class PlatformServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EnsureVersionLoaded(self, request, context):
+        """Starts loading a version for serving, if it is not loaded; returns at once. Idempotent: call it again to see whether
+        it is ready. NOT_FOUND; FAILED_PRECONDITION if it cannot be loaded; UNAVAILABLE if no node has room.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnloadVersion(self, request, context):
+        """Unloads a version from all nodes. Idempotent. The next request for it loads it again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetVersionHealth(self, request, context):
+        """Traffic of a version by day and arm, and whether it is worse than before. NOT_FOUND; INVALID_ARGUMENT for more than
+        30 days.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PlatformServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -149,6 +187,21 @@ def add_PlatformServiceServicer_to_server(servicer, server):
                     servicer.ResumeNode,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.SerializeToString,
+            ),
+            'EnsureVersionLoaded': grpc.unary_unary_rpc_method_handler(
+                    servicer.EnsureVersionLoaded,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedResponse.SerializeToString,
+            ),
+            'UnloadVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnloadVersion,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionResponse.SerializeToString,
+            ),
+            'GetVersionHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetVersionHealth,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -314,6 +367,87 @@ class PlatformService(object):
             '/ratchet.gateway.v1.PlatformService/ResumeNode',
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EnsureVersionLoaded(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/EnsureVersionLoaded',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.EnsureVersionLoadedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnloadVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/UnloadVersion',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.UnloadVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetVersionHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/GetVersionHealth',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetVersionHealthResponse.FromString,
             options,
             channel_credentials,
             insecure,

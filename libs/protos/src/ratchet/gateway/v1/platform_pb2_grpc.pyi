@@ -53,6 +53,16 @@ class PlatformServiceStub:
     """
     ResumeNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ResumeNodeRequest, _platform_pb2.ResumeNodeResponse]
     """Lets the node take policies and requests again. NOT_FOUND."""
+    EnsureVersionLoaded: _grpc.UnaryUnaryMultiCallable[_platform_pb2.EnsureVersionLoadedRequest, _platform_pb2.EnsureVersionLoadedResponse]
+    """Starts loading a version for serving, if it is not loaded; returns at once. Idempotent: call it again to see whether
+    it is ready. NOT_FOUND; FAILED_PRECONDITION if it cannot be loaded; UNAVAILABLE if no node has room.
+    """
+    UnloadVersion: _grpc.UnaryUnaryMultiCallable[_platform_pb2.UnloadVersionRequest, _platform_pb2.UnloadVersionResponse]
+    """Unloads a version from all nodes. Idempotent. The next request for it loads it again."""
+    GetVersionHealth: _grpc.UnaryUnaryMultiCallable[_platform_pb2.GetVersionHealthRequest, _platform_pb2.GetVersionHealthResponse]
+    """Traffic of a version by day and arm, and whether it is worse than before. NOT_FOUND; INVALID_ARGUMENT for more than
+    30 days.
+    """
 
 @_typing.type_check_only
 class PlatformServiceAsyncStub(PlatformServiceStub):
@@ -79,6 +89,16 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
     """
     ResumeNode: _aio.UnaryUnaryMultiCallable[_platform_pb2.ResumeNodeRequest, _platform_pb2.ResumeNodeResponse]  # type: ignore[assignment]
     """Lets the node take policies and requests again. NOT_FOUND."""
+    EnsureVersionLoaded: _aio.UnaryUnaryMultiCallable[_platform_pb2.EnsureVersionLoadedRequest, _platform_pb2.EnsureVersionLoadedResponse]  # type: ignore[assignment]
+    """Starts loading a version for serving, if it is not loaded; returns at once. Idempotent: call it again to see whether
+    it is ready. NOT_FOUND; FAILED_PRECONDITION if it cannot be loaded; UNAVAILABLE if no node has room.
+    """
+    UnloadVersion: _aio.UnaryUnaryMultiCallable[_platform_pb2.UnloadVersionRequest, _platform_pb2.UnloadVersionResponse]  # type: ignore[assignment]
+    """Unloads a version from all nodes. Idempotent. The next request for it loads it again."""
+    GetVersionHealth: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetVersionHealthRequest, _platform_pb2.GetVersionHealthResponse]  # type: ignore[assignment]
+    """Traffic of a version by day and arm, and whether it is worse than before. NOT_FOUND; INVALID_ARGUMENT for more than
+    30 days.
+    """
 
 class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
     """The platform as this gateway sees it. Every call needs an API key of scope admin."""
@@ -138,5 +158,33 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_platform_pb2.ResumeNodeResponse, _abc.Awaitable[_platform_pb2.ResumeNodeResponse]]:
         """Lets the node take policies and requests again. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def EnsureVersionLoaded(
+        self,
+        request: _platform_pb2.EnsureVersionLoadedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.EnsureVersionLoadedResponse, _abc.Awaitable[_platform_pb2.EnsureVersionLoadedResponse]]:
+        """Starts loading a version for serving, if it is not loaded; returns at once. Idempotent: call it again to see whether
+        it is ready. NOT_FOUND; FAILED_PRECONDITION if it cannot be loaded; UNAVAILABLE if no node has room.
+        """
+
+    @_abc_1.abstractmethod
+    def UnloadVersion(
+        self,
+        request: _platform_pb2.UnloadVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.UnloadVersionResponse, _abc.Awaitable[_platform_pb2.UnloadVersionResponse]]:
+        """Unloads a version from all nodes. Idempotent. The next request for it loads it again."""
+
+    @_abc_1.abstractmethod
+    def GetVersionHealth(
+        self,
+        request: _platform_pb2.GetVersionHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.GetVersionHealthResponse, _abc.Awaitable[_platform_pb2.GetVersionHealthResponse]]:
+        """Traffic of a version by day and arm, and whether it is worse than before. NOT_FOUND; INVALID_ARGUMENT for more than
+        30 days.
+        """
 
 def add_PlatformServiceServicer_to_server(servicer: PlatformServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,14 +4,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, select, true
+from sqlalchemy import ColumnElement, Float, Row, Select, Subquery, and_, case, cast, func, or_, select, true
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments, Products
 from gateway_service.domain.traffic.measure import MILLION, Measure, Quantity
 from gateway_service.domain.traffic.record import Arm, Unit
-from gateway_service.domain.traffic.sample import MAX_SAMPLE_LATENCIES, ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import (
+    MAX_SAMPLE_LATENCIES,
+    ArmSample,
+    ArmTraffic,
+    Attempt,
+    Period,
+    UnitCount,
+    UnitLatency,
+)
 from ratchet_kit.ids import TIME_LETTERS
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
@@ -158,6 +166,68 @@ async def version(database: Database, ref: VersionRef, period: Period) -> ArmSam
         tuple(latency(row) for row in await database.rows(latest(of_version, _c.start_time))),
         await sums(case((_c.has_left, 1.0), else_=0.0), true()),
     )
+
+
+async def attempts(database: Database, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+    of_version = and_(_c.model == ref.model, _c.version == ref.number)
+    in_one = or_(*(and_(of_version, _of_no_experiment(period)) for period in periods))
+    columns = (_c.id, _c.unit, _c.error, _c.has_left, _c.score, _c.latency_s)
+    return [
+        Attempt(row.unit or row.id, bool(row.error), row.has_left, row.score, row.latency_s)
+        for row in await database.rows(select(*columns).where(in_one))
+    ]
+
+
+async def requests(database: Database, ref: VersionRef, period: Period) -> int:
+    in_period = and_(_c.start_time >= period.start_time, _c.start_time < period.end_time)
+    of_version = and_(_c.model == ref.model, _c.version == ref.number, in_period)  # the index has all of it
+    row = await database.first(select(func.count().label("number")).select_from(completions).where(of_version))
+    assert row is not None, "a count has a row"
+    return int(row.number)
+
+
+async def arms(database: Database, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+    """By the index of versions and times. A quantile is a rank among all answers, as `sample.quantile` has it."""
+    wanted = and_(
+        _c.model == ref.model,
+        _c.version == ref.number,
+        _c.start_time >= period.start_time,
+        _c.start_time < period.end_time,
+        _c.arm != Arm.REPLAY,
+    )
+    counts = select(
+        _c.arm,
+        func.count().label("requests"),
+        func.sum(case((_c.error != "", 1), else_=0)).label("errors"),
+        func.sum(case((_c.has_left, 1), else_=0)).label("has_left"),
+        func.sum(_c.prompt_tokens).label("prompt_tokens"),
+        func.sum(_c.completion_tokens).label("completion_tokens"),
+        func.count(_c.score).label("scored"),
+        func.coalesce(func.avg(_c.score), 0.0).label("mean_score"),
+    )
+    place = func.row_number().over(partition_by=_c.arm, order_by=_c.latency_s).label("place")
+    number = func.count().over(partition_by=_c.arm).label("number")
+    ranked = select(_c.arm, _c.latency_s, place, number).where(wanted, _answered).subquery().c
+    is_quantile = [ranked.place == (ranked.number * percent + 99) // 100 for percent in (50, 95)]
+    quantiles: dict[str, list[float]] = {}
+    for row in await database.rows(
+        select(ranked.arm, ranked.latency_s).where(or_(*is_quantile)).order_by(ranked.place)
+    ):
+        quantiles.setdefault(row.arm, []).append(row.latency_s)
+    return [
+        ArmTraffic(
+            Arm(row.arm),
+            row.requests,
+            row.errors,
+            row.has_left,
+            row.prompt_tokens,
+            row.completion_tokens,
+            row.scored,
+            row.mean_score,
+            *(quantiles[row.arm][place] if row.arm in quantiles else 0.0 for place in (0, -1)),
+        )
+        for row in await database.rows(counts.where(wanted).group_by(_c.arm).order_by(_c.arm))
+    ]
 
 
 async def latencies_of(database: Database, ref: VersionRef) -> Sequence[UnitLatency]:

@@ -16,7 +16,7 @@ from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.ports import NO_SCORE
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -24,6 +24,8 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database, row_of, value_of
 
 MAX_LATENCIES = 10_000
+MAX_LATEST = 10_000
+"""Requests that are looked at for the models that they name."""
 _NO_TEXTS: dict[str, Any] = {"texts": [], "has_texts": False}
 
 
@@ -106,6 +108,15 @@ class SqlCompletionLog:
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         return await by_unit.version(self._database, ref, period)
 
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+        return await by_unit.attempts(self._database, ref, periods)
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        return await by_unit.requests(self._database, ref, period)
+
+    async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+        return await by_unit.arms(self._database, ref, period)
+
     async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
         return await by_unit.latencies_of(self._database, ref)
 
@@ -134,6 +145,13 @@ class SqlCompletionLog:
 
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
         return await by_unit.recent(self._database, model, quantity, unit, period)
+
+    async def busy_models(self, since: datetime) -> Sequence[str]:
+        c = completions.c
+        latest = select(c.model, c.arm).where(c.start_time >= since).order_by(c.start_time.desc()).limit(MAX_LATEST)
+        found = latest.subquery().c
+        query = select(found.model).where(found.arm != Arm.REPLAY).distinct().order_by(found.model)
+        return [row.model for row in await self._database.rows(query)]
 
     async def scored(self, model: str, since: datetime | None) -> int:
         c = completions.c

@@ -1,8 +1,8 @@
 // Models, their versions with where each is from, and where their aliases pointed when.
 
 import { get, list } from "../api.js";
-import { el, empty, facts, number, section, table, words } from "../dom.js";
-import { ago, clock, model as nameOf, signed } from "../format.js";
+import { el, empty, facts, number, problem, section, table, words } from "../dom.js";
+import { ago, clock, count, model as nameOf, seconds, signed, span, word } from "../format.js";
 import { live } from "../live.js";
 import { aliases } from "./health.js";
 import { hash, link, modelLink, runLink, state, to, versionLink } from "./parts.js";
@@ -30,7 +30,8 @@ export async function models({ host, signal }) {
   );
 }
 
-export async function model({ host, parts: [name], signal }) {
+export async function model({ host, parts: [name, number], signal }) {
+  if (number) return version({ host, name, number, signal });
   const about = el("div"),
     versions = el("div"),
     gates = el("div"),
@@ -74,12 +75,42 @@ export async function model({ host, parts: [name], signal }) {
   ]);
 }
 
+// A version's traffic of a week. Its days are added up at each look, so looks are seldom.
+async function version({ host, name, number: which, signal }) {
+  const path = to("models", name, "versions", which, "health");
+  host.append(modelLink(name));
+  await live(host, signal, () => get(path, {}, signal), drawHealth, 60);
+}
+
+const drawHealth = ({ days, notices }) => [
+  notices.length > 0 &&
+    problem({ message: "Worse than before, by more than a release allows:", violations: notices.map(worse) }),
+  table(
+    ["day, UTC", "arm", "requests", "errors", "left", "p50", "p95", "tokens", "scored", "mean score"],
+    days.map((one) => [
+      number(one.start_time.slice(0, 10)),
+      word(one.arm, "ARM_"),
+      number(count(one.requests)),
+      number(count(one.errors)),
+      number(count(one.left)),
+      number(one.latency_p50 ? span(seconds(one.latency_p50)) : ""),
+      number(one.latency_p95 ? span(seconds(one.latency_p95)) : ""),
+      number(count(Number(one.prompt_tokens) + Number(one.completion_tokens))),
+      number(count(one.scored)),
+      number(one.scored > 0 ? one.mean_score.toFixed(3) : ""),
+    ]),
+    { caption: "Traffic by day and arm", empty: empty("Nobody has asked this version for a week.") },
+  ),
+];
+
+const worse = ({ message }) => ({ field: "", description: message });
+
 const drawVersions = (found) => {
   const byNumber = new Map(found.map((one) => [one.ref.number, one]));
   return table(
     ["version", "state", "made of", "by", "step", "labels", "weights", "made"],
     found.map((one) => [
-      el("strong", {}, `@${one.ref.number}`),
+      el("strong", {}, link(to("models", one.ref.model, one.ref.number), `@${one.ref.number}`)),
       el("td", {}, state(one.state), one.failure && el("div", { class: "note" }, one.failure.message)),
       lineage(one, byNumber),
       runLink(one.lineage?.run_id),

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.completions.router import Route
+from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.names import VersionRef
 
 
@@ -24,8 +25,8 @@ class AnswerCache:
         self._kept: OrderedDict[bytes, CompletionResponse] = OrderedDict()
 
     def takes(self, route: Route, request: CompletionRequest) -> bool:
-        is_judged = bool(route.release_id or route.experiment_id)
-        return self._size > 0 and not is_judged and _is_repeatable(request)
+        is_plain = route.arm is Arm.NONE and not route.is_judged
+        return self._size > 0 and is_plain and _is_repeatable(request)
 
     def find(
         self, caller_id: str, version: VersionRef, policy_id: str, request: CompletionRequest

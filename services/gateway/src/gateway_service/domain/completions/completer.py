@@ -1,4 +1,4 @@
-"""Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
+"""Answers completion requests: falls back when a candidate or the champion fails, and records every attempt."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -15,7 +15,7 @@ from gateway_service.domain.serving import NotLoaded, Serving
 from gateway_service.domain.traffic.material import Material, material_of
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord, Unit, unit_id
 from gateway_service.domain.traffic.recorder import Recorder
-from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
+from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -47,8 +47,7 @@ class Completer:
     async def complete(self, request: CompletionRequest) -> CompletionResponse:
         """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last, and
         ResourceExhausted while the caller has used its tokens up."""
-        self._usage.require_tokens(caller())
-        route = await self._router.route(request.target, request.routing_key, request.session)
+        route = await self._route(request)
         if self._cache.takes(route, request):
             return await self._once(route, request)
         return await self._made(route, request)
@@ -57,8 +56,7 @@ class Completer:
         """Tokens of the prompt, as the version reads it that would answer. No answer is made, and nothing recorded.
 
         Raises as `complete`, but asks no baseline in place of a candidate that fails."""
-        self._usage.require_tokens(caller())
-        route = await self._router.route(request.target, request.routing_key, request.session)
+        route = await self._route(request)
         echoed = await self._serving.generate(route.version, request.prompt, COUNTING, route.wait)
         return echoed.prompt_tokens
 
@@ -70,6 +68,18 @@ class Completer:
         with self._usage.admit_more(caller(), len(requests) - 1):
             yield
 
+    async def _route(self, request: CompletionRequest) -> Route:
+        """While the champion has no engine that answers and the champion before it has one, that one's route."""
+        self._usage.require_tokens(caller())
+        route = await self._router.route(request.target, request.routing_key, request.session)
+        if not route.is_champion or route.is_judged or self._serving.answers(route.version):
+            return route
+        assert route.fallback is not None, "a champion's route with a fallback"
+        if not self._serving.answers(route.fallback):
+            return route
+        self._serving.load(route.version)
+        return route.to_fallback()
+
     async def _once(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         """The answer to the same request before, or a new one, which is kept."""
         policy_id = self._serving.policy_id(route.version)
@@ -77,7 +87,8 @@ class Completer:
         if kept is not None:
             return kept
         response = await self._made(route, request)
-        self._cache.keep(caller().id, request, response)
+        if response.version == route.version:
+            self._cache.keep(caller().id, request, response)
         return response
 
     async def _made(self, route: Route, request: CompletionRequest) -> CompletionResponse:
@@ -90,7 +101,7 @@ class Completer:
             return await self._answer(request, attempt)
         except RatchetError as error:
             failure = error
-            if route.fallback is None:
+            if not _falls_back(route, error):
                 self._record_failure(attempt, error)
                 raise
         with self._fallback_for(attempt, failure) as fallback:
@@ -100,8 +111,7 @@ class Completer:
         """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back.
 
         Whoever closes it after the end of every choice has the whole answer."""
-        self._usage.require_tokens(caller())
-        route = await self._router.route(request.target, request.routing_key, request.session)
+        route = await self._route(request)
         with self._admitted(request):
             attempt = _Attempt(route, request, self._clock.now())
             try:
@@ -111,7 +121,7 @@ class Completer:
                 return
             except RatchetError as error:
                 failure = error
-                if route.fallback is None or attempt.texts:
+                if not _falls_back(route, error) or attempt.texts:
                     self._record_failure(attempt, error)
                     raise
             with self._fallback_for(attempt, failure) as fallback:
@@ -173,18 +183,18 @@ class Completer:
 
     @contextmanager
     def _fallback_for(self, failed: "_Attempt", failure: RatchetError) -> Iterator["_Attempt"]:
-        """The baseline's attempt after a candidate's.
+        """The fallback's attempt after a candidate's, a variant's or the champion's.
 
-        The failure counts against the candidate, but not that it is being loaded. A request that the candidate refused
-        counts only when the baseline answers it: refused by both, it is the caller's fault.
+        The failure counts against the version, but not that it is being loaded. A request that the version refused
+        counts only when the fallback answers it: refused by both, it is the caller's fault.
         """
-        log.warning("candidate.failed", version=str(failed.route.version), reason=failure.message)
+        log.warning("version.failed", version=str(failed.route.version), reason=failure.message)
         record = failed.record(self._clock.now(), failure.message)
         refused = isinstance(failure, InvalidArgument)
-        of_release_and_loading = isinstance(failure, NotLoaded) and failed.route.release_id
-        if not refused and not of_release_and_loading:
+        is_loading = isinstance(failure, NotLoaded) and (failed.route.release_id or failed.route.is_champion)
+        if not refused and not is_loading:
             self._recorder.record(record)
-        yield _Attempt(failed.route.to_baseline(), failed.request, failed.start_time)
+        yield _Attempt(failed.route.to_fallback(), failed.request, failed.start_time)
         if refused:
             self._recorder.record(record)
 
@@ -193,6 +203,11 @@ class Completer:
             return  # of either arm: a release judges versions, not the platform
         if not isinstance(error, InvalidArgument | NotFound):
             self._recorder.record(attempt.record(self._clock.now(), error.message))
+
+
+def _falls_back(route: Route, failure: RatchetError) -> bool:
+    """The champion's caller is told of a refusal and of a full queue; only what it cannot answer goes to another."""
+    return route.fallback is not None and (not route.is_champion or isinstance(failure, Unavailable | DataLoss))
 
 
 class _Attempt:

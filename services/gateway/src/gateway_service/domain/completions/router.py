@@ -1,7 +1,7 @@
 """Which version answers a request: the champion, or an arm of the model's release."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gateway_service.domain.completions.completion import Target
@@ -28,13 +28,16 @@ class Route:
     release_id: str = ""
     stage: int = 0
     fallback: VersionRef | None = None
-    """What answers when the version fails: a candidate's baseline, an experiment's first variant; None elsewhere."""
+    """What answers when the version fails: a candidate's baseline, an experiment's first variant, the champion before a
+    champion; None elsewhere."""
     slow_after: timedelta | None = None
     """Of a release: see `Release.slow_after`."""
     experiment_id: str = ""
     variant: str = ""
     unit: str = ""
     """The unit of the experiment, or else the user: see `unit_id`."""
+    is_champion: bool = False
+    """The fallback is the champion before it, which answers only what the champion cannot."""
 
     @property
     def arm_name(self) -> str:
@@ -42,11 +45,16 @@ class Route:
         return self.variant or ("" if self.arm is Arm.NONE else self.arm.value)
 
     @property
+    def is_judged(self) -> bool:
+        """A release or an experiment judges by the answer."""
+        return bool(self.release_id or self.experiment_id)
+
+    @property
     def wait(self) -> timedelta | None:
         """How long to wait for the version to be loaded; None leaves it to the settings."""
         return NO_WAIT if self.arm is Arm.CANDIDATE else None
 
-    def to_baseline(self) -> "Route":
+    def to_fallback(self) -> "Route":
         """The route of the same request to its fallback: neither a release nor an experiment judges by that answer."""
         assert self.fallback is not None, "the route has a fallback"
         return Route(self.fallback, Arm.FALLBACK, self.release_id, self.stage)
@@ -76,7 +84,14 @@ class Router:
             case AliasRef(model, alias):
                 return Route(await self._pointed_at(model, alias))
             case BareModel(model):
-                return await self._by_release(model, routing_key, session)
+                return self._with_champion_before(await self._by_release(model, routing_key, session))
+
+    def _with_champion_before(self, route: Route) -> Route:
+        """As far as memory knows: a release or an experiment says who answers while the registry is away."""
+        model = self._models.known(route.version.model)
+        if route.fallback or model is None or model.champion != route.version or model.champion_before is None:
+            return route
+        return replace(route, fallback=model.champion_before, is_champion=True)
 
     async def _require_released(self, ref: VersionRef) -> None:
         """An alias points at it, or a release gives it traffic."""

@@ -10,7 +10,7 @@ from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, 
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
@@ -84,6 +84,18 @@ class CompletionLog(Protocol):
         """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
+    async def version_attempts(self, ref: VersionRef, periods: Sequence[Period]) -> Sequence[Attempt]:
+        """All attempts of a version in the periods, one or more, that no experiment had, and no fallback."""
+        ...
+
+    async def version_requests(self, ref: VersionRef, period: Period) -> int:
+        """How many attempts of whatever kind a version has in the period: by the index alone."""
+        ...
+
+    async def version_arms(self, ref: VersionRef, period: Period) -> Sequence[ArmTraffic]:
+        """All traffic of a version in the period, but what was replayed, by arm; arms without requests are left out."""
+        ...
+
     async def latest_latencies(self, ref: VersionRef) -> Sequence[UnitLatency]:
         """Of the latest MAX_SAMPLE_LATENCIES answers of a version, as `version_sample` has them."""
         ...
@@ -123,6 +135,10 @@ class CompletionLog(Protocol):
     async def recent_moments(self, model: str, quantity: Quantity, unit: Unit, period: Period) -> Moments:
         """The sums of a quantity over the units of a model's requests in the period. Only users and requests are known
         outside of experiments: nothing of other units."""
+        ...
+
+    async def busy_models(self, since: datetime) -> Sequence[str]:
+        """Models of the latest 10,000 requests since then, each once. What was replayed is no request."""
         ...
 
     async def scored(self, model: str, since: datetime | None) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.record import Arm
 
 LATENCY_QUANTILE = 0.95
 MAX_SAMPLE_LATENCIES = 1_000
@@ -32,6 +33,16 @@ class UnitLatency(NamedTuple):
     """An answer's latency in seconds, and whose it was. A tuple: thousands are made at each look."""
 
     unit: str
+    latency: float
+
+
+class Attempt(NamedTuple):
+    """An attempt to answer, and the user that it was for, or itself. A tuple: thousands are made at each look."""
+
+    unit: str
+    failed: bool
+    left: bool
+    score: float | None
     latency: float
 
 
@@ -84,6 +95,25 @@ class ArmSample:
 
 
 NO_TRAFFIC = ArmSample()
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTraffic:
+    """Sums over the requests of a version in one arm, whoever sent them."""
+
+    arm: Arm
+    requests: int
+    """Answered, failed, or left by the caller."""
+    errors: int = 0
+    left: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    scored: int = 0
+    mean_score: float = 0.0
+    """In [0, 1]; 0 without a score."""
+    latency_p50: float = 0.0
+    """Seconds, of answers; 0 without one."""
+    latency_p95: float = 0.0
 
 
 def quantile(ascending: tuple[float, ...], q: float) -> float:
