@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ExperimentServiceStub(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     def __init__(self, channel):
@@ -84,8 +84,8 @@ class ExperimentServiceStub(object):
 
 
 class ExperimentServiceServicer(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     def PlanExperiment(self, request, context):
@@ -215,8 +215,8 @@ def add_ExperimentServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExperimentService(object):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     @staticmethod

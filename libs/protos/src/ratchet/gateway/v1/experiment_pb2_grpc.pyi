@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ExperimentServiceStub:
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     @_typing.overload
@@ -69,8 +69,8 @@ class ExperimentServiceStub:
 
 @_typing.type_check_only
 class ExperimentServiceAsyncStub(ExperimentServiceStub):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -107,8 +107,8 @@ class ExperimentServiceAsyncStub(ExperimentServiceStub):
     """
 
 class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Every call needs an
-    API key of scope admin.
+    """Experiments (A/B/n): versions of a model side by side on live traffic, and conclusions from them. Calls need an API key
+    of scope release, those that only look of scope read.
     """
 
     @_abc_1.abstractmethod

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class PlatformServiceStub(object):
-    """The platform as this gateway sees it. Every call needs an API key of scope admin.
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
     """
 
     def __init__(self, channel):
@@ -83,7 +84,8 @@ class PlatformServiceStub(object):
 
 
 class PlatformServiceServicer(object):
-    """The platform as this gateway sees it. Every call needs an API key of scope admin.
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
     """
 
     def GetPlatform(self, request, context):
@@ -212,7 +214,8 @@ def add_PlatformServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PlatformService(object):
-    """The platform as this gateway sees it. Every call needs an API key of scope admin.
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
     """
 
     @staticmethod

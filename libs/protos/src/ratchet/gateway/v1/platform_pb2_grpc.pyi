@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PlatformServiceStub:
-    """The platform as this gateway sees it. Every call needs an API key of scope admin."""
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -66,7 +68,9 @@ class PlatformServiceStub:
 
 @_typing.type_check_only
 class PlatformServiceAsyncStub(PlatformServiceStub):
-    """The platform as this gateway sees it. Every call needs an API key of scope admin."""
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPlatform: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetPlatformRequest, _platform_pb2.GetPlatformResponse]  # type: ignore[assignment]
@@ -101,7 +105,9 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
     """
 
 class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
-    """The platform as this gateway sees it. Every call needs an API key of scope admin."""
+    """The platform as this gateway sees it. Calls need an API key of scope admin, those that only look of scope read, where
+    no other is named.
+    """
 
     @_abc_1.abstractmethod
     def GetPlatform(

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ReleaseServiceStub(object):
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     def __init__(self, channel):
@@ -79,8 +79,8 @@ class ReleaseServiceStub(object):
 
 
 class ReleaseServiceServicer(object):
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     def CreateRelease(self, request, context):
@@ -196,8 +196,8 @@ def add_ReleaseServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ReleaseService(object):
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ReleaseServiceStub:
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     @_typing.overload
@@ -63,8 +63,8 @@ class ReleaseServiceStub:
 
 @_typing.type_check_only
 class ReleaseServiceAsyncStub(ReleaseServiceStub):
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -95,8 +95,8 @@ class ReleaseServiceAsyncStub(ReleaseServiceStub):
     """The release as it is, then at every change, until it has ended. NOT_FOUND."""
 
 class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Every call
-    needs an API key of scope admin.
+    """Gradual releases: traffic moves from the champion to a candidate stage by stage, and back when it is worse. Calls need
+    an API key of scope release, those that only look of scope read.
     """
 
     @_abc_1.abstractmethod
