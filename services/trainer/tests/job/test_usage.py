@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -19,7 +20,7 @@ from ratchet_policies import EngineShare, PolicySpec, Sampling
 from ratchet_policies.fleet import Fleet
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.stream_transport import StreamTransport
-from trainer_service.job.run.process_usage import FOLDER
+from trainer_service.job.run.process_usage import EVERY_S, FOLDER
 from trainer_service.job.usage import UsageMeter
 
 from .rollouts import Rollouts, served
@@ -70,12 +71,12 @@ def test_ranks_count_as_the_kernel_accounts_for_them_also_one_that_was_killed(tm
     for rank in ranks:
         assert rank.stdout is not None
         rank.stdout.readline()
+    time.sleep(3 * EVERY_S)  # what they write is as old as their pause
     living = asyncio.run(counted.read()).cpu_time - own
     ranks[1].send_signal(9)
     ranks[1].wait()
     ranks[0].communicate()
     accounted = of_children() - before
-    # What the kernel has of the killed one after its last file is in both: half a second of sleep.
     assert sum(float(file.read_text()) for file in tmp_path.glob("*.seconds")) == pytest.approx(accounted, rel=0.02)
     assert living.total_seconds() == pytest.approx(accounted, rel=0.05)
 
