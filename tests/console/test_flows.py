@@ -100,6 +100,8 @@ class TestFirstLook:
         screen.page.get_by_role("link", name="starter", exact=True).click()
         screen.page.get_by_role("region", name="Versions").get_by_text("@1").wait_for()
         screen.page.get_by_text("first version").wait_for()
+        screen.page.get_by_role("link", name="@1", exact=True).click()
+        screen.page.get_by_text("Nobody has asked this version for a week.").wait_for()
 
     def test_by_keyboard_and_on_a_phone(self, screen: Screen) -> None:
         page = screen.page

@@ -30,8 +30,8 @@ export async function models({ host, signal }) {
   );
 }
 
-export async function model({ host, parts: [name, number], signal }) {
-  if (number) return version({ host, name, number, signal });
+export async function model({ host, parts: [name, which], signal }) {
+  if (which) return version({ host, name, which, signal });
   const about = el("div"),
     versions = el("div"),
     gates = el("div"),
@@ -76,7 +76,7 @@ export async function model({ host, parts: [name, number], signal }) {
 }
 
 // A version's traffic of a week. Its days are added up at each look, so looks are seldom.
-async function version({ host, name, number: which, signal }) {
+async function version({ host, name, which, signal }) {
   const path = to("models", name, "versions", which, "health");
   host.append(modelLink(name));
   await live(host, signal, () => get(path, {}, signal), drawHealth, 60);
