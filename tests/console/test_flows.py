@@ -385,6 +385,7 @@ class TestRuns:
         assert wrong.count() == 0
 
     def test_the_version_names_the_run(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
+        until(lambda: client.runs.get(runs[0]).version.number, 400)
         version = client.runs.get(runs[0]).version
         screen.show("models/starter")
         row = screen.page.get_by_role("region", name="Versions").get_by_role(
