@@ -78,7 +78,7 @@ def test_refuses_what_would_lose_something(home: Home, tmp_path: Path) -> None:
         backup.save(home, file, lambda done: None)
     with pytest.raises(PlatformError, match="within what is saved"):
         backup.save(home, home.artifacts / "saved.tar", lambda done: None)
-    with pytest.raises(PlatformError, match="holds a platform"):
+    with pytest.raises(PlatformError, match="is not empty"):
         backup.restore(home, file)
     elsewhere = Home(tmp_path / "elsewhere")
     with pytest.raises(PlatformError, match=f"RATCHET_HOME={home.path} ratchet restore"):
@@ -96,4 +96,20 @@ def test_what_is_no_backup_leaves_nothing(content: bytes, home: Home) -> None:
     with pytest.raises(PlatformError, match="no backup"):
         backup.restore(home, file)
     assert not home.path.exists()
-    assert not home.path.with_name("home.part").exists()
+    assert sorted(path.name for path in home.path.parent.iterdir()) == ["old", "saved.tar"]
+
+
+def test_models_of_a_user_are_not_mixed_with_those_of_a_backup(home: Home) -> None:
+    file = saved(home)
+    home.path.rename(home.path.with_name("old"))
+    (home.path / "models").mkdir(parents=True)
+    (home.path / "models" / "mine").touch()
+    with pytest.raises(PlatformError, match="is not empty"):
+        backup.restore(home, file)
+    assert [path.name for path in home.path.rglob("*")] == ["models", "mine"]
+
+
+def test_where_nothing_can_be_written_is_said(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match="No such file or directory"):
+        backup.save(home, tmp_path / "nowhere" / "saved.tar", lambda done: None)
+    assert not list(tmp_path.glob("*.part"))

@@ -5,7 +5,6 @@ Queues are not in it: SQL holds the truth, and what was under way is taken up fr
 
 import json
 import os
-import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
-from ratchet_local import control
 from ratchet_local.errors import PlatformError
 from ratchet_local.home import Home
 
@@ -30,7 +28,7 @@ def save(home: Home, file: Path, progress: Progress) -> int:
 
     Databases come first, each as it is at a moment (SQLite's online backup). Files that they name are written before
     their rows are and never change, so that all of them are there later. Raises PlatformError when there is no folder,
-    or `file` exists or lies within the folder; OSError when the disk is full: then no file is left.
+    `file` exists or lies within the folder, or cannot be written: then none is left.
     """
     if not home.databases.is_dir():
         raise PlatformError(f"Nothing to save: no platform was started in {home.path}.")
@@ -50,6 +48,8 @@ def save(home: Home, file: Path, progress: Progress) -> int:
             raw.flush()
             os.fsync(raw.fileno())
         draft.replace(file)
+    except (OSError, sqlite3.Error) as error:
+        raise PlatformError(f"{file} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
     finally:
         draft.unlink(missing_ok=True)
     return file.stat().st_size
@@ -58,26 +58,27 @@ def save(home: Home, file: Path, progress: Progress) -> int:
 def restore(home: Home, file: Path) -> None:
     """Makes the folder again of a file that `save` wrote. It is whole or not there.
 
-    Raises PlatformError when the folder holds a platform, when the file is no backup, or one of another folder: records
-    name their files by path.
+    Raises PlatformError when there is something in the folder, when the file is no backup, or one of another folder
+    (records name their files by path), or when it cannot be written.
     """
-    if control.is_running(home) or home.databases.exists() or home.artifacts.exists():
-        raise PlatformError(f"{home.path} holds a platform. Stop it, and move the folder away; then restore.")
-    draft = home.path.with_name(f"{home.path.name}.part")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True, mode=0o700)
+    if home.path.exists() and any(home.path.iterdir()):
+        raise PlatformError(f"{home.path} is not empty. Stop what runs there, and move the folder away; then restore.")
     try:
-        with tarfile.open(file) as tar:
+        home.path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(prefix=f"{home.path.name}.", dir=home.path.parent) as folder,
+            tarfile.open(file, "r:") as tar,
+        ):
             _check_folder(home, file, tar)
+            draft = Path(folder) / "whole"
+            draft.mkdir(mode=0o700)
             tar.extractall(draft, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # type: ignore[arg-type]
-        (draft / ABOUT).unlink()
-        home.path.mkdir(parents=True, exist_ok=True)
-        for path in draft.iterdir():
-            path.replace(home.path / path.name)
+            (draft / ABOUT).unlink()
+            draft.replace(home.path)
     except tarfile.TarError as error:
-        raise PlatformError(f"{file} is no backup of a platform, or not all of one: {error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        raise PlatformError(f"{file} is no backup of a platform, or not all of one: {error}.") from error
+    except OSError as error:
+        raise PlatformError(f"{home.path} cannot be written: {error.strerror or error}.") from error
 
 
 def _check_folder(home: Home, file: Path, tar: tarfile.TarFile) -> None:
