@@ -82,3 +82,9 @@ async def test_a_log_that_is_away_stops_nobody(world: World) -> None:
     async with world.http() as http:
         made = await http.post("/api/v1/keys", json={"name": "app"})
     assert made.status_code == 200
+
+
+async def test_an_entry_can_be_stored_whatever_the_caller_named(world: World) -> None:
+    await world.gateway.servicers.audit.record("KeyService.RevokeKey", "key\x00" + "9" * 10_000, "NOT_FOUND", "req_1")
+    (entry,) = world.audit.entries
+    assert (entry.resource[:4], len(entry.resource.encode())) == ("key\ufffd", 200)

@@ -8,8 +8,12 @@ from typing import Protocol
 from gateway_service.domain.keys.caller import caller
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.text import clip, storable
 from ratchet_kit.times import Clock
 from ratchet_kit.work import surviving
+
+MAX_RESOURCE = 200
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,12 @@ class AuditLog:
         self._clock = clock
 
     async def record(self, method: str, resource: str, code: str, request_id: str) -> None:
-        """By the caller of the present call. A store that is away costs the entry, and not the change."""
-        key = caller()
+        """By the caller of the present call, who wrote `resource`. A store that is away costs the entry, and not the
+        change."""
+        key, named = caller(), clip(storable(resource), MAX_RESOURCE)
         with surviving("audit"):
             await self._store.add(
-                Entry(new_id("aud"), self._clock.now(), key.id, key.name, method, resource, code, request_id)
+                Entry(new_id("aud"), self._clock.now(), key.id, key.name, method, named, code, request_id)
             )
 
     async def page(self, actor: str, since: datetime | None, page_size: int, page_token: str) -> Page[Entry]:
