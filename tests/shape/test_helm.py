@@ -3,15 +3,17 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from .test_kubernetes import FOLDER, OVERLAYS, kustomize
+
 ROOT = Path(__file__).parents[2]
 HELM = shutil.which("helm") or str(ROOT / ".venvs" / "helm" / "helm")
-OVERLAYS = ("cpu", "gpu", "single-node")
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 pytestmark = pytest.mark.skipif(not Path(HELM).exists(), reason="no helm on this machine: make kube-test brings it")
@@ -21,18 +23,13 @@ def charted(overlay: str, folder: Path, *options: str) -> Objects:
     subprocess.run([sys.executable, str(ROOT / "scripts/helm_chart.py"), overlay, str(folder)], check=True)
     subprocess.run([HELM, "lint", "--strict", str(folder)], check=True, capture_output=True)
     command = [HELM, "template", "ratchet", str(folder), "--namespace", "ratchet", *options]
-    return objects(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return objects(one for one in yaml.safe_load_all(done.stdout) if one)
 
 
-def kustomized(overlay: str) -> Objects:
-    kubectl = Path(sys.executable).with_name("kubectl")
-    command = [str(kubectl), "kustomize", str(ROOT / "deploy/kubernetes/overlays" / overlay)]
-    return objects(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def objects(text: str) -> Objects:
-    """The order of variables is not of the house's, nor is the tag of its images."""
-    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text) if one}
+def objects(rendered: Iterable[dict[str, Any]]) -> Objects:
+    """By kind and name; but for the namespace, the order of variables, and the tags of our images."""
+    found = {(one["kind"], one["metadata"]["name"]): one for one in rendered}
     for container in (c for one in found.values() for c in containers(one)):
         container["env"] = {variable["name"]: variable for variable in container.get("env", ())}
         if container["image"].startswith("ratchet-"):
@@ -46,13 +43,13 @@ def containers(one: object) -> list[dict[str, Any]]:
         return [found for item in one for found in containers(item)]
     if not isinstance(one, dict):
         return []
-    own = one.get("containers", []) if "containers" in one else []
+    own = one.get("containers", [])
     return [*own, *(found for key, item in one.items() if key != "containers" for found in containers(item))]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_chart_is_the_overlay(overlay: str, tmp_path: Path) -> None:
-    assert charted(overlay, tmp_path / "chart") == kustomized(overlay)
+    assert charted(overlay, tmp_path / "chart") == objects(kustomize(FOLDER / "overlays" / overlay))
 
 
 def test_values_go_where_they_are_meant(tmp_path: Path) -> None:
@@ -77,5 +74,4 @@ def test_values_go_where_they_are_meant(tmp_path: Path) -> None:
     assert evaluation["resources"]["limits"]["memory"] == "9Gi"
     assert found["ConfigMap", "ratchet-artifacts"]["data"]["ARTIFACT_URL"] == "s3://mine"
     assert {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]} in found["NetworkPolicy", "ratchet-stores"]["spec"]["egress"]
-    registry = found["Deployment", "registry"]["spec"] if ("Deployment", "registry") in found else {}
-    assert registry.get("replicas") == 3
+    assert found["Deployment", "registry"]["spec"]["replicas"] == 3
