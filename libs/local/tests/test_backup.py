@@ -109,6 +109,15 @@ def test_models_of_a_user_are_not_mixed_with_those_of_a_backup(home: Home) -> No
     assert [path.name for path in home.path.rglob("*")] == ["models", "mine"]
 
 
+def test_the_same_folder_by_another_name_is_the_same(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home.path.parent)
+    file = home.path.parent / "saved.tar"
+    backup.save(Home(Path("home")), file, lambda done: None)
+    home.path.rename(home.path.with_name("old"))
+    backup.restore(home, file)
+    assert home.databases.is_dir()
+
+
 def test_where_nothing_can_be_written_is_said(home: Home, tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match="No such file or directory"):
         backup.save(home, tmp_path / "nowhere" / "saved.tar", lambda done: None)

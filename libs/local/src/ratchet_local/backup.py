@@ -40,7 +40,7 @@ def save(home: Home, file: Path, progress: Progress) -> int:
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw:
             with tarfile.open(fileobj=raw, mode="w") as tar:
-                _add_bytes(tar, ABOUT, json.dumps({"folder": str(home.path)}).encode())
+                _add_bytes(tar, ABOUT, json.dumps({"folder": str(home.path.resolve())}).encode())
                 _add_databases(tar, home)
                 for path in _files(home):
                     _add(tar, path, str(path.relative_to(home.path)))
@@ -87,7 +87,7 @@ def _check_folder(home: Home, file: Path, tar: tarfile.TarFile) -> None:
     if content is None:
         raise PlatformError(f"{file} is no backup of a platform.")
     folder = json.load(content)["folder"]
-    if folder != str(home.path):
+    if folder != str(home.path.resolve()):
         raise PlatformError(
             f"{file} is of {folder}, and its records name files there. Restore it there: "
             f"RATCHET_HOME={folder} ratchet restore {file}"
