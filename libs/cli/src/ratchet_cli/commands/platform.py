@@ -131,7 +131,7 @@ def backup(file: Annotated[Path, typer.Argument(help="New file, such as ratchet-
 
 
 def restore(file: Annotated[Path, typer.Argument(help="File that `ratchet backup` wrote.")]) -> None:
-    """Make the folder of a platform again from a backup, where there is none or an empty one. Then: ratchet up."""
+    """Make the folder of a platform again from a backup. It must be empty, or not there. Then: ratchet up."""
     _say_which()
     home = Home.default()
     if not file.is_file():
