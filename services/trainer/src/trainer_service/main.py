@@ -118,6 +118,7 @@ class Service:
     reports: Reports
     following: Following
     driver: Driver
+    validating: Validating
     scheduler: Scheduler
     worker: Worker[Claim]
     background: Sequence[Background]
@@ -223,6 +224,7 @@ def _compose(
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         following=Following(ports.store, ports.problems, references, limits, updates, ports.clock),
         driver=driver,
+        validating=validating,
         scheduler=scheduler,
         worker=worker,
         background=(

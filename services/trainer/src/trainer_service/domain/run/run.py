@@ -174,8 +174,8 @@ class Run:
     preemptions: int = 0
     """Attempts that ended so."""
     waits_for: str = ""
-    """In words. Of one that has trained, the evaluations of its checkpoints. Of one that is QUEUED, as this process sees
-    it (`Scheduler`), and not stored."""
+    """In words. Of one that has trained, evaluations of its checkpoints; of one that is QUEUED, as this process sees it
+    (`Scheduler`), and not stored."""
     drawn: tuple[Drawn, ...] = ()
     """The newer versions of its problems, where it follows them, oldest first."""
     drawn_step: int = 0

@@ -116,16 +116,15 @@ class Registration:
 
     async def _selection(self, run: Run, best: Checkpoint) -> MeasuredProblems:
         """The problems by which the best checkpoint was chosen; empty where it was not."""
-        if not best.is_scored:
-            return MeasuredProblems("", ())
-        if best.evaluation_id:
+        if best.is_scored and best.evaluation_id:
             try:
                 return await self._evaluations.problems(best.evaluation_id)
             except NotFound as error:
                 log.warning("problems.gone", evaluation_id=best.evaluation_id, reason=error.message)
                 return MeasuredProblems(best.evaluation_id, ())
         chosen_by = run.spec.chosen_by
-        assert chosen_by is not None  # what the job has scored, it has validated
+        if chosen_by is None or not best.is_scored:
+            return MeasuredProblems("", ())
         prints = await self._fingerprints(chosen_by, is_pairs=run.spec.validation_problems is None)
         return MeasuredProblems(chosen_by.digest, prints)
 
