@@ -124,11 +124,11 @@ class Shown:
     run: Run
     steps: Sequence[Step]
     """Those that it has not had."""
-    scored: Sequence[Step]
-    """Steps that it has had, each with the score of its checkpoint alone, which came later."""
     checkpoints: Sequence[Checkpoint]
     files: Mapping[str, bytes]
     """Name -> content, of the small ones on record."""
+    scored: Sequence[Step] = ()
+    """Steps that it has had, each with nothing but the score of its checkpoint, which came later."""
 
     @property
     def project(self) -> str:

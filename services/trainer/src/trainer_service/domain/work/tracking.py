@@ -70,7 +70,7 @@ class Tracking:
             for one in await self._files.files(run.id)
             if one.size_bytes <= MAX_FILE_BYTES and not one.name.startswith("profile/")
         }
-        key = await tracker.show(Shown(run, steps, late, checkpoints, files), track.key)
+        key = await tracker.show(Shown(run, steps, checkpoints, files, late), track.key)
         whole = len(steps) < AT_ONCE
         sent = Track(
             tracker.name,
