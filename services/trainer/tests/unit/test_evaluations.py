@@ -82,6 +82,7 @@ async def test_a_checkpoint_is_measured_as_the_run_validates(
     (request,) = service.asked
     assert request.request_id == "run_1-step-2-attempt-1"
     asked = request.spec
+    assert asked.display_name == request.request_id
     assert asked.model.uri == "/exports/2"
     assert [(one.problems, one.weight) for one in asked.suite] == [
         (problems("mine/test"), 0.7),

@@ -212,7 +212,8 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
             (f"stage {place}", run_words.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
         )
     fields.extend(
-        (f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}{run_words.evaluation(one)}") for one in checkpoints
+        (f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}{run_words.evaluation(one)}".strip())
+        for one in checkpoints
     )
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)

@@ -57,6 +57,7 @@ class GrpcEvaluations:
 
     async def create(self, request_id: str, spec: RunSpec, uri: str) -> Measured:
         request = pb.CreateEvaluationRequest(request_id=request_id, spec=_spec(spec, Location(uri)))
+        request.spec.display_name = request_id  # which names the run and the step
         with _errors():
             return _measured((await self._stub.CreateEvaluation(request, timeout=DEADLINE_S)).evaluation)
 

@@ -115,13 +115,15 @@ class Registration:
         )
 
     async def _selection(self, run: Run, best: Checkpoint) -> MeasuredProblems:
-        """The problems by which the best checkpoint was chosen; empty where it was not."""
+        """The problems by which the best checkpoint was chosen; empty where it was not. Raises FailedPrecondition where
+        nobody knows them any more."""
         if best.is_scored and best.evaluation_id:
             try:
                 return await self._evaluations.problems(best.evaluation_id)
             except NotFound as error:
-                log.warning("problems.gone", evaluation_id=best.evaluation_id, reason=error.message)
-                return MeasuredProblems(best.evaluation_id, ())
+                gone = f"evaluation {best.evaluation_id} was deleted, by which the best checkpoint was chosen"
+                by_hand = f"no gate could tell its problems; ratchet models add NAME {best.uri} registers it"
+                raise FailedPrecondition(f"{gone}: {by_hand}") from error
         chosen_by = run.spec.chosen_by
         if chosen_by is None or not best.is_scored:
             return MeasuredProblems("", ())
