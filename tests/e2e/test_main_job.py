@@ -36,6 +36,32 @@ def grpo(steps: int) -> trainer_pb2.RunSpec:
     )
 
 
+def benchmark_while_training(spec: trainer_pb2.RunSpec) -> None:
+    """Each step's checkpoint is evaluated beside the run, in place of the job's own validation."""
+    spec.ClearField("validation_problems")
+    spec.validate_every = 1
+    for name, weight in (("composed/validation", 0.75), ("basics", 0.25)):
+        entry = spec.validate.suite.add(weight=weight)
+        entry.problems.name, entry.problems.limit = name, 6
+    spec.validate.samples = 2
+
+
+def check_scores(client: Client, run: trainer_pb2.Run, steps: list[trainer_pb2.Step]) -> None:
+    """The end has waited for the scores: each is that of an evaluation of the very weights, and the best was taken."""
+    checkpoints = list(client.runs.checkpoints(run.id))
+    assert [(one.step, one.unscored) for one in checkpoints] == [(1, ""), (2, "")]
+    for checkpoint, step in zip(checkpoints, steps, strict=True):
+        evaluation = client.evaluations.get(checkpoint.evaluation_id)
+        assert evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED, evaluation.failure
+        assert evaluation.policy_id == checkpoint.policy_id
+        assert [one.k for one in evaluation.pass_at_k] == [1, 2]
+        assert checkpoint.validation == evaluation.pass_at_k[0].estimate
+        assert step.metrics["validation_score"] == checkpoint.validation_score
+    best = max(checkpoints, key=lambda one: (one.validation_score, one.step))
+    assert run.best_checkpoint == best
+    assert [bool(one.uri) for one in checkpoints] == [one == best for one in checkpoints]
+
+
 def test_every_service_is_healthy_and_reflects(platform: Platform) -> None:
     status = json.loads(platform.ratchet("status", "--json").stdout)
     assert {service["state"] for service in status["services"]} == {"healthy"}
@@ -72,6 +98,7 @@ def test_one_service_is_started_again_and_the_others_go_on(platform: Platform) -
 def test_train_evaluate_gate(client: Client) -> None:
     wanted = grpo(steps=2)
     wanted.hyperparameters.unrewarded_tests = 0.3
+    benchmark_while_training(wanted)
     run = client.runs.create(wanted, request_id="e2e-run")
     assert client.runs.create(wanted, request_id="e2e-run").id == run.id
     phases = []
@@ -83,6 +110,7 @@ def test_train_evaluate_gate(client: Client) -> None:
     steps = list(client.runs.steps(run.id))
     assert [step.number for step in steps if "reward_mean" in step.metrics] == [1, 2]
     assert any("second_hand_failed" in step.metrics for step in steps)
+    check_scores(client, run, steps)
     last = steps[-1]
     assert last.policy_id.startswith("sha256:")
     # The engine computed with the weights that were trained: tied or stale layers would show here.

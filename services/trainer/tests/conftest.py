@@ -30,6 +30,7 @@ from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.reports import Reports
+from trainer_service.domain.work.validating import Validating
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.reward.rewarding import Rewarding
 from trainer_service.job.reward.second_hand import SecondHand
@@ -41,6 +42,7 @@ from trainer_service.settings import Settings
 
 from .generating import LOUD, Environment, Making, Measurer, Policy, Prompts
 from .memory import (
+    MemoryEvaluations,
     MemoryEvents,
     MemoryFolders,
     MemoryJobs,
@@ -133,12 +135,14 @@ class Trainer:
     folders: MemoryFolders
     samples: MemorySamples
     policies: MemoryPolicies
+    evaluations: MemoryEvaluations
     events: MemoryEvents
     clock: ManualClock
     runs: Runs
     reports: Reports
     following: Following
     driver: Driver
+    validating: Validating
     deadlines: Deadlines
 
     async def create(self, request_id: str, spec: RunSpec) -> Run:
@@ -162,6 +166,7 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     }
     store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
     policies, events, rewards, samples = MemoryPolicies(), MemoryEvents(), MemoryRewards(), MemorySamples()
+    evaluations = MemoryEvaluations()
     ports = Ports(
         store=store,
         queue=queue,
@@ -175,6 +180,8 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
         problems=MemoryProblems(sets),
         plugins=MemoryPlugins(PLUGINS, {"median": MEDIAN}),
         policies=policies,
+        suites=evaluations,
+        evaluations=evaluations,
         events=events,
         meter=NoMeter(),
         clock=clock,
@@ -183,8 +190,9 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
     async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
-            ports, store, queue, jobs, registry, rewards, folders, samples, policies, events, clock,
+            ports, store, queue, jobs, registry, rewards, folders, samples, policies, evaluations, events, clock,
             runs=service.runs, reports=service.reports, following=service.following, driver=service.driver,
+            validating=service.validating,
             deadlines=deadlines,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
+from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Registered
 from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
@@ -20,8 +21,8 @@ from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.recipes import Recipe
-from trainer_service.domain.spec.spec import ProblemSetRef
-from trainer_service.domain.work.ports import Lineage, RegisteredVersion, VersionState
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec, Validation
+from trainer_service.domain.work.ports import Lineage, Measured, MeasuredProblems, RegisteredVersion, VersionState
 
 
 class MemoryRunStore:
@@ -97,6 +98,23 @@ class MemoryRunStore:
         of_run = self._checkpoints.get(id, {}) | {checkpoint.step: checkpoint}
         self._runs[id] = change(await self.get(id), [of_run[step] for step in sorted(of_run)])
         self._checkpoints[id] = of_run
+        return self._runs[id]
+
+    async def change_checkpoint(
+        self,
+        id: RunId,
+        step: int,
+        change: Callable[[Checkpoint], Checkpoint],
+        then: Callable[[Run, Sequence[Checkpoint]], Run],
+    ) -> Run:
+        run, of_run = await self.get(id), dict(self._checkpoints.get(id, {}))
+        if step not in of_run:
+            raise NotFound(f"run {id} has no checkpoint of step {step}")
+        of_run[step] = changed = change(of_run[step])
+        self._runs[id] = then(run, [of_run[step] for step in sorted(of_run)])
+        self._checkpoints[id] = of_run
+        if changed.metrics and (known := self._steps.get(id, {}).get(step)):
+            self._steps[id][step] = replace(known, metrics={**known.metrics, **changed.metrics})
         return self._runs[id]
 
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
@@ -372,3 +390,53 @@ class NoMeter:
 
     def unfinished(self, runs: Sequence[Run], steps: Mapping[RunId, Step]) -> None:
         pass
+
+
+class MemoryEvaluations:
+    """Evaluations that go on until a test ends them: `end` scores one, `fail` is one that gets no score. `fault`: what
+    it answers to what is new. Sets of "mine" have one version."""
+
+    def __init__(self) -> None:
+        self.created: dict[str, str] = {}
+        """The exports, by request id; ids of evaluations are "eval_1", "eval_2" and so on in this order."""
+        self.cancelled: list[str] = []
+        self.fault: Exception | None = None
+        self._found: dict[str, Measured] = {}
+
+    async def check(self, spec: RunSpec) -> Validation:
+        if self.fault:
+            raise self.fault
+        assert spec.validate is not None
+        names = [one.problems.name for one in spec.validate.suite]
+        pinned = [ProblemSetRef(name.replace("mine/", "mine@1/")) for name in names]
+        suite = zip(spec.validate.suite, pinned, strict=True)
+        return replace(spec.validate, suite=tuple(replace(one, problems=problems) for one, problems in suite))
+
+    async def create(self, request_id: str, spec: RunSpec, uri: str) -> Measured:
+        if self.fault:
+            raise self.fault
+        self.created.setdefault(request_id, uri)
+        id = f"eval_{list(self.created).index(request_id) + 1}"
+        return self._found.setdefault(id, Measured(id, progress="0 of 8 samples"))
+
+    async def get(self, id: str) -> Measured:
+        if id not in self._found:
+            raise NotFound(f"there is no evaluation {id}")
+        return self._found[id]
+
+    async def problems(self, id: str) -> MeasuredProblems:
+        await self.get(id)
+        return MeasuredProblems(f"sha256:{id}", (f"{id}/0", f"{id}/1"))
+
+    async def cancel(self, id: str) -> None:
+        self.cancelled.append(id)
+
+    def end(self, id: str, policy_id: str, score: float) -> None:
+        estimate = Estimate(score, score / 2, (1 + score) / 2)
+        self._found[id] = Measured(id, policy_id, is_over=True, score=estimate)
+
+    def fail(self, id: str, reason: str) -> None:
+        self._found[id] = Measured(id, is_over=True, failure=reason)
+
+    def forget(self, id: str) -> None:
+        del self._found[id]

@@ -167,6 +167,38 @@ def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) ->
 
 
 @pytest.mark.usefixtures("address")
+def test_a_run_that_is_evaluated_shows_its_suite_and_the_evaluations(ratchet: Any, gateway: ScriptedGateway) -> None:
+    suite = [{"problems": {"name": "mine@1/test"}, "weight": 0.7}, {"problems": {"name": "humaneval+"}, "weight": 0.3}]
+    spec = {"steps": 2, "validate": {"suite": suite, "samples": 4}}
+    waits_for = "step 2: eval_2, 3 of 8 samples"
+    shown = run("RUNNING", spec=spec, phase="PHASE_VALIDATING", step=2, waits_for=waits_for)
+    interval = {"value": 0.5, "low": 0.4, "high": 0.6}
+    checkpoints = [
+        {"step": 1, "uri": "/1", "validation_score": 0.5, "validation": interval, "evaluation_id": "eval_1"},
+        {"step": 2, "uri": "/2", "evaluation_id": "eval_2"},
+        {"step": 3, "unscored": "a newer checkpoint took its turn"},
+    ]
+    gateway.answers(shown, {"checkpoints": checkpoints})
+    lines = ratchet("runs", "show", "run_1").stdout.splitlines()
+    assert "now             validating step 2: eval_2, 3 of 8 samples" in lines
+    assert "validation      mine@1/test=0.7, humaneval+=0.3, 4 samples a problem" in lines
+    assert "checkpoint 1    /1  0.500 (0.400 to 0.600)  eval_1" in lines
+    assert "checkpoint 2    /2  eval_2" in lines
+    assert "checkpoint 3    a newer checkpoint took its turn" in lines
+    gateway.answers(run("QUEUED"))
+    wanted = "validate={suite: [mine/test=0.7, humaneval+=0.3], samples: 4}"
+    assert ratchet("train", "--model", "starter", "--set", wanted, "--detach").returncode == 0
+    body = gateway.received[-1].body
+    assert body is not None
+    sent = body["spec"]["validate"]
+    assert [(one["problems"]["name"], one["weight"]) for one in sent["suite"]] == [
+        ("mine/test", 0.7),
+        ("humaneval+", 0.3),
+    ]
+    assert sent["samples"] == 4
+
+
+@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize(
     "arguments",
     [

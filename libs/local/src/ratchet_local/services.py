@@ -17,7 +17,7 @@ SERVICES = ("sandbox", "rollout", "registry", "eval", "trainer", "gateway")
 """In the order of their start."""
 PEERS: Mapping[str, Sequence[str]] = {
     "gateway": ("trainer", "rollout", "sandbox", "eval", "registry"),
-    "trainer": ("rollout", "sandbox", "registry"),
+    "trainer": ("rollout", "sandbox", "eval", "registry"),
     "rollout": (),
     "sandbox": (),
     "eval": ("rollout", "sandbox", "registry"),

@@ -99,6 +99,8 @@ def activity(run: pb.Run) -> str:
             return f"waiting for {run.waits_for or 'a worker of the trainer'}"
         case pb.Run.STATE_RUNNING if run.preempted_by:
             return f"making room for {run.preempted_by} after this step"
+        case pb.Run.STATE_RUNNING if run.waits_for:
+            return f"validating {run.waits_for}"
         case pb.Run.STATE_STARTING | pb.Run.STATE_RUNNING:
             return PHASES.get(run.phase, "starting" if run.state == pb.Run.STATE_STARTING else "training")
     return ""
@@ -116,7 +118,7 @@ def priority(run: pb.Run) -> str:
 
 
 def waits(run: pb.Run) -> str:
-    """The reason why a queued run waits, or the run that one makes room for; empty for any other."""
+    """What a queued run waits for, or one that has trained; or the run that one makes room for; empty for any other."""
     return activity(run) if run.waits_for or (run.preempted_by and run.state == pb.Run.STATE_RUNNING) else ""
 
 
@@ -162,3 +164,14 @@ def score(checkpoint: pb.Checkpoint) -> str:
     interval = checkpoint.validation
     between = f" ({interval.low:.3f} to {interval.high:.3f})" if checkpoint.HasField("validation") else ""
     return f"  {checkpoint.validation_score:.3f}{between}"
+
+
+def evaluation(checkpoint: pb.Checkpoint) -> str:
+    """The evaluation that measures it, and the reason why it gives no score; empty where there is neither."""
+    return "".join(f"  {text}" for text in (checkpoint.evaluation_id, checkpoint.unscored) if text)
+
+
+def suite(validate: pb.Validation) -> str:
+    """Its sets with their weights, and the samples."""
+    sets = ", ".join(f"{one.problems.name}={one.weight:g}" for one in validate.suite)
+    return f"{sets}, {validate.samples} samples a problem" if sets else ""

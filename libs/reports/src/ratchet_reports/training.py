@@ -128,7 +128,7 @@ def _facts(run: pb.Run) -> Iterator[tuple[str, str]]:
     yield "algorithm", run_words.algorithm(spec)
     yield "learned from", _learned(spec.pairs if spec.HasField("pairs") else spec.problems)
     held_out = spec.validation_pairs if spec.HasField("validation_pairs") else spec.validation_problems
-    yield "validated on", _learned(held_out)
+    yield "validated on", _learned(held_out) or run_words.suite(spec.validate)
     yield "reward", run_words.reward(spec.reward)
     yield "prompts", run_words.form(spec.prompt_form)
     yield "system", spec.system

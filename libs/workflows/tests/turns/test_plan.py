@@ -81,8 +81,15 @@ def test_what_it_trains_from_may_be_named(tmp_path: Path) -> None:
     ("measured", "said"),
     [("composed/train", "which is trained on"), ("composed/validation", "by which the best checkpoint is chosen")],
 )
-def test_what_training_sees_is_no_measure(measured: str, said: str, tmp_path: Path) -> None:
-    train = "steps: 4, validation_problems: composed/validation"
+@pytest.mark.parametrize(
+    "chooses",
+    [
+        "validation_problems: composed/validation",
+        "validate: {suite: [composed/validation=0.7, basics=0.3], samples: 4}",
+    ],
+)
+def test_what_training_sees_is_no_measure(measured: str, said: str, chooses: str, tmp_path: Path) -> None:
+    train = f"steps: 4, {chooses}"
     text = PLAN.replace("composed/test", measured).replace("steps: 4", train)
     plan = planned(tmp_path, text)
     with pytest.raises(UsageError, match=rf"improve.yaml:\d+: evaluate.suite\[0\].problems is {measured}, {said}"):

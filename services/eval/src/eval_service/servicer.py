@@ -77,7 +77,8 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
 
     async def GetMeasurements(self, request: pb.GetMeasurementsRequest, context: Context) -> pb.GetMeasurementsResponse:
         found = await self._evaluations.measurements(request.evaluation_id)
-        return pb.GetMeasurementsResponse(measurements=map(convert.measurement_to_proto, found))
+        own = await self._evaluations.fingerprints(request.evaluation_id)
+        return pb.GetMeasurementsResponse(measurements=map(convert.measurement_to_proto, found), fingerprints=own)
 
     async def PlanComparison(self, request: pb.PlanComparisonRequest, context: Context) -> pb.PlanComparisonResponse:
         planned = await self._evaluations.plan(request.baseline_id, convert.plan_from_proto(request))

@@ -14,8 +14,8 @@ from eval_service.domain.comparison import Plan
 from eval_service.domain.evaluation import Evaluation, References, State
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
-from eval_service.domain.sample import Judgement, Sample, SampleKey
-from eval_service.domain.score import BenchmarkScore, Count, Score
+from eval_service.domain.sample import Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Count, Facts, Score
 from eval_service.domain.sets import Imported, Shown
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments.failures import FailedTest
@@ -391,6 +391,14 @@ async def test_samples_of_no_problem_are_refused(world: Any) -> None:
     assert await world.store.sample_keys(id) == frozenset()
     with pytest.raises(FailedPrecondition, match="generates"):
         await world.evaluations.add((await world.evaluations.create(SPEC, "")).evaluation.id, [])
+
+
+async def test_its_problems_are_known_by_their_fingerprints(world: Any) -> None:
+    id = await succeeded(world, SPEC, "01")
+    known = [Facts(ProblemKey("basics", name), fingerprint=name) for name in ("b", "a")]
+    left_out = Facts(ProblemKey("basics", "c"), fingerprint="c", excluded="its reference fails")
+    await world.store.add_problems(id, [*known, left_out])
+    assert await world.evaluations.fingerprints(id) == ["a", "b"]
 
 
 async def test_lists_can_be_filtered(world: Any) -> None:

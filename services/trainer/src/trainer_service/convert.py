@@ -9,6 +9,7 @@ from typing import Any
 from google.protobuf.descriptor import EnumDescriptor
 
 from ratchet.common.v1 import priority_pb2, problem_pb2, verdict_pb2
+from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_environments import convert as environments
@@ -31,7 +32,7 @@ from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
-from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec, SuiteEntry, Validation
 from trainer_service.domain.spec.thresholds import Thresholds
 
 _VERDICTS = {name.removeprefix("VERDICT_"): number for name, number in verdict_pb2.Verdict.items()}
@@ -88,6 +89,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         chat_template=message.chat_template,
         kept_groups=message.kept_groups if message.HasField("kept_groups") else None,
         follow_problems=message.follow_problems,
+        validate=_validation_from_proto(message.validate) if message.HasField("validate") else None,
     )
 
 
@@ -147,12 +149,28 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         chat_template=spec.chat_template,
         kept_groups=spec.kept_groups,
         follow_problems=spec.follow_problems,
+        validate=_validation_to_proto(spec.validate) if spec.validate else None,
     )
 
 
 def _examples_from_proto(message: problem_pb2.ProblemSetRef) -> ProblemSetRef:
     shown = _problem_set_from_proto(message)
     return replace(shown, limit=examples.DEFAULT if shown.limit is None else shown.limit)
+
+
+def _validation_from_proto(message: pb.Validation) -> Validation:
+    suite = (
+        SuiteEntry(_problem_set_from_proto(one.problems), one.weight if one.HasField("weight") else 1.0)
+        for one in message.suite
+    )
+    return Validation(tuple(suite), message.samples if message.HasField("samples") else 1)
+
+
+def _validation_to_proto(value: Validation) -> pb.Validation:
+    suite = [
+        eval_pb2.SuiteEntry(problems=_problem_set_to_proto(one.problems), weight=one.weight) for one in value.suite
+    ]
+    return pb.Validation(suite=suite, samples=value.samples)
 
 
 def _curriculum_from_proto(message: pb.Curriculum) -> Curriculum:
@@ -303,6 +321,8 @@ def checkpoint_to_proto(checkpoint: Checkpoint) -> pb.Checkpoint:
         create_time=timestamp_to_proto(checkpoint.create_time),
         validation_score=checkpoint.validation_score,
         validation=estimate_to_proto(checkpoint.validation) if checkpoint.validation else None,
+        evaluation_id=checkpoint.evaluation_id,
+        unscored=checkpoint.unscored,
     )
 
 

@@ -28,6 +28,7 @@ from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.fleet import Fleet
 from ratchet_problems.dataset_fetching import Datasets
 from trainer_service.adapters.code_version import code_version
+from trainer_service.adapters.evaluations import GrpcEvaluations
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -46,7 +47,14 @@ from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.scheduler import Scheduler, Sharing
 from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
-from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
+from trainer_service.domain.inputs.ports import (
+    ModelFolders,
+    ModelRegistry,
+    Plugins,
+    ProblemSets,
+    RewardRegistry,
+    Suites,
+)
 from trainer_service.domain.inputs.references import References
 from trainer_service.domain.run.ports import Events, Meter, RunFiles, RunStore
 from trainer_service.domain.run.run_updates import RunUpdates
@@ -55,11 +63,12 @@ from trainer_service.domain.run.samples import Samples
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.mirror import ModelMirror
-from trainer_service.domain.work.ports import Tracker, VersionRegistry
+from trainer_service.domain.work.ports import Evaluations, Tracker, VersionRegistry
 from trainer_service.domain.work.registration import Registration
 from trainer_service.domain.work.reports import Reports
 from trainer_service.domain.work.retention import Retention
 from trainer_service.domain.work.tracking import Tracking
+from trainer_service.domain.work.validating import Validating
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
@@ -69,6 +78,8 @@ FORGET_INTERVAL = timedelta(minutes=1)
 """Between two looks whether somebody is forgotten whose pairs are on this machine."""
 TRACKING_INTERVAL = timedelta(seconds=5)
 """Between two looks at what trackers have not had."""
+VALIDATING_INTERVAL = timedelta(seconds=2)
+"""Between two looks at evaluations of checkpoints."""
 QUEUE = "trainer.runs"
 RAY_LOG = "ray.log"
 
@@ -89,6 +100,8 @@ class Ports:
     problems: ProblemSets
     plugins: Plugins
     policies: PolicyHost
+    suites: Suites
+    evaluations: Evaluations
     events: Events
     meter: Meter
     clock: Clock
@@ -105,6 +118,7 @@ class Service:
     reports: Reports
     following: Following
     driver: Driver
+    validating: Validating
     scheduler: Scheduler
     worker: Worker[Claim]
     background: Sequence[Background]
@@ -157,12 +171,16 @@ def _compose(
     )
     deadlines = deadlines or Deadlines(silence=settings.silence)
     timing = timing or Timing(beat=settings.lease / 4, reconcile=settings.lease * 3 / 4)
+    validating = Validating(ports.store, ports.evaluations, ports.folders, ports.queue, updates, ports.clock)
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
-        registration=Registration(ports.versions, ports.problems, ports.clock, code_version(), deadlines.again),
+        registration=Registration(
+            ports.versions, ports.problems, ports.evaluations, ports.clock, code_version(), deadlines.again
+        ),
+        validating=validating,
         policies=ports.policies,
         events=ports.events,
         updates=updates,
@@ -178,7 +196,7 @@ def _compose(
         leased=True,
         timing=timing,
     )
-    references = References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins)
+    references = References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins, ports.suites)
     limits = _limits(settings)
     retention = Retention(ports.store, ports.folders, ports.samples)
     kept = [
@@ -206,6 +224,7 @@ def _compose(
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         following=Following(ports.store, ports.problems, references, limits, updates, ports.clock),
         driver=driver,
+        validating=validating,
         scheduler=scheduler,
         worker=worker,
         background=(
@@ -213,6 +232,7 @@ def _compose(
             scheduler.run,
             partial(_count, ports, timing.reconcile),
             partial(_forget, ports),
+            partial(_validate, validating),
             *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
@@ -241,6 +261,10 @@ def _logs(runs_folder: Path) -> Iterator[Path]:
 
 async def _forget(ports: Ports, stop: asyncio.Event) -> None:
     await every(FORGET_INTERVAL, stop, ports.problems.forget, name="forget pairs")
+
+
+async def _validate(validating: Validating, stop: asyncio.Event) -> None:
+    await every(VALIDATING_INTERVAL, stop, validating.look, name="evaluate checkpoints")
 
 
 async def _count(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
@@ -289,6 +313,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             trackers.append(Wandb(_wandb_environment(settings), str(settings.runs_folder / "wandb")))
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
         registry = GrpcModelRegistry(registry_channel)
+        evaluations = GrpcEvaluations(await stack.enter_async_context(client.channel(settings.eval_target)))
         yield Ports(
             store=store,
             queue=StreamQueue(stream),
@@ -301,6 +326,8 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             samples=FsspecSamples(settings.runs_folder, Folder(settings.samples_uri) if settings.samples_uri else None),
             problems=LibraryProblemSets(places, plugins, SandboxTrials(sandbox), Datasets(registry_channel)),
             plugins=plugins,
+            suites=evaluations,
+            evaluations=evaluations,
             policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),

@@ -276,6 +276,35 @@ async def test_the_best_checkpoint_is_found_among_all(store: RunStore, make_run:
     assert await store.checkpoints(run.id, 1, 1) == [checkpoint(2, 0.25)]
 
 
+async def test_a_score_that_comes_late_is_a_metric_of_its_step(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    for number in (1, 2):
+        await store.record_step(run.id, step(number), lambda run, _: run)
+        await store.record_checkpoint(run.id, checkpoint(number), lambda run, found: run.checkpointed(1, found, NOW))
+    sure = Estimate(0.5, 0.25, 0.75)
+    for change in (
+        lambda one: one.measured_by("eval_1", "/exports/1"),
+        lambda one: one.scored(sure, "/exports/1"),
+    ):
+        run = await store.change_checkpoint(run.id, 1, change, lambda run, found: run.chosen(found, NOW))
+    scored = Checkpoint(1, "/exports/1", "sha256:p", NOW, 0.5, sure, "eval_1")
+    assert await store.checkpoints(run.id, 9, -1) == [scored, checkpoint(2)]
+    assert (await store.get(run.id)).best_checkpoint == run.best_checkpoint == scored
+    late = {"validation_score": 0.5, "validation_score_low": 0.25, "validation_score_high": 0.75}
+    assert [one.metrics for one in await store.steps(run.id, 9, 0)] == [step(1).metrics | late, step(2).metrics]
+
+    with pytest.raises(FailedPrecondition):
+        again = run.best_checkpoint.scored
+        await store.change_checkpoint(run.id, 1, lambda _: again(sure, "/exports/1"), lambda run, _: run)
+    left = lambda one: one.left_unscored("it failed", "/exports/2")  # noqa: E731
+    await store.change_checkpoint(run.id, 2, left, lambda run, found: run.chosen(found, NOW))
+    assert (await store.checkpoints(run.id, 9, 1))[0].unscored == "it failed"
+    with pytest.raises(NotFound):
+        await store.change_checkpoint(run.id, 3, left, lambda run, _: run)
+    waiting = await store.change(run.id, lambda run: replace(run, waits_for="step 2: eval_2"))
+    assert await store.get(run.id) == waiting
+
+
 async def test_checkpoints_that_others_superseded(store: RunStore, make_run: Any) -> None:
     for number in (1, 2):
         run = await running(store, make_run(number))

@@ -181,7 +181,9 @@ async def test_an_environment_that_is_not_allowed_is_refused(make_plugin: Any, t
 def looking(trainer: Any, allowed: Sequence[str]) -> References:
     """With what is really installed."""
     ports = trainer.ports
-    return References(ports.registry, ports.rewards, ports.folders, ports.problems, InstalledPlugins(allowed))
+    return References(
+        ports.registry, ports.rewards, ports.folders, ports.problems, InstalledPlugins(allowed), ports.suites
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ async def test_a_split_for_validation_that_a_plugin_breaks_on_is_named(
     make_plugin("mine", f"def mine(split): return {{'train': [{row}]}}[split]", dataset="mine")
     sets = LibraryProblemSets(Places([]), InstalledPlugins(["mine"]), trials=None, datasets=None)  # type: ignore[arg-type]
     ports = trainer.ports
-    references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins)
+    references = References(ports.registry, ports.rewards, ports.folders, sets, ports.plugins, ports.suites)
     said = Faults()
     found = await references.find(make_spec(problems=ProblemSetRef("plugin:mine/train")), said)
     assert found.problems is not None

@@ -9,7 +9,7 @@ from trainer_service.domain.inputs.found import Found, FoundModel
 from trainer_service.domain.inputs.references import References
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 
-from ..memory import MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
+from ..memory import MemoryEvaluations, MemoryFolders, MemoryPlugins, MemoryProblems, MemoryRegistry, MemoryRewards
 
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 STARTER_1 = VersionRef("starter", 1)
@@ -22,7 +22,7 @@ def references() -> References:
     sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
     rewards = MemoryRewards({"brevity": ["print([1])", "print([2])"]})
     folders = MemoryFolders({STARTER.uri: STARTER})
-    return References(registry, rewards, folders, MemoryProblems(sets), MemoryPlugins())
+    return References(registry, rewards, folders, MemoryProblems(sets), MemoryPlugins(), MemoryEvaluations())
 
 
 async def find(references: References, spec: RunSpec) -> tuple[Found, set[str]]:

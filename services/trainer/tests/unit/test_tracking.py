@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ratchet_kit.errors import FailedPrecondition, Failure, Unavailable
 from ratchet_kit.idempotency import Request
+from ratchet_kit.statistics import Estimate
 from ratchet_testing.clock import ManualClock
+from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId, Step, Track
 from trainer_service.domain.work.mirror import ModelMirror
 from trainer_service.domain.work.ports import MirroredModel, MirroredVersion, MirroredVersions, Shown
@@ -26,6 +29,7 @@ class Board:
     name: str = "board"
     is_away: bool = False
     steps: list[int] = field(default_factory=list)
+    scored: dict[int, float] = field(default_factory=dict)
     states: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)
@@ -34,6 +38,7 @@ class Board:
         if self.is_away:
             raise Unavailable("nobody answers")
         self.steps += [step.number for step in shown.steps]
+        self.scored |= {step.number: step.metrics["validation_score"] for step in shown.scored}
         self.states.append(shown.run.state.name)
         self.files = dict(shown.files)
         self.keys.append(key)
@@ -83,6 +88,22 @@ async def test_a_tracker_has_each_step_once_and_the_end(tracked: Tracked) -> Non
     assert board.states == ["RUNNING", "RUNNING", "FAILED"]
     assert board.keys == ["", "board/run_1", "board/run_1"]
     assert await tracked.store.tracked() == []
+
+
+async def test_a_score_that_comes_after_its_step_was_sent_is_sent_once(tracked: Tracked) -> None:
+    board, id = Board(), RunId("run_1")
+    await tracked.begin()
+    await tracked.step(1, 2)
+    for number in (1, 2):
+        made = Checkpoint(number, f"/exports/{number}", "sha256:w", tracked.clock.now(), evaluation_id="eval_1")
+        await tracked.store.record_checkpoint(id, made, lambda run, _: run)
+    for number in (1, 2):
+        await tracked.tracking.send(board)
+        score = partial(Checkpoint.scored, score=Estimate(number / 4, 0, 1), uri=f"/exports/{number}")
+        await tracked.store.change_checkpoint(id, number, score, lambda run, _: run)
+    for _ in range(2):
+        await tracked.tracking.send(board)
+    assert (board.steps, board.scored, len(board.states)) == ([1, 2], {1: 0.25, 2: 0.5}, 3)
 
 
 async def test_nothing_new_is_not_sent(tracked: Tracked) -> None:

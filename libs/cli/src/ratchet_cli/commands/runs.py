@@ -117,7 +117,8 @@ def _require_no_others(context: typer.Context) -> None:
 
 
 def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
-    runtimes.ensure_for([spec.problems.name, spec.validation_problems.name])
+    suite = [one.problems.name for one in spec.validate.suite]
+    runtimes.ensure_for([spec.problems.name, spec.validation_problems.name, *suite])
     with Client() as client:
         run = client.runs.create(spec)
         if detach:
@@ -210,7 +211,10 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         fields.extend(
             (f"stage {place}", run_words.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
         )
-    fields.extend((f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}") for one in checkpoints)
+    fields.extend(
+        (f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}{run_words.evaluation(one)}".strip())
+        for one in checkpoints
+    )
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 

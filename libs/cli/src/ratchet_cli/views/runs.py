@@ -32,6 +32,8 @@ def learned(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:
         if (found := getattr(spec, name)).name:
             first = f", the first {found.limit}" if found.HasField("limit") else ""
             yield name.partition("_")[0], f"{found.name}{first}"
+    if spec.HasField("validate"):
+        yield "validation", run_words.suite(spec.validate)
 
 
 def hyperparameters(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:

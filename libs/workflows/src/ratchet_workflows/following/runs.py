@@ -75,7 +75,7 @@ class RunNews:
         lines.extend(f"at step {notice.step}: {notice.message}" for notice in notices)
         self._noticed = tuple(run.notices)
         attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
-        situation = f"{self.activity}{attempt}"
+        situation = f"{self.activity.partition(', ')[0]}{attempt}"  # an evaluation says how far it is behind that
         if self.activity and situation != self._said and not self._is_stepping():
             self._said = situation
             lines.append(situation)

@@ -11,7 +11,8 @@ def check_unseen(source: Source, train: trainer_pb2.RunSpec, evaluate: eval_pb2.
     for path, measured in paths or [("evaluate.problems", evaluate.problems)]:
         if measured.name and measured.name == train.problems.name:
             raise source.wrong(path, f"is {measured.name}, which is trained on: a score on it says nothing")
-        if measured.name and measured.name == train.validation_problems.name:
+        chosen_by = {train.validation_problems.name, *(one.problems.name for one in train.validate.suite)}
+        if measured.name and measured.name in chosen_by:
             raise source.wrong(
                 path, f"is {measured.name}, by which the best checkpoint is chosen: a score on it is too high"
             )

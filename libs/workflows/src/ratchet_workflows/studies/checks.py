@@ -67,9 +67,8 @@ def check(
             for (at, said), of in faults.items()
         ]
         raise UsageError("\n".join(sentences))
-    prepare(
-        one.name for one in (plan.train.problems, plan.train.validation_problems, plan.evaluate.problems) if one.name
-    )
+    chosen_by = [plan.train.validation_problems, *(entry.problems for entry in plan.train.validate.suite)]
+    prepare(one.name for one in (plan.train.problems, *chosen_by, plan.evaluate.problems) if one.name)
     return taken
 
 

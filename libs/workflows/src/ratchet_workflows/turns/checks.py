@@ -46,7 +46,8 @@ def check(client: Client, plan: Plan, source: Source, prepare: Callable[[Iterabl
         raise UsageError("\n".join(faults))
     measured = plan.evaluation_of(now)
     sets = [entry.problems for entry in measured.suite] or [measured.problems]
-    prepare(one.name for one in (*sets, plan.train.problems))
+    chosen_by = [entry.problems for entry in plan.train.validate.suite]
+    prepare(one.name for one in (*sets, *chosen_by, plan.train.problems))
     return now
 
 

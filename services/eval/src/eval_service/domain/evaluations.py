@@ -281,6 +281,11 @@ class Evaluations:
         await self._store.get(id)
         return await self._store.measurements(id)
 
+    async def fingerprints(self, id: str) -> Sequence[str]:
+        """Of the problems that it measures."""
+        facts = (await self._store.problems([id]))[id]
+        return sorted({one.fingerprint for one in facts if not one.excluded} - {""})
+
     async def plan(self, baseline_id: str, wanted: Plan) -> Planned:
         """Raises NotFound, FailedPrecondition when it has not succeeded."""
         baseline = await self._store.get(baseline_id)

@@ -72,7 +72,7 @@ class Mlflow:
         if not key:
             for params in _some(sorted(_params(run).items()), MOST_PARAMS):
                 await self._post("runs/log-batch", run_id=id, params=_pairs(dict(params)))
-        for metrics in _some(_metrics(shown.steps), MOST_METRICS):
+        for metrics in _some(_metrics([*shown.steps, *shown.scored]), MOST_METRICS):
             await self._post("runs/log-batch", run_id=id, metrics=metrics)
         await self._upload(shown, id, str(known["artifact_uri"]))
         await self._post("runs/log-batch", run_id=id, tags=_pairs(_tags(run)))

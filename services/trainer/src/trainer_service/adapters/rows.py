@@ -86,4 +86,13 @@ def to_checkpoint(row: Row[Any], label: str = "{}") -> Checkpoint:
 
     score, low, high = (get(f"validation_{name}") for name in ("score", "low", "high"))
     interval = None if low is None or high is None else Estimate(score, low, high)
-    return Checkpoint(get("step"), get("uri"), get("policy_id"), get("create_time"), score, interval)
+    return Checkpoint(
+        get("step"),
+        get("uri"),
+        get("policy_id"),
+        get("create_time"),
+        score,
+        interval,
+        get("evaluation_id"),
+        get("unscored"),
+    )

@@ -1,6 +1,7 @@
 """RunStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -98,6 +99,28 @@ class SqlRunStore:
             query = select(checkpoints).where(checkpoints.c.run_id == id).order_by(checkpoints.c.step)
             of_run = [to_checkpoint(row) for row in await connection.execute(query)]
             return await _store(connection, change(run, of_run))
+
+    async def change_checkpoint(
+        self,
+        id: RunId,
+        step: int,
+        change: Callable[[Checkpoint], Checkpoint],
+        then: Callable[[Run, Sequence[Checkpoint]], Run],
+    ) -> Run:
+        async with self._database.writing() as connection:
+            run = await _locked(connection, id)
+            query = select(checkpoints).where(checkpoints.c.run_id == id).order_by(checkpoints.c.step)
+            of_run = {row.step: to_checkpoint(row) for row in await connection.execute(query)}
+            if step not in of_run:
+                raise NotFound(f"run {id} has no checkpoint of step {step}")
+            of_run[step] = changed = change(of_run[step])
+            await upsert(connection, checkpoints, checkpoint_row(id, changed))
+            is_it = (steps.c.run_id == id, steps.c.number == step)
+            if changed.metrics and (row := (await connection.execute(select(steps).where(*is_it))).first()):
+                known = to_step(row)
+                both = replace(known, metrics={**known.metrics, **changed.metrics})
+                await upsert(connection, steps, step_row(id, both))
+            return await _store(connection, then(run, list(of_run.values())))
 
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         query = select(steps).where(steps.c.run_id == id, steps.c.number > after).order_by(steps.c.number)

@@ -51,6 +51,7 @@ runs = Table(
     Column("drawn", Text, nullable=False),
     Column("drawn_step", Integer, nullable=False),
     Column("usages", Text, nullable=False, server_default="[]"),
+    Column("waits_for", Text, nullable=False, server_default=""),
     Index("ix_trainer_runs_state", "state", "id"),
     Index("ix_trainer_runs_base_model", "base_model", "id"),
     Index("ix_trainer_runs_output_model", "output_model", "id"),
@@ -79,4 +80,6 @@ checkpoints = Table(
     Column("validation_low", Float),
     Column("validation_high", Float),
     Column("create_time", UtcDateTime, nullable=False),
+    Column("evaluation_id", String(64), nullable=False, server_default=""),
+    Column("unscored", Text, nullable=False, server_default=""),
 )

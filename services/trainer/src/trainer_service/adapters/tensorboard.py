@@ -50,7 +50,7 @@ class TensorBoard:
         run = shown.run
         writer = self._writers.get(run.id) or EventFileWriter(folder)
         self._writers[run.id] = writer
-        for step in shown.steps:
+        for step in (*shown.steps, *shown.scored):
             values = [Summary.Value(tag=name, simple_value=value) for name, value in step.metrics.items()]
             writer.add_event(
                 Event(wall_time=_seconds(step.create_time), step=step.number, summary=Summary(value=values))

@@ -34,6 +34,7 @@ class Wandb:
             "config": None if key else asdict(run.spec),
             "tags": [run.spec.algorithm, *([run.spec.output_model] if run.spec.output_model else [])],
             "steps": [[step.number, step.create_time.timestamp(), dict(step.metrics)] for step in shown.steps],
+            "scored": [[step.number, dict(step.metrics)] for step in shown.scored],
             "summary": {
                 "state": run.state.name,
                 "attempt": run.attempt,

@@ -7,7 +7,8 @@ from typing import Any
 
 import wandb
 
-BEST = {"reward_mean": "max", "validation_score": "max", "score_mean": "max", "loss": "min"}
+SCORE = "validation_score"
+BEST = {"reward_mean": "max", SCORE: "max", "score_mean": "max", "loss": "min"}
 """Metrics, and which of their values a table of runs shows."""
 
 
@@ -40,6 +41,9 @@ def main() -> None:
         run.define_metric(name, summary=f"{best},last")
     for number, time, metrics in sent["steps"]:
         run.log({**metrics, "_timestamp": time}, step=number)
+    for number, metrics in sent["scored"]:  # W&B takes no earlier step again
+        run.define_metric(f"{SCORE}*", step_metric="scored_step", summary="max,last")
+        run.log({**metrics, "scored_step": number})
     run.summary.update(sent["summary"])
     if sent["files"]:
         artifact = wandb.Artifact(f"record-{sent['id']}", type="record")

@@ -1409,16 +1409,22 @@ class GetMeasurementsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEASUREMENTS_FIELD_NUMBER: _builtins.int
+    FINGERPRINTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def measurements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Measurement]: ...
+    @_builtins.property
+    def fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fingerprints of its own problems (ratchet_problems.fingerprint)."""
+
     def __init__(
         self,
         *,
         measurements: _abc.Iterable[Global___Measurement] | None = ...,
+        fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["measurements", b"measurements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprints", b"fingerprints", "measurements", b"measurements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

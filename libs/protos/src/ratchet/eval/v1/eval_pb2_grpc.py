@@ -189,7 +189,7 @@ class EvalServiceServicer(object):
 
     def GetMeasurements(self, request, context):
         """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
-        Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
+        Problems are the same if their prompts or their tests are. For registry-service, and trainer-service. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

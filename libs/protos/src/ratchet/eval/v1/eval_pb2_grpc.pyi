@@ -71,7 +71,7 @@ class EvalServiceStub:
     """
     GetMeasurements: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]
     """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
-    Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
+    Problems are the same if their prompts or their tests are. For registry-service, and trainer-service. NOT_FOUND.
     """
 
 @_typing.type_check_only
@@ -117,7 +117,7 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """
     GetMeasurements: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetMeasurementsRequest, _eval_pb2.GetMeasurementsResponse]  # type: ignore[assignment]
     """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
-    Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
+    Problems are the same if their prompts or their tests are. For registry-service, and trainer-service. NOT_FOUND.
     """
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -232,7 +232,7 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.GetMeasurementsResponse, _abc.Awaitable[_eval_pb2.GetMeasurementsResponse]]:
         """Lists every evaluation that measured a problem of this one, including itself and deleted ones: a gate counts them.
-        Problems are the same if their prompts or their tests are. For registry-service. NOT_FOUND.
+        Problems are the same if their prompts or their tests are. For registry-service, and trainer-service. NOT_FOUND.
         """
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -18,6 +18,7 @@ from ratchet.common.v1 import problem_pb2 as _problem_pb2
 from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 from ratchet.common.v1 import usage_pb2 as _usage_pb2
 from ratchet.common.v1 import verdict_pb2 as _verdict_pb2
+from ratchet.eval.v1 import eval_pb2 as _eval_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -970,6 +971,7 @@ class RunSpec(_message.Message):
     KEPT_GROUPS_FIELD_NUMBER: _builtins.int
     FOLLOW_PROBLEMS_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    VALIDATE_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -1091,6 +1093,12 @@ class RunSpec(_message.Message):
         set's first with a reference, `limit` of them (absent: 3). A problem is never shown with itself. Not for pairs.
         """
 
+    @_builtins.property
+    def validate(self) -> Global___Validation:
+        """Evaluates each validated checkpoint beside the run, in place of validation_problems and validation_pairs: the one
+        with the best score over the suite is exported. Not for REWARD_MODEL.
+        """
+
     def __init__(
         self,
         *,
@@ -1130,10 +1138,11 @@ class RunSpec(_message.Message):
         kept_groups: _builtins.int | None = ...,
         follow_problems: _builtins.bool = ...,
         budget: _builtins.float | None = ...,
+        validate: Global___Validation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "budget", b"budget", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "budget", b"budget", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "budget", b"budget", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "budget", b"budget", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__budget: _TypeAlias = _typing.Literal["budget"]  # noqa: Y015
     _WhichOneofArgType__budget: _TypeAlias = _typing.Literal["_budget", b"_budget"]  # noqa: Y015
@@ -1157,6 +1166,36 @@ class RunSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
 Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
+
+@_typing.final
+class Validation(_message.Message):
+    """Evaluations of a run's checkpoints: prompts, answers and temperature are those of the run's own validation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUITE_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    samples: _builtins.int
+    """Completions per problem. Absent: 1."""
+    @_builtins.property
+    def suite(self) -> _containers.RepeatedCompositeFieldContainer[_eval_pb2.SuiteEntry]:
+        """The score is the weighted mean of the sets' pass@1. GetRun shows the exact versions of data sets."""
+
+    def __init__(
+        self,
+        *,
+        suite: _abc.Iterable[_eval_pb2.SuiteEntry] | None = ...,
+        samples: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_samples", b"_samples", "samples", b"samples"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_samples", b"_samples", "samples", b"samples", "suite", b"suite"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__samples: _TypeAlias = _typing.Literal["samples"]  # noqa: Y015
+    _WhichOneofArgType__samples: _TypeAlias = _typing.Literal["_samples", b"_samples"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__samples) -> _WhichOneofReturnType__samples | None: ...
+
+Global___Validation: _TypeAlias = Validation  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
@@ -1205,7 +1244,7 @@ class Run(_message.Message):
         PHASE_SAVING: Run._Phase.ValueType  # 7
         """A checkpoint is written."""
         PHASE_REGISTERING: Run._Phase.ValueType  # 8
-        """All steps are done; the best checkpoint becomes a version."""
+        """All steps are done, and all checkpoints are scored; the best one becomes a version."""
 
     class Phase(_Phase, metaclass=_PhaseEnumTypeWrapper):
         """Current activity of a run that is STARTING or RUNNING; for people, best effort."""
@@ -1224,7 +1263,7 @@ class Run(_message.Message):
     PHASE_SAVING: Run.Phase.ValueType  # 7
     """A checkpoint is written."""
     PHASE_REGISTERING: Run.Phase.ValueType  # 8
-    """All steps are done; the best checkpoint becomes a version."""
+    """All steps are done, and all checkpoints are scored; the best one becomes a version."""
 
     ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
@@ -1276,7 +1315,9 @@ class Run(_message.Message):
     tokens: _builtins.int
     """Tokens of prompts and responses that it has trained on."""
     waits_for: _builtins.str
-    """Reason why a QUEUED run waits, such as "1 accelerator: 0 of 2 are free". Empty for a moment after Create."""
+    """Reason why a QUEUED run waits, such as "1 accelerator: 0 of 2 are free", empty for a moment after Create; or the
+    evaluations that one waits for which has done all steps.
+    """
     preempted_by: _builtins.str
     """Run of higher priority for which this one ends after its current step. Stays set while it is QUEUED again, until
     its next attempt.
@@ -1531,12 +1572,20 @@ class Checkpoint(_message.Message):
     VALIDATION_SCORE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     VALIDATION_FIELD_NUMBER: _builtins.int
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     uri: _builtins.str
-    """Folder or URL of the Hugging Face export."""
+    """Folder or URL of the Hugging Face export. Empty: it was deleted, because another one has a better score
+    (RunSpec.validate).
+    """
     policy_id: _builtins.str
     validation_score: _builtins.float
-    """Mean validation score (RL: reward, SFT: minus the loss), if it was validated."""
+    """Mean validation score (RL: reward, SFT: minus the loss; RunSpec.validate: pass@1 of the suite), if it was validated."""
+    evaluation_id: _builtins.str
+    """Evaluation that measures it (RunSpec.validate); empty until it was created."""
+    unscored: _builtins.str
+    """Reason why it has no score and gets none: the evaluation failed, or a newer checkpoint took its turn."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1552,10 +1601,12 @@ class Checkpoint(_message.Message):
         validation_score: _builtins.float | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         validation: _statistics_pb2.Estimate | None = ...,
+        evaluation_id: _builtins.str = ...,
+        unscored: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "evaluation_id", b"evaluation_id", "policy_id", b"policy_id", "step", b"step", "unscored", b"unscored", "uri", b"uri", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__validation_score: _TypeAlias = _typing.Literal["validation_score"]  # noqa: Y015
     _WhichOneofArgType__validation_score: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score"]  # noqa: Y015
@@ -1857,7 +1908,7 @@ class WatchRunResponse(_message.Message):
     def run(self) -> Global___Run: ...
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]:
-        """Steps that are new since the previous message."""
+        """Steps that are new since the previous message, and earlier ones whose score came since (RunSpec.validate)."""
 
     def __init__(
         self,

@@ -75,6 +75,18 @@ export async function runForm(signal) {
         ),
       ),
       onlyWhen(
+        (value) => !scores(value),
+        field(
+          "Evaluated on",
+          el("input", { name: "suite", autocomplete: "off", "data-of": "spec.validate.suite spec.validate" }),
+          "In place of the set above: sets with weights, such as mine/test=0.7, humaneval+=0.3. Each checkpoint is evaluated beside the run.",
+        ),
+      ),
+      onlyWhen(
+        (value) => !scores(value),
+        field("Samples per problem", numeric("samples", "", { min: "1", "data-of": "spec.validate.samples" }), "Empty: 1."),
+      ),
+      onlyWhen(
         scores,
         field(
           "Held-out file",
@@ -116,6 +128,15 @@ export async function runForm(signal) {
   });
 }
 
+// "mine=0.7, humaneval+" -> the entries of a suite.
+function suite(text) {
+  const sets = text.split(",").map((one) => one.trim());
+  return sets.filter(Boolean).map((one) => {
+    const [, name, weight] = one.match(/^(.+)=([0-9.]+)$/) ?? [null, one];
+    return { problems: { name }, weight: weight && Number(weight) };
+  });
+}
+
 function spec(data, versions) {
   const { ref } = versions.find(({ name }) => name === data.get("base"));
   const set = (name) => (data.get(name) ? Number(data.get(name)) : undefined);
@@ -131,6 +152,7 @@ function spec(data, versions) {
       ? { name: data.get("validation").trim(), limit: set("limit") }
       : undefined,
     validation_pairs: data.get("held_out")?.trim() ? { name: data.get("held_out").trim() } : undefined,
+    validate: data.get("suite")?.trim() ? { suite: suite(data.get("suite")), samples: set("samples") } : undefined,
     steps: Number(data.get("steps")),
     validate_every: set("every"),
     hyperparameters: {

@@ -5,7 +5,7 @@ import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, clock, cost, interval, model, short, used, waiting, word } from "../format.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
-import { actions, bar, hash, link, runLink, runState, to, versionLink } from "./parts.js";
+import { actions, bar, evaluationLink, hash, link, runLink, runState, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
 import { runForm } from "./run_form.js";
 import { ofTraining } from "./samples.js";
@@ -29,6 +29,7 @@ const ACTIONS = {
 const score = (it) => (it.validation ? interval(it.validation) : short(it.validation_score));
 const waits = (run) => {
   if (run.state === "STATE_QUEUED") return run.waits_for && `waits for ${run.waits_for}`;
+  if (run.waits_for) return `validating ${run.waits_for}`;
   return run.state === "STATE_RUNNING" && run.preempted_by && `makes room for ${run.preempted_by} after this step`;
 };
 const ORDERS = {
@@ -193,8 +194,14 @@ async function overview({ host, id, signal }) {
     () => list(to("runs", id, "checkpoints"), "checkpoints", { signal }),
     (found) =>
       table(
-        ["step", "validation score", "weights", "made"],
-        found.map((one) => [number(one.step), number(score(one)), hash(one.policy_id), ago(one.create_time)]),
+        ["step", "validation score", "evaluation", "weights", "made"],
+        found.map((one) => [
+          number(one.step),
+          number(one.unscored ? "–" : score(one)),
+          el("span", { title: one.unscored }, evaluationLink(one.evaluation_id) || one.unscored),
+          hash(one.policy_id),
+          ago(one.create_time),
+        ]),
         { caption: "Checkpoints", empty: empty("None is written yet.") },
       ),
     15,

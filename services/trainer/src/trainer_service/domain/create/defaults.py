@@ -57,6 +57,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         pairs=found.pairs.ref if found.pairs else spec.pairs,
         validation_pairs=found.validation_pairs.ref if found.validation_pairs else spec.validation_pairs,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
+        validate=found.validate or spec.validate,
         examples=found.examples.ref if found.examples else spec.examples,
         resources=resources,
         hyperparameters=hyperparameters,
@@ -148,7 +149,7 @@ def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
 
 def notices(completed: RunSpec) -> Sequence[str]:
     """The choices that nobody made and that should be known."""
-    is_chosen = completed.validation_problems or completed.validation_pairs
+    is_chosen = completed.chosen_by or completed.validate
     if is_chosen or ALGORITHMS[completed.algorithm].makes_reward_model:
         return ()
     return ["no set chooses the best checkpoint, so the last one is registered: name validation_problems to choose"]

@@ -1,6 +1,6 @@
 """What callers do with runs: create, read, watch, cancel, resume, delete."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from trainer_service.domain.create.memory import forecast_of
 from trainer_service.domain.inputs.found import FoundModel
 from trainer_service.domain.inputs.ports import ModelFolders
 from trainer_service.domain.inputs.references import References, notices
-from trainer_service.domain.run.checkpoint import Checkpoint
+from trainer_service.domain.run.checkpoint import SCORE, Checkpoint
 from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunFilter, RunStore
 from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
@@ -232,15 +232,19 @@ class Runs:
     async def watch(self, id: RunId, after_step: int) -> AsyncGenerator[Progress, None]:
         """The run as it is, then again at each change, until it is over. Raises NotFound.
 
-        A step that a later attempt repeats is not sent again: the numbers a watcher sees only grow.
+        A step that a later attempt repeats is not sent again: the numbers a watcher sees only grow. One is, once its
+        checkpoint was scored by an evaluation.
         """
         seen: Run | None = None
+        scored: set[int] = set()
         while True:
             run = await self.get(id)
             steps = await self._store.steps(id, WATCH_STEPS, after_step)
+            late = await self._scored(run, after_step, scored) if run != seen else ()
             if run != seen or steps:
-                yield Progress(run, steps)
+                yield Progress(run, [*late, *steps])
             seen = run
+            scored.update(step.number for step in (*late, *steps) if SCORE in step.metrics)
             if steps:
                 after_step = steps[-1].number
             if len(steps) == WATCH_STEPS:
@@ -248,6 +252,14 @@ class Runs:
             if run.state.is_final:
                 return
             await self._updates.wait(id, WATCH_POLL)
+
+    async def _scored(self, run: Run, up_to: int, known: Collection[int]) -> Sequence[Step]:
+        """Steps up to this one that have the score of an evaluation, but for those that are known to have it."""
+        if not run.spec.validate:
+            return ()
+        checkpoints = await self._store.checkpoints(run.id, up_to + 1, -1)
+        new = [one.step for one in checkpoints if one.is_scored and one.step <= up_to and one.step not in known]
+        return [step for number in new for step in await self._store.steps(run.id, 1, number - 1)]
 
     async def _enqueue(self, run: Run) -> None:
         await enqueue(self._queue, run.id, Priority(run.spec.priority))

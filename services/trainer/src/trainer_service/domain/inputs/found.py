@@ -9,7 +9,7 @@ from ratchet_problems.templates import Template
 from ratchet_rewards import Lookup
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
-from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef, Validation
 
 SMALL_MODEL_BYTES = 200_000_000
 
@@ -144,3 +144,4 @@ class Found:
     environment: str = ""
     """The digest of one that is a plug-in."""
     examples: FoundSet | None = None
+    validate: Validation | None = None

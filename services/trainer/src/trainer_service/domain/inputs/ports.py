@@ -9,7 +9,7 @@ from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundS
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.recipes import Recipe
-from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec, Validation
 
 
 class ModelRegistry(Protocol):
@@ -107,6 +107,15 @@ class ProblemSets(Protocol):
 
     async def trial(self, ref: ProblemSetRef) -> Trial:
         """Runs the references of a caller's problems, of as many as some seconds allow. `ref`: of a FoundSet."""
+        ...
+
+
+class Suites(Protocol):
+    """The sets of problems that evaluations measure."""
+
+    async def check(self, spec: RunSpec) -> Validation:
+        """The spec's, with exact versions of data sets. Raises Unavailable; InvalidArgument, with fields below the
+        spec, where its checkpoints cannot be evaluated so."""
         ...
 
 

@@ -5,18 +5,25 @@ from contextlib import suppress
 from dataclasses import replace
 
 import ratchet_rewards
-from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import AnyModel, Location
 from ratchet_rewards import Reward
 from trainer_service.domain.inputs.found import Found, FoundModel, FoundSet, Trial
-from trainer_service.domain.inputs.ports import ModelFolders, ModelRegistry, Plugins, ProblemSets, RewardRegistry
+from trainer_service.domain.inputs.ports import (
+    ModelFolders,
+    ModelRegistry,
+    Plugins,
+    ProblemSets,
+    RewardRegistry,
+    Suites,
+)
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec import plugins, recipes
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec, Validation
 
 log = get_logger(__name__)
 
@@ -31,12 +38,14 @@ class References:
         folders: ModelFolders,
         problems: ProblemSets,
         plugins: Plugins,
+        suites: Suites,
     ) -> None:
         self._registry = registry
         self._rewards = rewards
         self._folders = folders
         self._problems = problems
         self._plugins = plugins
+        self._suites = suites
 
     async def expand(self, spec: RunSpec, faults: Faults) -> RunSpec:
         """With what the plug-in that stands for its algorithm says; one that has none stays as it is."""
@@ -71,7 +80,8 @@ class References:
         if spec.validation_pairs:
             held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
         elif (
-            (of_examples or (algorithm and algorithm.makes_reward_model))
+            spec.validate is None
+            and (of_examples or (algorithm and algorithm.makes_reward_model))
             and spec.pairs
             and (own := spec.pairs.validation_split)
         ):
@@ -81,6 +91,7 @@ class References:
             validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
         else:
             validated = await self._validation_split(spec, faults)
+        validate = await self._suite(replace(spec, base=base.ref), faults) if spec.validate and base else None
         shown = None
         if spec.examples:
             shown = await self._set("examples", spec.examples, self._problems.examples, faults)
@@ -88,7 +99,9 @@ class References:
         there = await self._plugins.installed() if spec.plugins else ()
         reward_model = await self._reward_model(spec.reward, faults)
         environment = await self._environment(spec, faults)
-        return Found(base, problems, validated, rewards, there, pairs, held_out, reward_model, environment, shown)
+        return Found(
+            base, problems, validated, rewards, there, pairs, held_out, reward_model, environment, shown, validate
+        )
 
     async def use(self, spec: RunSpec, id: RunId) -> None:
         """Notes that the run is made with its rewards and sets. Raises NotFound, Unavailable."""
@@ -102,6 +115,15 @@ class References:
         """Of a complete and valid spec's problems, and of those that it is validated on, where their tests judge."""
         sets, is_judged = (found.problems, found.validation_problems), _tests_judge(spec)
         return [await self._problems.trial(one.ref) if one and is_judged else Trial() for one in sets]
+
+    async def _suite(self, spec: RunSpec, faults: Faults) -> Validation | None:
+        try:
+            return await self._suites.check(spec)
+        except InvalidArgument as error:
+            faults.extend(error.violations)
+        except (NotFound, FailedPrecondition) as error:
+            faults.add("validate.suite", f"cannot be evaluated: {error.message}")
+        return None
 
     async def _environment(self, spec: RunSpec, faults: Faults) -> str:
         """The digest of a plug-in, empty where it is none."""
@@ -174,7 +196,7 @@ class References:
         """The default: a set that has splits is validated on its own validation split, with the limit that was asked
         for; any other, on nothing."""
         split = spec.problems.validation_split
-        if split is None:
+        if split is None or spec.validate:
             return None
         limit = spec.validation_problems.limit if spec.validation_problems else None
         if limit is not None and not faults.bounds("validation_problems.limit", limit, at_least=1):

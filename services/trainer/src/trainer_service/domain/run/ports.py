@@ -84,6 +84,18 @@ class RunStore(Protocol):
         """Like `change`, with the checkpoint stored too. `change` gets all of the run's, the new one included."""
         ...
 
+    async def change_checkpoint(
+        self,
+        id: RunId,
+        step: int,
+        change: Callable[[Checkpoint], Checkpoint],
+        then: Callable[[Run, Sequence[Checkpoint]], Run],
+    ) -> Run:
+        """Stores what `change` makes of a checkpoint, adds its `metrics` to those of its step, and stores what `then`
+        makes of the run and all of its checkpoints. Raises NotFound, and whatever the two raise: then nothing is
+        stored."""
+        ...
+
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         """Steps with numbers above `after`, in order; none for a run that is not there."""
         ...

@@ -114,6 +114,8 @@ class Track:
     """What it calls the run."""
     seen: str = ""
     """Attempt and state of the run when it was last told of it."""
+    scored: tuple[int, ...] = ()
+    """Steps that it was sent with the score of an evaluation."""
     is_done: bool = False
     """It has all of a run that is over, or was given up."""
     fault: str = ""
@@ -172,7 +174,8 @@ class Run:
     preemptions: int = 0
     """Attempts that ended so."""
     waits_for: str = ""
-    """Of one that is QUEUED, in words, as this process sees it (`Scheduler`): it is not stored."""
+    """In words. Of one that has trained, evaluations of its checkpoints; of one that is QUEUED, as this process sees it
+    (`Scheduler`), and not stored."""
     drawn: tuple[Drawn, ...] = ()
     """The newer versions of its problems, where it follows them, oldest first."""
     drawn_step: int = 0
@@ -322,6 +325,17 @@ class Run:
         self._require("checkpoint", State.RUNNING)
         return replace(self, best_checkpoint=best(checkpoints), update_time=now)
 
+    def chosen(self, checkpoints: Sequence[Checkpoint], now: datetime) -> "Run":
+        """One of its `checkpoints` has a score, or gets none. What is over stays as it is."""
+        return self if self.state.is_final else replace(self, best_checkpoint=best(checkpoints), update_time=now)
+
+    def awaits_scores(self, waits_for: str, now: datetime) -> "Run":
+        """One that has trained waits for evaluations of its checkpoints, or for none any more: an empty text."""
+        phase = Phase.VALIDATING if waits_for else Phase.REGISTERING
+        if self.state.is_final or not self.trained_time or (waits_for, phase) == (self.waits_for, self.phase):
+            return self
+        return _in_phase(replace(self, waits_for=waits_for, update_time=now), phase, now)
+
     def trained(self, attempt: int, now: datetime) -> "Run":
         """The job has done all its steps."""
         self._require_attempt(attempt)
@@ -330,7 +344,7 @@ class Run:
             ended = f"the job ended after {self.step} of {self.spec.steps} steps"
             return self.fail(Failure("INTERNAL", ended), now)
         trained = replace(self, trained_time=self.trained_time or now, update_time=now)
-        return _in_phase(trained, Phase.REGISTERING, now)
+        return _in_phase(trained, Phase.VALIDATING if self.spec.validate else Phase.REGISTERING, now)
 
     def broken(self, attempt: int, failure: Failure, now: datetime) -> "Run":
         """The job reports that it cannot go on, and that another attempt could not either. Of a run that has done all
@@ -454,7 +468,7 @@ class Run:
 
 
 def _ended(run: Run, state: State, now: datetime) -> Run:
-    return replace(run, state=state, phase=None, phase_time=None, end_time=now, update_time=now)
+    return replace(run, state=state, phase=None, phase_time=None, waits_for="", end_time=now, update_time=now)
 
 
 def _in_phase(run: Run, phase: Phase, now: datetime) -> Run:

@@ -31,6 +31,24 @@ class ProblemSetRef:
         return ProblemSetRef(f"{family}/validation") if is_named and split == "train" else None
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteEntry:
+    """One of the sets that an evaluation measures."""
+
+    problems: ProblemSetRef
+    weight: float = 1.0
+    """Its share in the whole score, relative to the others'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How eval-service measures the checkpoints of a run."""
+
+    suite: tuple[SuiteEntry, ...]
+    samples: int = 1
+    """Completions per problem."""
+
+
 class PromptForm(StrEnum):
     """How a problem is put to a model."""
 
@@ -136,6 +154,8 @@ class RunSpec:
     """Source of a template in place of the base's, which versions get, too; empty: the base's."""
     follow_problems: bool = False
     """Newer versions of the data set `problems` are drawn from as they become READY."""
+    validate: Validation | None = None
+    """Checkpoints are evaluated beside the run; None: the job validates them on the set that they are `chosen_by`."""
 
     @property
     def learned(self) -> ProblemSetRef:

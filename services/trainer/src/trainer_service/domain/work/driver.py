@@ -32,6 +32,7 @@ from trainer_service.domain.run.run import Run, RunId, State
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.work.ports import VersionState
 from trainer_service.domain.work.registration import Registration
+from trainer_service.domain.work.validating import Validating
 
 log = get_logger(__name__)
 
@@ -74,6 +75,7 @@ class Driver:
         registry: ModelRegistry,
         folders: ModelFolders,
         registration: Registration,
+        validating: Validating,
         policies: PolicyHost,
         events: Events,
         updates: RunUpdates,
@@ -86,6 +88,7 @@ class Driver:
         self._registry = registry
         self._folders = folders
         self._registration = registration
+        self._validating = validating
         self._policies = policies
         self._events = events
         self._updates = updates
@@ -94,8 +97,8 @@ class Driver:
         self._deadlines = deadlines
 
     async def drive(self, id: RunId) -> None:
-        """Returns when the run is over and has no job left, and when it waits for its turn: the scheduler then puts it
-        back on the queue.
+        """Returns when the run is over and has no job left; when it waits for its turn: the scheduler then puts it back
+        on the queue; and when it has trained, and its checkpoints wait for scores: `Validating` then does.
 
         What may pass (a cluster, registry or database that is away, a disk that is full) is tried again for as long as
         it takes; the run can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver.
@@ -119,6 +122,8 @@ class Driver:
                         if not await self._start(run):
                             return
                         continue
+                    if run.trained_time and run.spec.validate and await self._validating.awaits(run):
+                        return
                     await self._advance(run, heartbeat)
                     waiting_since = None
                     continue
@@ -280,6 +285,8 @@ class Driver:
         except TimeoutError:
             log.warning("job.overdue", attempt=run.attempt)
         await self._stop_job(run)
+        if run.spec.validate:
+            await self._validating.abandon(run)
         if run.state is State.SUCCEEDED:
             await self._folders.tidy(run.id)
 

@@ -7,8 +7,10 @@ from typing import Protocol
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AnyModel, VersionRef
+from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, RunId, Step
+from trainer_service.domain.spec.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,52 @@ class VersionRegistry(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An evaluation of a checkpoint, as it is."""
+
+    id: str
+    policy_id: str = ""
+    """Of the weights that were measured; empty until they are loaded."""
+    is_over: bool = False
+    score: Estimate | None = None
+    """Of the whole suite; None until it has succeeded."""
+    failure: str = ""
+    """The reason that it ended without a score."""
+    progress: str = ""
+    """How far one is that goes on, or what it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredProblems:
+    digest: str
+    """Of the sets, "sha256:<hex>"."""
+    fingerprints: tuple[str, ...]
+    """See ratchet_problems.fingerprint."""
+
+
+class Evaluations(Protocol):
+    """Evaluations of checkpoints, as their run's spec wants them. Every method raises Unavailable when they cannot be
+    reached, or are busy."""
+
+    async def create(self, request_id: str, spec: RunSpec, uri: str) -> Measured:
+        """Of the exported model at `uri`; the same again returns the same evaluation. Raises RatchetError where it is
+        refused, and will be again."""
+        ...
+
+    async def get(self, id: str) -> Measured:
+        """Raises NotFound."""
+        ...
+
+    async def problems(self, id: str) -> MeasuredProblems:
+        """What one has measured that is over. Raises NotFound."""
+        ...
+
+    async def cancel(self, id: str) -> None:
+        """One that is over, or not there, is fine."""
+        ...
+
+
 PROJECT = "ratchet"
 """Where a spec names none."""
 
@@ -79,6 +127,8 @@ class Shown:
     checkpoints: Sequence[Checkpoint]
     files: Mapping[str, bytes]
     """Name -> content, of the small ones on record."""
+    scored: Sequence[Step] = ()
+    """Steps that it has had, each with nothing but the score of its checkpoint, which came later."""
 
     @property
     def project(self) -> str:

@@ -19,9 +19,17 @@ from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from trainer_service.domain.guards.guards import LEARNED_NOTHING
 from trainer_service.domain.inputs.ports import ProblemSets
+from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
-from trainer_service.domain.work.ports import Lineage, RegisteredVersion, VersionRegistry, VersionState
+from trainer_service.domain.work.ports import (
+    Evaluations,
+    Lineage,
+    MeasuredProblems,
+    RegisteredVersion,
+    VersionRegistry,
+    VersionState,
+)
 
 log = get_logger(__name__)
 
@@ -31,11 +39,18 @@ _OUTSIDE = frozenset(Failure.of(kind("")).code for kind in OUTSIDE)
 
 class Registration:
     def __init__(
-        self, registry: VersionRegistry, problems: ProblemSets, clock: Clock, code_version: str, again: timedelta
+        self,
+        registry: VersionRegistry,
+        problems: ProblemSets,
+        evaluations: Evaluations,
+        clock: Clock,
+        code_version: str,
+        again: timedelta,
     ) -> None:
         """`again`: before a version that the platform could not make is asked for again; the n-th time n times that."""
         self._registry = registry
         self._problems = problems
+        self._evaluations = evaluations
         self._clock = clock
         self._code_version = code_version
         self._again = again
@@ -78,12 +93,11 @@ class Registration:
         if best is None:
             raise FailedPrecondition("the job reported no checkpoint: there is nothing to register")
         assert spec.base is not None
-        chosen_by = spec.chosen_by if best.validation_score is not None else None
+        chosen_by = spec.chosen_by
         learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
         newer = [one.problems for one in run.drawn_by(best.step)]
         drawn = {ref.digest: await self._fingerprints(ref) for ref in newer}
-        by_pairs = spec.validation_problems is None
-        selected = await self._fingerprints(chosen_by, is_pairs=by_pairs) if chosen_by else ()
+        selection = await self._selection(run, best)
         self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by, *newer)}
         return Lineage(
             base=spec.base,
@@ -93,12 +107,28 @@ class Registration:
             code_version=self._code_version,
             step=best.step,
             training_fingerprints=learned,
-            selection_digest=chosen_by.digest if chosen_by else "",
-            selection_fingerprints=selected,
+            selection_digest=selection.digest,
+            selection_fingerprints=selection.fingerprints,
             system=spec.system,
             drawn=drawn,
             labels={"learned": "nothing"} if any(one.guard == LEARNED_NOTHING for one in run.notices) else {},
         )
+
+    async def _selection(self, run: Run, best: Checkpoint) -> MeasuredProblems:
+        """The problems by which the best checkpoint was chosen; empty where it was not. Raises FailedPrecondition where
+        nobody knows them any more."""
+        if best.is_scored and best.evaluation_id:
+            try:
+                return await self._evaluations.problems(best.evaluation_id)
+            except NotFound as error:
+                gone = f"evaluation {best.evaluation_id} was deleted, by which the best checkpoint was chosen"
+                by_hand = f"no gate could tell its problems; ratchet models add NAME {best.uri} registers it"
+                raise FailedPrecondition(f"{gone}: {by_hand}") from error
+        chosen_by = run.spec.chosen_by
+        if chosen_by is None or not best.is_scored:
+            return MeasuredProblems("", ())
+        prints = await self._fingerprints(chosen_by, is_pairs=run.spec.validation_problems is None)
+        return MeasuredProblems(chosen_by.digest, prints)
 
     async def _fingerprints(self, problems: ProblemSetRef, *, is_pairs: bool = False) -> tuple[str, ...]:
         if problems in self._known:

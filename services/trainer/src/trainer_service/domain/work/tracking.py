@@ -11,8 +11,9 @@ from datetime import timedelta
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
+from trainer_service.domain.run.checkpoint import SCORE
 from trainer_service.domain.run.ports import RunFiles, RunStore
-from trainer_service.domain.run.run import Run, Track
+from trainer_service.domain.run.run import Run, Step, Track
 from trainer_service.domain.work.ports import Shown, Tracker
 
 log = get_logger(__name__)
@@ -53,21 +54,30 @@ class Tracking:
         """Whether there is more."""
         steps = await self._store.steps(run.id, AT_ONCE, track.step)
         seen = f"{run.attempt} {run.state}"
-        if not steps and seen == track.seen:
-            return False
         checkpoints = await self._store.checkpoints(run.id, AT_ONCE, -1)
+        last = steps[-1].number if steps else track.step
+        scored = [one for one in checkpoints if one.evaluation_id and one.is_scored and one.step <= last]
+        known = {*track.scored, *(step.number for step in steps if SCORE in step.metrics)}
+        late = [
+            Step(one.step, one.metrics, one.policy_id, one.create_time, run.attempt)
+            for one in scored
+            if one.step not in known
+        ]
+        if not steps and not late and seen == track.seen:
+            return False
         files = {
             one.name: await self._files.read(run.id, one.name, 0, MAX_FILE_BYTES)
             for one in await self._files.files(run.id)
             if one.size_bytes <= MAX_FILE_BYTES and not one.name.startswith("profile/")
         }
-        key = await tracker.show(Shown(run, steps, checkpoints, files), track.key)
+        key = await tracker.show(Shown(run, steps, checkpoints, files, late), track.key)
         whole = len(steps) < AT_ONCE
         sent = Track(
             tracker.name,
-            steps[-1].number if steps else track.step,
+            last,
             key,
             seen if whole else "",
+            tuple(one.step for one in scored),
             is_done=whole and run.state.is_final,
         )
         if track.fault:

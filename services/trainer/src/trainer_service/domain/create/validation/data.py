@@ -12,7 +12,7 @@ from trainer_service.domain.spec import curriculum
 from trainer_service.domain.spec.algorithms import Algorithm
 from trainer_service.domain.spec.curriculum import Curriculum
 from trainer_service.domain.spec.plugins import PluginKind
-from trainer_service.domain.spec.spec import ProblemSetRef, PromptForm, RunSpec
+from trainer_service.domain.spec.spec import ProblemSetRef, PromptForm, RunSpec, Validation
 
 NAMED = 5
 """Problems at fault that an error names."""
@@ -24,6 +24,8 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
             _check_forgeable(found, faults)
         _check_problems(found, faults)
     _check_pairs(spec, found, algorithm, faults)
+    if spec.validate:
+        _check_validate(spec, spec.validate, algorithm, faults)
     if spec.all_answers:
         only = f"must be absent: {algorithm.name.upper()} learns from no answers of a conversation"
         faults.unless(algorithm.takes_examples and spec.pairs is None, "all_answers", only)
@@ -33,6 +35,17 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
         _check_followed(spec, algorithm, faults)
     if spec.curriculum:
         _check_curriculum(spec, spec.curriculum, found, algorithm, faults)
+
+
+def _check_validate(spec: RunSpec, wanted: Validation, algorithm: Algorithm, faults: Faults) -> None:
+    """The rest eval-service has checked."""
+    if algorithm.makes_reward_model:
+        faults.add("validate", f"must be absent: {algorithm.name.upper()} answers no problems")
+    for field in ("validation_problems", "validation_pairs"):
+        faults.unless(getattr(spec, field) is None, field, "must be absent: checkpoints are compared by validate")
+    for place, entry in enumerate(wanted.suite):
+        trained = f"must not be {spec.learned.name}, which is learned from: a score on it chooses no checkpoint"
+        faults.unless(entry.problems.name != spec.learned.name, f"validate.suite[{place}].problems.name", trained)
 
 
 def _check_examples(spec: RunSpec, shown: ProblemSetRef, algorithm: Algorithm, faults: Faults) -> None:
