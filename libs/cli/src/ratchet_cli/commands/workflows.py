@@ -22,6 +22,8 @@ from ratchet_workflows.kinds import Kind
 from ratchet_workflows.notation.yaml_files import YamlFile
 
 KINDS = {Kind.TURN: TURN, Kind.STUDY: STUDY}
+CHECK_S = 600.0
+"""The services look at every run and evaluation of a plan before it is stored."""
 EveryOption = Annotated[
     str,
     typer.Option(
@@ -68,8 +70,8 @@ def _start(kind: Kind, file: Path, every: str, when_feedback: int, detach: bool,
     source = YamlFile(file)
     sets = kinds.sets(kind, source)
     plan = pb.WorkflowPlan(kind=KINDS[kind], name=file.name, text=source.portable())
-    with Client() as client:
-        runtimes.ensure_for(sets)
+    runtimes.ensure_for(sets)
+    with Client(timeout_s=CHECK_S) as client:
         try:
             if every or when_feedback:
                 made = client.schedules.create(

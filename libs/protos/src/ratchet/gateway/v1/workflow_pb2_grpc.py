@@ -98,7 +98,7 @@ class WorkflowServiceServicer(object):
     """
 
     def CreateWorkflow(self, request, context):
-        """Checks the plan by all services that it names, stores the workflow and returns at once as QUEUED. Idempotent under
+        """Has all services check the plan, which may take a minute, stores the workflow as QUEUED and returns. Idempotent under
         request_id. INVALID_ARGUMENT names each fault of the plan by its line.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -144,7 +144,7 @@ class WorkflowServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateSchedule(self, request, context):
-        """Checks the plan as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
+        """Has the plan checked as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
         each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

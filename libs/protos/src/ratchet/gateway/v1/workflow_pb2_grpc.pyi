@@ -38,7 +38,7 @@ class WorkflowServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkflowServiceAsyncStub: ...
     CreateWorkflow: _grpc.UnaryUnaryMultiCallable[_workflow_pb2.CreateWorkflowRequest, _workflow_pb2.CreateWorkflowResponse]
-    """Checks the plan by all services that it names, stores the workflow and returns at once as QUEUED. Idempotent under
+    """Has all services check the plan, which may take a minute, stores the workflow as QUEUED and returns. Idempotent under
     request_id. INVALID_ARGUMENT names each fault of the plan by its line.
     """
     GetWorkflow: _grpc.UnaryUnaryMultiCallable[_workflow_pb2.GetWorkflowRequest, _workflow_pb2.GetWorkflowResponse]
@@ -58,7 +58,7 @@ class WorkflowServiceStub:
     NOT_FOUND.
     """
     CreateSchedule: _grpc.UnaryUnaryMultiCallable[_workflow_pb2.CreateScheduleRequest, _workflow_pb2.CreateScheduleResponse]
-    """Checks the plan as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
+    """Has the plan checked as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
     each field at fault.
     """
     GetSchedule: _grpc.UnaryUnaryMultiCallable[_workflow_pb2.GetScheduleRequest, _workflow_pb2.GetScheduleResponse]
@@ -78,7 +78,7 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateWorkflow: _aio.UnaryUnaryMultiCallable[_workflow_pb2.CreateWorkflowRequest, _workflow_pb2.CreateWorkflowResponse]  # type: ignore[assignment]
-    """Checks the plan by all services that it names, stores the workflow and returns at once as QUEUED. Idempotent under
+    """Has all services check the plan, which may take a minute, stores the workflow as QUEUED and returns. Idempotent under
     request_id. INVALID_ARGUMENT names each fault of the plan by its line.
     """
     GetWorkflow: _aio.UnaryUnaryMultiCallable[_workflow_pb2.GetWorkflowRequest, _workflow_pb2.GetWorkflowResponse]  # type: ignore[assignment]
@@ -98,7 +98,7 @@ class WorkflowServiceAsyncStub(WorkflowServiceStub):
     NOT_FOUND.
     """
     CreateSchedule: _aio.UnaryUnaryMultiCallable[_workflow_pb2.CreateScheduleRequest, _workflow_pb2.CreateScheduleResponse]  # type: ignore[assignment]
-    """Checks the plan as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
+    """Has the plan checked as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
     each field at fault.
     """
     GetSchedule: _aio.UnaryUnaryMultiCallable[_workflow_pb2.GetScheduleRequest, _workflow_pb2.GetScheduleResponse]  # type: ignore[assignment]
@@ -121,7 +121,7 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflow_pb2.CreateWorkflowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflow_pb2.CreateWorkflowResponse, _abc.Awaitable[_workflow_pb2.CreateWorkflowResponse]]:
-        """Checks the plan by all services that it names, stores the workflow and returns at once as QUEUED. Idempotent under
+        """Has all services check the plan, which may take a minute, stores the workflow as QUEUED and returns. Idempotent under
         request_id. INVALID_ARGUMENT names each fault of the plan by its line.
         """
 
@@ -177,7 +177,7 @@ class WorkflowServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflow_pb2.CreateScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflow_pb2.CreateScheduleResponse, _abc.Awaitable[_workflow_pb2.CreateScheduleResponse]]:
-        """Checks the plan as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
+        """Has the plan checked as CreateWorkflow does and stores the schedule. Idempotent under request_id. INVALID_ARGUMENT names
         each field at fault.
         """
 
