@@ -1,17 +1,15 @@
-"""`ratchet improve` from a file of fifteen lines to a released version, killed on its way; and a gate that refuses."""
+"""`ratchet improve` from a file of fifteen lines to a released version, its gateway killed on the way; a schedule."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 
-from ratchet_client import Client
+from ratchet.gateway.v1 import workflow_pb2 as pb
+from ratchet_client import Client, Unreachable
 
 from .conftest import Platform
 
@@ -31,61 +29,75 @@ evaluate: {suite: [{problems: {name: composed/test, limit: 150}}], temperature: 
 gate: {min_difference: -0.1}
 release: {stages: [{percent: 100}], unproven: proceed, watch: 0s}
 """
+STUDY = """\
+train:
+  base: starter
+  algorithm: grpo
+  problems: composed/train
+  steps: 1
+  hyperparameters: {batch_size: 8, group_size: 4, max_prompt_tokens: 64, max_response_tokens: 72}
+evaluate: {problems: {name: composed/test, limit: 20}, temperature: 0, max_tokens: 72}
+"""
 
 
-def killed(platform: Platform, file: Path, line: str) -> None:
-    """Starts the command, and kills it once its log has a line with this in it."""
-    log = file.with_suffix(".turns") / "log.txt"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
-    command = subprocess.Popen(
-        [sys.executable, "-m", "ratchet_cli.main", "improve", "-f", str(file)],
-        env=environment | {"RATCHET_HOME": str(platform.home.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    deadline = time.monotonic() + 400
-    while not (log.is_file() and line in log.read_text()):
-        assert command.poll() is None, command.communicate()[0]
-        assert time.monotonic() < deadline, log.read_text() if log.is_file() else "nothing was begun"
-        time.sleep(0.2)
-    command.send_signal(signal.SIGKILL)
-    command.communicate()
+def kill_gateway_at(client: Client, platform: Platform, id: str, line: str) -> None:
+    """Kills the gateway with -9 once the workflow has a line with this in it."""
+    try:
+        for change in client.workflows.watch(id):
+            assert not change.workflow.HasField("end_time"), change.workflow.sentence
+            if any(line in new.text for new in change.lines):
+                state = platform.home.read_state()
+                assert state is not None
+                (pid,) = (service.pid for service in state.services if service.name == "gateway")
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+    except Unreachable:
+        return
+    raise AssertionError(f"it ended before {line!r}")
 
 
-def record(file: Path, number: int) -> Any:
-    return json.loads((file.with_suffix(".turns") / f"turn-{number}.json").read_text())
-
-
-def test_killed_in_each_stage_it_ends_in_a_released_version(platform: Platform, client: Client, tmp_path: Path) -> None:
+def test_a_turn_outlives_its_command_and_its_gateway(platform: Platform, client: Client, tmp_path: Path) -> None:
     file = tmp_path / "improve.yaml"
     file.write_text(FILE)
     before = client.models.get("starter").aliases["champion"]
     runs, evaluations = len(list(client.runs.list())), len(list(client.evaluations.list("starter")))
 
-    killed(platform, file, f"== measure starter@{before}")
-    killed(platform, file, "step 1 of 3")
-    assert record(file, 1)["run"]
-    result = platform.ratchet("improve", "-f", str(file))
+    begun = platform.ratchet("improve", "-f", str(file), "--detach")
+    assert begun.returncode == 0, begun.stdout + begun.stderr
+    id = begun.stdout.strip()
+    kill_gateway_at(client, platform, id, "step 1 of 3")
+    result = platform.ratchet("workflows", "watch", id)
     assert result.returncode == 0, result.stdout + result.stderr
-    turn = record(file, 1)
-    candidate = turn["candidate"]
-    assert (turn["state"], turn["base"]) == ("released", before)
+    turn = client.workflows.get(id)
+    record = MessageToDict(turn.record)
+    candidate = record["candidate"]
+    assert (turn.state, turn.attempt, record["state"]) == (pb.Workflow.STATE_SUCCEEDED, 2, "released")
     assert f"starter@{candidate} is released: it is the champion, as starter@{before} was." in result.stdout
     assert client.models.get("starter").aliases["champion"] == candidate
     assert len(list(client.runs.list())) == runs + 1
     assert len(list(client.evaluations.list("starter"))) == evaluations + 2
-    page = (file.with_suffix(".turns") / "turn-1.html").read_text()
-    assert turn["sentence"].replace("'", "&#39;") in page
-    assert turn["gate"] in page
+    changed = {(entry.method, entry.resource) for entry in client.keys.audit() if entry.request_id == id}
+    assert ("ReleaseService.CreateRelease", record["release"]) in changed
+    page = tmp_path / "turn.html"
+    assert platform.ratchet("workflows", "report", id, "--out", str(page)).returncode == 0
+    assert record["gate"] in page.read_text()
 
-    file.write_text(FILE.replace("min_difference: -0.1", "min_difference: 0.5").replace("steps: 3", "steps: 1"))
-    result = platform.ratchet("improve", "-f", str(file))
-    assert result.returncode == 1, result.stdout + result.stderr
-    assert record(file, 2)["state"] == "refused"
-    assert "is not released. Refused: " in result.stdout
-    assert " too low." in result.stdout
-    assert client.models.get("starter").aliases["champion"] == candidate
+
+def test_a_schedule_begins_a_study(platform: Platform, client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(STUDY)
+    made = platform.ratchet("study", "-f", str(file), "--every", "* * * * *")
+    assert made.returncode == 0, made.stdout + made.stderr
+    deadline = time.monotonic() + 300
+    while not (id := client.schedules.get(made.stdout.strip()).workflow_id):
+        assert time.monotonic() < deadline, client.schedules.get(made.stdout.strip())
+        time.sleep(1)
+    client.schedules.delete(made.stdout.strip())
+    result = platform.ratchet("workflows", "watch", id)
+    assert result.returncode == 0, result.stdout + result.stderr
+    study = client.workflows.get(id)
+    assert (study.schedule_id, study.state) == (made.stdout.strip(), pb.Workflow.STATE_SUCCEEDED)
+    assert len(MessageToDict(study.record)["results"]["results"]) == 1
 
 
 def test_every_fault_of_a_file_is_named_before_anything_begins(
@@ -105,7 +117,6 @@ def test_every_fault_of_a_file_is_named_before_anything_begins(
     ):
         assert said in result.stderr, result.stderr
     assert len(list(client.runs.list())) == runs
-    assert not list(tmp_path.glob("improve.turns/turn-*"))
 
 
 def test_feedback_is_counted(client: Client) -> None:

@@ -20,6 +20,7 @@ from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
 from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
 from ratchet_testing import ManualClock
+from ratchet_testing.queue import MemoryQueue
 
 from .doubles import (
     ScriptedDataSets,
@@ -34,6 +35,7 @@ from .memory import MemoryAuditStore, MemoryCompletionLog, MemoryKeyStore, Memor
 from .memory_exchanges import MemoryExchangeStore
 from .memory_experiments import MemoryExperimentStore
 from .memory_webhooks import MemoryWebhookStore
+from .memory_workflows import MemoryScheduleStore, MemoryWorkflowStore
 
 ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (
@@ -92,6 +94,8 @@ class World:
         self.releases = MemoryReleaseStore(self.webhooks, self.experiments)
         self.completions = MemoryCompletionLog(self.experiments)
         self.keys = MemoryKeyStore()
+        self.workflows, self.schedules = MemoryWorkflowStore(), MemoryScheduleStore()
+        self.queue = MemoryQueue()
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
         self.gateway: main.Service
         self._running = AsyncExitStack()
@@ -109,10 +113,28 @@ class World:
         """One more gateway on the same stores and peers."""
         exchanges = MemoryExchangeStore(self.completions)
         stores = Stores(
-            self.releases, self.experiments, self.completions, exchanges, self.keys, self.webhooks, self.audit, ready
+            self.releases,
+            self.experiments,
+            self.completions,
+            exchanges,
+            self.keys,
+            self.webhooks,
+            self.audit,
+            self.workflows,
+            self.schedules,
+            ready,
         )
         peers = Peers(
-            self.engine, self.nodes, self.registry, self.grader, self.sets, {}, self.stubs, self.endpoints, self.feed
+            self.engine,
+            self.nodes,
+            self.registry,
+            self.grader,
+            self.sets,
+            {},
+            self.stubs,
+            self.endpoints,
+            self.feed,
+            self.queue,
         )
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7), intervals=INTERVALS

@@ -35,9 +35,8 @@ from ratchet_cli.commands import (
     traffic,
     trends,
     webhooks,
+    workflows,
 )
-from ratchet_cli.commands.improve import improve
-from ratchet_cli.commands.study import study
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -67,8 +66,8 @@ for command in (
     platform.restore,
     platform.down,
     demo,
-    improve,
-    study,
+    workflows.improve,
+    workflows.study,
     runs.train,
     evaluations.evaluate,
     gates.gate,
@@ -94,6 +93,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(traffic.app, name="traffic")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(workflows.app, name="workflows")
 app.add_typer(rewards.app, name="reward")
 app.add_typer(rewards.new, name="new")
 rewards.new.command("sampler")(plugins.new_sampler)

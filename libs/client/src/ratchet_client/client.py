@@ -22,6 +22,7 @@ from ratchet_client.runs import Runs
 from ratchet_client.traffic import Traffic
 from ratchet_client.transport import AsyncTransport, SyncTransport
 from ratchet_client.webhooks import Webhooks
+from ratchet_client.workflows import Schedules, Workflows
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -45,6 +46,8 @@ class _Resources(Chat[S]):
         self.traffic = Traffic(transport)
         self.nodes = Nodes(transport)
         self.webhooks = Webhooks(transport)
+        self.workflows = Workflows(transport)
+        self.schedules = Schedules(transport)
 
 
 class Client(_Resources[SyncTransport]):
@@ -59,6 +62,13 @@ class Client(_Resources[SyncTransport]):
         self, url: str | None = None, api_key: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> None:
         super().__init__(SyncTransport(address.find(url, api_key), timeout_s))
+
+    @classmethod
+    def over(cls, transport: SyncTransport) -> Self:
+        """The client of an address, say, that is not of the environment."""
+        client = cls.__new__(cls)
+        _Resources.__init__(client, transport)
+        return client
 
     def __enter__(self) -> Self:
         return self

@@ -22,10 +22,13 @@ SILENCE_S = 90.0
 class SyncTransport:
     """Every method raises ApiError when the platform refuses and Unreachable when nothing answers."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: Address, timeout_s: float, http: httpx.BaseTransport | None = None) -> None:
+        """`http`: in place of the network."""
         self.url = address.url
         self._timeout_s = timeout_s
-        self._http = httpx.Client(base_url=address.url, headers=_headers(address), timeout=timeout_s)
+        self._http = httpx.Client(
+            base_url=address.url, headers=_headers(address), timeout=timeout_s, transport=http, trust_env=http is None
+        )
 
     def close(self) -> None:
         self._http.close()

@@ -1,10 +1,13 @@
-"""How whoever started a workflow learns what it does: the command draws it, a program may ignore it or log it."""
+"""How whoever started a workflow learns what it does: the command draws it, the platform keeps its lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from ratchet.eval.v1 import eval_pb2
+
+STAGE = "== "
+"""The beginning of the line of a stage."""
 
 
 class News(Protocol):
@@ -26,48 +29,39 @@ class Progress(Protocol):
         """Something has happened."""
         ...
 
-    def warn(self, line: str) -> None:
-        """An error, after which the workflow goes on."""
-        ...
-
     def measured(self, evaluation: eval_pb2.Evaluation) -> None:
         """An evaluation has succeeded."""
         ...
 
-    def following(
-        self, work: News, goes_on: str = "", log: Callable[[str], None] | None = None
-    ) -> AbstractContextManager[Callable[[], None]]:
+    def following(self, work: News, goes_on: str = "") -> AbstractContextManager[Callable[[], None]]:
         """Entered around what may take hours; gives the function that is called after each change of `work`.
 
-        `goes_on`: the sentence for a user who interrupts it or loses sight of it. `log` must get every line of news.
+        `goes_on`: the sentence for a user who interrupts it or loses sight of it.
         """
         ...
 
 
-class Silent:
-    """Shows nothing."""
+class Lines:
+    """All of it as lines of text. `say` gets each."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
 
     def stage(self, title: str) -> None:
-        pass
-
-    def say(self, line: str) -> None:
-        pass
-
-    def warn(self, line: str) -> None:
-        pass
+        self.say(f"{STAGE}{title}")
 
     def measured(self, evaluation: eval_pb2.Evaluation) -> None:
-        pass
+        for score in evaluation.pass_at_k:
+            of = score.estimate
+            self.say(f"{evaluation.id}: pass@{score.k} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})")
 
     @contextmanager
-    def following(
-        self, work: News, goes_on: str = "", log: Callable[[str], None] | None = None
-    ) -> Iterator[Callable[[], None]]:
+    def following(self, work: News, goes_on: str = "") -> Iterator[Callable[[], None]]:
         def changed() -> None:
-            for line in work.news() if log else ():
-                log(line)  # type: ignore[misc]  # there is a line only where there is a log
+            for line in work.news():
+                self.say(line)
 
         yield changed
 
 
-SILENT = Silent()
+SILENT = Lines(lambda line: None)

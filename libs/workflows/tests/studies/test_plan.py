@@ -145,12 +145,6 @@ def test_a_range_of_whole_numbers_stays_whole(file: Path) -> None:
     assert (found.whole, found.low, found.high) == (True, 4, 9)
 
 
-def test_the_digest_is_of_what_is_asked_for(file: Path) -> None:
-    digests = {plan_of(file, text).digest for text in ("", "seeds: 2", "vary: {algorithm: [rloo]}", SEARCH)}
-    assert len(digests) == 4
-    assert plan_of(file, "at_once: 4").digest == plan_of(file, "").digest
-
-
 @pytest.mark.parametrize(
     ("name", "variants", "seeds"),
     [

@@ -1,6 +1,5 @@
 """A study over a platform in memory: nothing is made twice, and what was cut off goes on."""
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +9,12 @@ import pytest
 
 from ratchet_client import ApiError
 from ratchet_workflows.errors import UsageError, WorkflowError
-from ratchet_workflows.notation.yaml_files import YamlFile
-from ratchet_workflows.progress import SILENT
+from ratchet_workflows.notation.yaml_files import YamlText
 from ratchet_workflows.studies import report, work
-from ratchet_workflows.studies.plan import Plan
-from ratchet_workflows.studies.records import StudyFolder
-from ratchet_workflows.studies.study import Study, study
+from ratchet_workflows.studies.results import StudyResults
+from ratchet_workflows.studies.study import Study
 
+from ..memory import MemoryKept
 from .platform import EVALUATION, RUN, Killed, Platform
 
 STUDY = """\
@@ -42,32 +40,21 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a second."""
-    monkeypatch.setattr(report, "write", lambda *report: None)
+def kept() -> MemoryKept:
+    return MemoryKept()
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> StudyFolder:
-    folder = StudyFolder(tmp_path / "s.study")
-    folder.folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def make(tmp_path: Path, kept: StudyFolder) -> Make:
+def make(kept: MemoryKept) -> Make:
     def make(platform: Any, text: str = STUDY) -> Study:
-        file = tmp_path / "s.yaml"
-        file.write_text(text)
-        source = YamlFile(file)
-        return Study(platform, Plan(source), source, kept, SILENT, lambda sets: None)
+        return Study(platform, YamlText("s.yaml", text), kept, kept.progress, "s.yaml")
 
     return make
 
 
-def test_each_variant_is_trained_with_each_seed_and_measured(make: Make, kept: StudyFolder) -> None:
+def test_each_variant_is_trained_with_each_seed_and_measured(make: Make, kept: MemoryKept, tmp_path: Path) -> None:
     platform = Platform()
-    found = make(platform).finish(new=False)
+    found = make(platform).finish()
     assert [(one.variant, one.seed, one.ended_by) for one in found.results] == [
         ("learning_rate 1e-5", 0, "tokens"),
         ("learning_rate 1e-5", 1, "tokens"),
@@ -81,56 +68,48 @@ def test_each_variant_is_trained_with_each_seed_and_measured(make: Make, kept: S
     # seed by seed, so that a study that is cut off compares what it has
     assert [run.spec.seed for run in platform.all(RUN)] == [0, 0, 1, 1]
     assert {run.spec.base.version.number for run in platform.all(RUN)} == {1}
-    page = kept.page.read_text()
+    assert found.title == "Study s"
+    saved = kept.read()
+    again = StudyResults.of_json(saved["results"], platform.runs.steps)
+    assert (again.results, again.summaries, again.reaches) == (found.results, found.summaries, found.reaches)
+    assert [bool(one["run"] and one["evaluation"]) for one in saved["cells"]] == [True] * 4
+    report.write(again, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 4  # held-out, differences, validation, reward
     assert "0.162" in page
     assert "Tokens to a validation score of" in page
-    assert json.loads(kept.results.read_text())["summaries"][1]["runs"] == 2
 
 
 @pytest.mark.parametrize("call", range(1, 24))
-@pytest.mark.usefixtures("no_page")
 def test_killed_at_any_call_it_goes_on_and_makes_nothing_twice(make: Make, call: int) -> None:
     platform = Platform()
     platform.kill_at = call
     with pytest.raises(Killed):
-        make(platform).finish(new=False)
+        make(platform).finish()
     platform.champion = 7  # of another's making: the study stays with what it began with
-    found = make(platform).finish(new=False)
+    found = make(platform).finish()
     assert all(one.pass_at_1 for one in found.results)
     assert (len(platform.all(RUN)), len(platform.all(EVALUATION))) == (4, 4)
     assert {run.spec.base.version.number for run in platform.all(RUN)} == {1}
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_run_that_fails_loses_no_other_and_the_same_command_resumes_it(make: Make) -> None:
     platform = Platform(1)
-    found = make(platform).finish(new=False)
+    found = make(platform).finish()
     assert [one.fault for one in found.results if one.fault] == ["FAILED: the disk is full"]
     assert (found.summaries[0].runs, found.summaries[1].runs) == (1, 2)
-    found = make(platform).finish(new=False)
+    found = make(platform).finish()
     assert not any(one.fault for one in found.results)
     assert [run.resumes for run in platform.all(RUN)] == [0, 0, 1, 0]
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_platform_that_is_away_for_a_while_is_waited_for(make: Make) -> None:
     platform = Platform()
     platform.away = 5
-    assert all(one.pass_at_1 for one in make(platform).finish(new=False).results)
+    assert all(one.pass_at_1 for one in make(platform).finish().results)
 
 
-@pytest.mark.usefixtures("no_page")
-def test_a_file_that_has_changed_is_another_study(make: Make) -> None:
-    platform = Platform()
-    make(platform).finish(new=False)
-    with pytest.raises(UsageError, match="has changed since the study began: undo that, or begin a new study"):
-        make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=False)
-    make(platform, STUDY.replace("seeds: 2", "seeds: 3")).finish(new=True)
-    assert len(platform.all(RUN)) == 4 + 6
-
-
-def test_what_the_platform_refuses_is_said_by_line_before_anything_begins(make: Make, tmp_path: Path) -> None:
+def test_what_the_platform_refuses_is_said_by_line_before_anything_begins(make: Make) -> None:
     platform = Platform()
     rate = {"field": "spec.hyperparameters.learning_rate", "description": "must be at most 1e-5."}
     steps = {"field": "spec.steps", "description": "must be 5 or more."}
@@ -139,25 +118,25 @@ def test_what_the_platform_refuses_is_said_by_line_before_anything_begins(make: 
         ApiError(400, "INVALID_ARGUMENT", "no", [steps]),
     ]
     with pytest.raises(UsageError) as raised:
-        make(platform).finish(new=False)
-    file = tmp_path / "s.yaml"
+        make(platform).finish()
     assert str(raised.value).splitlines() == [
-        f"{file}:1: train.steps must be 5 or more.",
-        f"{file}:3: vary.hyperparameters.learning_rate must be at most 1e-5 (in learning_rate 5e-5).",
+        "s.yaml:1: train.steps must be 5 or more.",
+        "s.yaml:3: vary.hyperparameters.learning_rate must be at most 1e-5 (in learning_rate 5e-5).",
     ]
     assert not platform.made
 
 
-@pytest.mark.usefixtures("no_page")
 def test_runs_that_ended_by_their_steps_are_not_on_equal_tokens(make: Make) -> None:
-    found = make(Platform(), STUDY.replace("steps: 4", "steps: 2")).finish(new=False)
+    found = make(Platform(), STUDY.replace("steps: 4", "steps: 2")).finish()
     assert "learning_rate 1e-5, seed 0; learning_rate 1e-5, seed 1" in found.notes[0]
     assert "not on equal tokens" in found.notes[0]
 
 
-def test_a_search_ends_trials_early_and_measures_the_best_against_the_default(make: Make, kept: StudyFolder) -> None:
+def test_a_search_ends_trials_early_and_measures_the_best_against_the_default(
+    make: Make, kept: MemoryKept, tmp_path: Path
+) -> None:
     platform = Platform()
-    found = make(platform, SEARCH.replace("asha:", "seed: 3\n  asha:")).finish(new=False)
+    found = make(platform, SEARCH.replace("asha:", "seed: 3\n  asha:")).finish()
     states = [one["state"] for one in found.trials]
     assert len(states) == 6
     assert "PRUNED" in states
@@ -168,24 +147,25 @@ def test_a_search_ends_trials_early_and_measures_the_best_against_the_default(ma
     assert found.summaries[0].name == "default"
     assert f"learning_rate {best['settings']['hyperparameters.learning_rate']:.3g}" in found.summaries[1].name
     assert "over these problems, of one training seed. One training seed cannot show whether it beats" in found.verdict
-    assert kept.page.read_text().count("<svg") >= 4
+    again = StudyResults.of_json(kept.read()["results"], platform.runs.steps)
+    assert again.trials == found.trials
+    report.write(again, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count("<svg") >= 4
 
 
-@pytest.mark.usefixtures("no_page")
 def test_whether_a_setting_beats_the_default_is_of_seeds(make: Make) -> None:
-    found = make(Platform(), f"{SEARCH}seeds: 3\n").finish(new=False)
+    found = make(Platform(), f"{SEARCH}seeds: 3\n").finish()
     assert "paired by seed over 3 seeds. It beats the default." in found.verdict
 
 
 @pytest.mark.parametrize("call", [2, 9, 14, 20, 30, 36])
-@pytest.mark.usefixtures("no_page")
 def test_a_search_that_was_killed_goes_on(make: Make, call: int) -> None:
     platform = Platform()
     platform.kill_at = call
     with pytest.raises(Killed):
-        make(platform, SEARCH).finish(new=False)
+        make(platform, SEARCH).finish()
     begun = {run.id: run.spec.hyperparameters.learning_rate for run in platform.all(RUN)}
-    found = make(platform, SEARCH).finish(new=False)
+    found = make(platform, SEARCH).finish()
     assert len(found.trials) == 6
     assert all(one["state"] in ("COMPLETE", "PRUNED") for one in found.trials)
     assert begun.keys() <= {one["run"] for one in found.trials}
@@ -193,33 +173,27 @@ def test_a_search_that_was_killed_goes_on(make: Make, call: int) -> None:
     assert len(platform.all(RUN)) == 6  # the best and the default were trained already
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_budget_ends_a_search(make: Make) -> None:
     platform = Platform()
-    found = make(platform, SEARCH.replace("asha: {min_steps: 1, factor: 3}", "budget: {tokens: 1800}")).finish(
-        new=False
-    )
+    found = make(platform, SEARCH.replace("asha: {min_steps: 1, factor: 3}", "budget: {tokens: 1800}")).finish()
     assert [one["tokens"] for one in found.trials] == [900, 900]
     assert found.notes[-1] == "The search ended since its budget was spent."
 
 
-@pytest.mark.usefixtures("no_page")
 def test_the_default_is_the_first_trial_where_it_lies_in_the_ranges(make: Make) -> None:
     only_rate = SEARCH.replace(", hyperparameters.clip_high: {uniform: [0.1, 0.4]}", "").replace(
         "trials: 6", "trials: 1"
     )
-    found = make(Platform(), only_rate).finish(new=False)
+    found = make(Platform(), only_rate).finish()
     assert found.trials[0]["default"]
     assert found.trials[0]["settings"] == {"hyperparameters.learning_rate": 1e-5}
     assert "No setting that was tried is better on validation than the default." in found.verdict
 
 
-@pytest.mark.usefixtures("no_page")
-def test_each_run_has_a_line_at_each_turn_and_none_twice(make: Make, kept: StudyFolder) -> None:
+def test_each_run_has_a_line_at_each_turn_and_none_twice(make: Make, kept: MemoryKept) -> None:
     alone = [line for line in STUDY.splitlines() if not line.startswith(("seeds", "vary"))]
-    make(Platform(), "\n".join(alone)).finish(new=False)
-    lines = [line.partition(" ")[2] for line in (kept.folder / "log.txt").read_text().splitlines()[1:]]
-    assert [line.removeprefix("1 of 1: as written, seed 0: ") for line in lines] == [
+    make(Platform(), "\n".join(alone)).finish()
+    assert [line.removeprefix("1 of 1: as written, seed 0: ") for line in kept.lines] == [
         "waiting for a worker of the trainer (run_0)",
         "step 1 of 4, 100 of 300 tokens, reward 0.100, validation 0.035",
         "step 2 of 4, 200 of 300 tokens, reward 0.200, validation 0.070",
@@ -228,32 +202,9 @@ def test_each_run_has_a_line_at_each_turn_and_none_twice(make: Make, kept: Study
     ]
 
 
-def test_without_optuna_a_search_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_optuna_a_search_says_how_to_get_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "ratchet_workflows.studies.search", raising=False)
     monkeypatch.delattr("ratchet_workflows.studies.search", raising=False)
-    (tmp_path / "s.yaml").write_text(SEARCH)
     with pytest.raises(WorkflowError, match=r"A search needs Optuna: pip install optuna"):
-        study(Platform(), tmp_path / "s.yaml", tmp_path / "s.study")  # type: ignore[arg-type]
-    assert not (tmp_path / "s.study").exists()
-
-
-def test_two_commands_do_not_work_in_one_folder(kept: StudyFolder) -> None:
-    with kept.locked(), pytest.raises(WorkflowError, match="Another `ratchet study` is at work"), kept.locked():
-        pass
-
-
-@pytest.mark.usefixtures("no_page")
-def test_a_program_studies_by_a_mapping(tmp_path: Path) -> None:
-    platform: Any = Platform()
-    plan = {
-        "train": {"base": "starter", "problems": "composed/train", "steps": 4},
-        "vary": {"hyperparameters.learning_rate": [1e-5, 5e-5]},
-        "evaluate": {"problems": "composed/test"},
-    }
-    found = study(platform, plan, tmp_path / "rates.study")
-    assert [one.variant for one in found.results] == ["learning_rate 1e-05", "learning_rate 5e-05"]
-    assert found.title == "Study rates"
-    platform.refusals = [ApiError(400, "INVALID_ARGUMENT", "no", [{"field": "spec.steps", "description": "is bad."}])]
-    with pytest.raises(UsageError, match=r"plan: train\.steps is bad"):
-        study(platform, plan, tmp_path / "rates.study", new=True)
+        make(Platform(), SEARCH).finish()

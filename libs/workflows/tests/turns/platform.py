@@ -38,7 +38,6 @@ class Platform:
         """So many calls have no answer."""
         self.refusals: dict[str, ApiError] = {}
         """Kind -> how its next create is refused."""
-        self.scored = [0]
         at = self._at
         self.runs = SimpleNamespace(
             create=at("run.create", self._create_run),
@@ -69,9 +68,6 @@ class Platform:
 
     def count(self, kind: type) -> int:
         return sum(type(one) is kind for one in self.made.values())
-
-    def count_feedback(self, model: str, since: Any = None) -> int:
-        return self.scored.pop(0) if len(self.scored) > 1 else self.scored[0]
 
     def _at(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -175,5 +171,5 @@ class Platform:
 
 
 def specs(platform: Platform) -> Mapping[str, Any]:
-    """Request id, without the turn's key -> what was created."""
-    return {id.split("-", 2)[2]: one for id, one in platform.made.items()}
+    """Request id, without the workflow's -> what was created."""
+    return {id.split("-", 1)[1]: one for id, one in platform.made.items()}

@@ -19,6 +19,7 @@ from gateway_service import wiring
 from gateway_service.adapters.datasets import GrpcDataSets
 from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.failures import EvaluationFailures, RunFailures, VersionFailures
+from gateway_service.adapters.flows import Inside
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
@@ -30,6 +31,7 @@ from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
+from gateway_service.adapters.sql.workflows import SqlScheduleStore, SqlWorkflowStore
 from gateway_service.adapters.webhook_sender import HttpSender
 from gateway_service.audited import Audited
 from gateway_service.auth import grpc_auth
@@ -57,6 +59,9 @@ from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
+from gateway_service.domain.workflows.schedules import Schedules
+from gateway_service.domain.workflows.workflow import Workflow
+from gateway_service.domain.workflows.workflows import Workflows
 from gateway_service.rest import app
 from gateway_service.rest.resources import REGISTRY
 from gateway_service.servicer import (
@@ -68,6 +73,7 @@ from gateway_service.servicer import (
     Servicers,
     TrafficServicer,
     WebhookServicer,
+    WorkflowServicer,
 )
 from gateway_service.settings import Settings
 from gateway_service.wiring import CompletionRoom, Ground, Intervals, KeyRoom, Peers, ReleaseRoom, Stores
@@ -81,15 +87,18 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, files, streams
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
+from ratchet_kit.queues import StreamQueue
 from ratchet_kit.retention import tidy
 from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.worker import Worker
 from ratchet_kit.workers import supervise
 from ratchet_policies.fleet import Fleet
 from ratchet_problems.dataset_fetching import Datasets
 
 SERVICE = "gateway"
+STREAM, GROUP = "gateway.workflows", "gateway-workers"
 WORKER = "worker"
 """As an argument: this process is one of several."""
 PEER_TIMEOUT = timedelta(minutes=10)
@@ -127,6 +136,9 @@ class Service:
     usage: Usage
     webhooks: Webhooks
     deliverer: Deliverer
+    workflows: Workflows
+    schedules: Schedules
+    worker: Worker[Workflow]
     servicers: Servicers
     http: FastAPI
 
@@ -171,6 +183,8 @@ def _wire(ground: Ground) -> Service:
     completions = wiring.wire_completions(ground, keys, serving, traffic, experiments, releases)
     webhooks = wiring.wire_webhooks(ground)
     health = wiring.wire_health(ground)
+    inside = Inside()
+    flows = wiring.wire_workflows(ground, keys, traffic.feedback, inside)
     platform = Platform(ground.peers.health, ground.peers.nodes, ground.stores.check_ready)
     servicers = Servicers(
         GatewayServicer(completions.completer, traffic.feedback),
@@ -180,9 +194,11 @@ def _wire(ground: Ground) -> Service:
         PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, health),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
+        WorkflowServicer(flows.workflows, flows.schedules),
         keys.audit,
     )
     http = _wire_rest(ground, keys, releases, completions, servicers)
+    inside.app = http.state.inside
     return Service(
         models=serving.models,
         refresher=Refresher(keys.known, releases.known, keys.usage, ground.intervals.refresh),
@@ -206,6 +222,9 @@ def _wire(ground: Ground) -> Service:
         usage=keys.usage,
         webhooks=webhooks.webhooks,
         deliverer=webhooks.deliverer,
+        workflows=flows.workflows,
+        schedules=flows.schedules,
+        worker=flows.worker,
         servicers=servicers,
         http=http,
     )
@@ -247,6 +266,8 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlKeyStore(database),
             SqlWebhookStore(database),
             SqlAuditStore(database),
+            SqlWorkflowStore(database),
+            SqlScheduleStore(database),
             check_ready,
         )
 
@@ -301,6 +322,9 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             },
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),
+            workflows=StreamQueue(
+                streams.Stream(redis, STREAM, GROUP, wiring.worker_name(settings), lease=wiring.LEASE)
+            ),
             failures={
                 "trainer": RunFailures(trainer_pb2_grpc.TrainerServiceStub(trainer)),
                 "eval": EvaluationFailures(eval_pb2_grpc.EvalServiceStub(evaluation)),
@@ -356,6 +380,8 @@ async def run(
                 service.forgetting.run,
                 service.deliverer.run,
                 service.deliverer.listen,
+                service.worker.run,
+                service.schedules.run,
             ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,

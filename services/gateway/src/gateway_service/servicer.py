@@ -25,6 +25,8 @@ from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.webhooks import Webhooks
+from gateway_service.domain.workflows.schedules import Schedules
+from gateway_service.domain.workflows.workflows import Workflows
 from ratchet.gateway.v1 import (
     experiment_pb2,
     experiment_pb2_grpc,
@@ -39,6 +41,8 @@ from ratchet.gateway.v1 import (
     traffic_pb2_grpc,
     webhook_pb2,
     webhook_pb2_grpc,
+    workflow_pb2,
+    workflow_pb2_grpc,
 )
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet_kit import server
@@ -389,6 +393,75 @@ class WebhookServicer(webhook_pb2_grpc.WebhookServiceServicer):
         return webhook_pb2.ListWebhookDeliveriesResponse(deliveries=found.items, next_page_token=page.next_page_token)
 
 
+class WorkflowServicer(workflow_pb2_grpc.WorkflowServiceServicer):
+    def __init__(self, workflows: Workflows, schedules: Schedules) -> None:
+        self._workflows = workflows
+        self._schedules = schedules
+
+    async def CreateWorkflow(
+        self, request: workflow_pb2.CreateWorkflowRequest, context: Context = None
+    ) -> workflow_pb2.CreateWorkflowResponse:
+        plan = convert.workflow_plan_from_proto(request.plan)
+        made = await self._workflows.create(request.request_id, plan, caller().id, validate_only=request.validate_only)
+        return workflow_pb2.CreateWorkflowResponse(workflow=convert.workflow_to_proto(made))
+
+    async def GetWorkflow(
+        self, request: workflow_pb2.GetWorkflowRequest, context: Context = None
+    ) -> workflow_pb2.GetWorkflowResponse:
+        found = await self._workflows.get(request.id)
+        return workflow_pb2.GetWorkflowResponse(workflow=convert.workflow_to_proto(found))
+
+    async def ListWorkflows(
+        self, request: workflow_pb2.ListWorkflowsRequest, context: Context = None
+    ) -> workflow_pb2.ListWorkflowsResponse:
+        page = (await self._workflows.page(request.page_size, request.page_token)).map(convert.workflow_to_proto)
+        return workflow_pb2.ListWorkflowsResponse(workflows=page.items, next_page_token=page.next_page_token)
+
+    async def CancelWorkflow(
+        self, request: workflow_pb2.CancelWorkflowRequest, context: Context = None
+    ) -> workflow_pb2.CancelWorkflowResponse:
+        cancelled = await self._workflows.cancel(request.id)
+        return workflow_pb2.CancelWorkflowResponse(workflow=convert.workflow_to_proto(cancelled))
+
+    async def ResumeWorkflow(
+        self, request: workflow_pb2.ResumeWorkflowRequest, context: Context = None
+    ) -> workflow_pb2.ResumeWorkflowResponse:
+        resumed = await self._workflows.resume(request.id)
+        return workflow_pb2.ResumeWorkflowResponse(workflow=convert.workflow_to_proto(resumed))
+
+    async def WatchWorkflow(
+        self, request: workflow_pb2.WatchWorkflowRequest, context: Context = None
+    ) -> AsyncIterator[workflow_pb2.WatchWorkflowResponse]:
+        async with aclosing(self._workflows.watch(request.id, request.after_line)) as found:
+            async for one in found:
+                yield convert.watched_to_proto(one)
+
+    async def CreateSchedule(
+        self, request: workflow_pb2.CreateScheduleRequest, context: Context = None
+    ) -> workflow_pb2.CreateScheduleResponse:
+        plan, trigger = convert.workflow_plan_from_proto(request.plan), convert.trigger_from_proto(request)
+        made = await self._schedules.create(request.request_id, plan, trigger, caller().id)
+        return workflow_pb2.CreateScheduleResponse(schedule=convert.schedule_to_proto(made))
+
+    async def GetSchedule(
+        self, request: workflow_pb2.GetScheduleRequest, context: Context = None
+    ) -> workflow_pb2.GetScheduleResponse:
+        found = await self._schedules.get(request.id)
+        return workflow_pb2.GetScheduleResponse(schedule=convert.schedule_to_proto(found))
+
+    async def ListSchedules(
+        self, request: workflow_pb2.ListSchedulesRequest, context: Context = None
+    ) -> workflow_pb2.ListSchedulesResponse:
+        page = (await self._schedules.page(request.page_size, request.page_token)).map(convert.schedule_to_proto)
+        return workflow_pb2.ListSchedulesResponse(schedules=page.items, next_page_token=page.next_page_token)
+
+    async def DeleteSchedule(
+        self, request: workflow_pb2.DeleteScheduleRequest, context: Context = None
+    ) -> workflow_pb2.DeleteScheduleResponse:
+        await self._schedules.delete(request.id)
+        return workflow_pb2.DeleteScheduleResponse()
+
+
 ADDING: Mapping[str, Callable[[Any, grpc.aio.Server], None]] = {
     "ratchet.gateway.v1.GatewayService": gateway_pb2_grpc.add_GatewayServiceServicer_to_server,
     "ratchet.gateway.v1.ReleaseService": release_pb2_grpc.add_ReleaseServiceServicer_to_server,
@@ -397,6 +470,7 @@ ADDING: Mapping[str, Callable[[Any, grpc.aio.Server], None]] = {
     "ratchet.gateway.v1.PlatformService": platform_pb2_grpc.add_PlatformServiceServicer_to_server,
     "ratchet.gateway.v1.TrafficService": traffic_pb2_grpc.add_TrafficServiceServicer_to_server,
     "ratchet.gateway.v1.WebhookService": webhook_pb2_grpc.add_WebhookServiceServicer_to_server,
+    "ratchet.gateway.v1.WorkflowService": workflow_pb2_grpc.add_WorkflowServiceServicer_to_server,
 }
 
 
@@ -411,6 +485,7 @@ class Servicers:
     platform: PlatformServicer
     traffic: TrafficServicer
     webhooks: WebhookServicer
+    workflows: WorkflowServicer
     audit: AuditLog
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
@@ -431,5 +506,6 @@ class Servicers:
             self.platform,
             self.traffic,
             self.webhooks,
+            self.workflows,
         )
         return {name: Audited(servicer, name, self.audit) for name, servicer in zip(ADDING, own, strict=True)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_service.adapters import redactions
+from gateway_service.adapters.flows import Inside, ThreadRunner
 from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
@@ -40,10 +41,25 @@ from gateway_service.domain.webhooks.addresses import Addresses
 from gateway_service.domain.webhooks.ports import Feed, Sender, WebhookStore
 from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
+from gateway_service.domain.workflows.ports import ScheduleStore, WorkflowStore
+from gateway_service.domain.workflows.schedules import Schedules
+from gateway_service.domain.workflows.workflow import Workflow
+from gateway_service.domain.workflows.workflows import Workflows
 from gateway_service.rest.resources import Backends
 from gateway_service.settings import Settings
+from gateway_service.worker import WorkflowWork
+from ratchet_kit.ids import new_id
 from ratchet_kit.retention import Kept
 from ratchet_kit.times import Clock
+from ratchet_kit.work import WorkQueue
+from ratchet_kit.worker import Timing, Worker
+
+WORKFLOWS = 16
+"""Workflows under way in this process, each in a thread that mostly waits."""
+MAX_ATTEMPTS = 20
+"""Gateways that may die under a workflow of weeks."""
+LEASE = timedelta(seconds=30)
+"""How long a workflow stays with a gateway that has died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,8 @@ class Stores:
     keys: KeyStore
     webhooks: WebhookStore
     audit: AuditStore
+    workflows: WorkflowStore
+    schedules: ScheduleStore
     check_ready: Callable[[], Awaitable[None]]
     """Raises Unavailable while they cannot be reached."""
 
@@ -76,6 +94,7 @@ class Peers:
     """The stubs that answer /api/v1."""
     sender: Sender
     feed: Feed
+    workflows: WorkQueue
     failures: Mapping[str, FailureSource] = field(default_factory=dict)
     """By the names of the services that know some."""
 
@@ -94,6 +113,8 @@ class Intervals:
     """At the releases, which may each move one step then."""
     watching: timedelta = timedelta(seconds=1)
     """At a release that a caller watches."""
+    schedules: timedelta = timedelta(seconds=5)
+    """At the schedules."""
     drain: timedelta = timedelta(seconds=30)
     """Between the end of a release and unloading the version that lost, for requests under way."""
 
@@ -225,6 +246,29 @@ def wire_webhooks(ground: Ground) -> WebhookRoom:
     addresses = Addresses(ground.settings.webhook_urls.split(","))
     deliverer = Deliverer(store, peers.sender, addresses, peers.feed, clock, ground.chance)
     return WebhookRoom(Webhooks(store, addresses, clock), deliverer)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRoom:
+    workflows: Workflows
+    schedules: Schedules
+    worker: Worker[Workflow]
+
+
+def worker_name(settings: Settings) -> str:
+    """As the settings' own; processes that share a port are several workers."""
+    return new_id("worker") if settings.workers > 1 else settings.worker_name()
+
+
+def wire_workflows(ground: Ground, keys: KeyRoom, feedback: Feedback, inside: Inside) -> WorkflowRoom:
+    store, queue, clock = ground.stores.workflows, ground.peers.workflows, ground.clock
+    runner = ThreadRunner(store, inside, keys.authenticator.of_id, clock)
+    workflows = Workflows(store, queue, runner, clock, ground.intervals.watching)
+    schedules = Schedules(ground.stores.schedules, workflows, runner, feedback.count, clock, ground.intervals.schedules)
+    work = WorkflowWork(worker_name(ground.settings), store, runner, clock, LEASE)
+    timing = Timing.of_lease(LEASE)
+    worker = Worker(queue, work, clock, slots=WORKFLOWS, max_attempts=MAX_ATTEMPTS, timing=timing)
+    return WorkflowRoom(workflows, schedules, worker)
 
 
 def wire_failures(ground: Ground) -> Failures:

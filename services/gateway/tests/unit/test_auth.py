@@ -112,7 +112,17 @@ SECRETIVE = ("keys", "audit", "traffic", "webhooks")
 ASKING = ("/plan", "/compare", "/rank")
 CHANGED_BY = {
     Scope.READ: set[str](),
-    Scope.TRAIN: {"runs", "evaluations", "preferences", "models", "datasets", "rewards", "batches"},
+    Scope.TRAIN: {
+        "runs",
+        "evaluations",
+        "preferences",
+        "models",
+        "datasets",
+        "rewards",
+        "batches",
+        "workflows",
+        "schedules",
+    },
     Scope.RELEASE: {"releases", "experiments", "aliases"},
 }
 

@@ -4,31 +4,29 @@ up -> register the starter -> one turn of `ratchet improve`, under made-up traff
 fails unless the result is measurably better.
 """
 
+import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.panel import Panel
 from rich.text import Text
 
-from ratchet.common.v1 import problem_pb2, statistics_pb2
-from ratchet.eval.v1 import eval_pb2
-from ratchet.gateway.v1 import release_pb2
-from ratchet.registry.v1 import registry_pb2
-from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.releases import staged
+from ratchet.common.v1 import statistics_pb2
+from ratchet.gateway.v1.workflow_pb2 import Workflow, WorkflowPlan
 from ratchet_cli.demo.traffic import Traffic
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import print_heading, say, stdout
+from ratchet_cli.views import workflows
 from ratchet_cli.views.platform import bring_up, connect
-from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
+from ratchet_client.workflows import TURN
 from ratchet_local import control, starter
 from ratchet_local.home import Home
 from ratchet_problems import load
-from ratchet_workflows.turns.plan import Plan
-from ratchet_workflows.turns.records import State, Turns
+from ratchet_workflows.progress import STAGE
+from ratchet_workflows.turns.records import Record
 from ratchet_workflows.turns.report import TurnReport, gather, write
-from ratchet_workflows.turns.turn import Turn
 
 MODEL = starter.MODEL
 TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed/test"
@@ -61,7 +59,7 @@ def run_demo(home: Home, *, keep: bool, port_base: int, steps: int, seed: int) -
         print_heading("bring the platform up")
         state = bring_up(home, port_base, timeout_s=300)
         with connect(home, state, timeout_s=120) as client:
-            report = _turn(client, Turns(home.path / "demo"), demo_plan(steps, seed), seed)
+            report = _turn(client, steps, seed)
     finally:
         if control.is_running(home) and not (keep or found_up):
             print_heading("bring the platform down")
@@ -79,52 +77,58 @@ def run_demo(home: Home, *, keep: bool, port_base: int, steps: int, seed: int) -
         )
 
 
-def _turn(client: Client, turns: Turns, plan: Plan, seed: int) -> TurnReport:
-    base = starter.ensure_registered(client)
+def _turn(client: Client, steps: int, seed: int) -> TurnReport:
+    starter.ensure_registered(client)
+    made = client.workflows.create(WorkflowPlan(kind=TURN, name="demo.yaml", text=demo_plan(steps, seed)))
     traffic = Traffic(client, MODEL, HELD_OUT, load(HELD_OUT), MAX_TOKENS, seed)
-    with turns.locked():
-        record = turns.begin(plan.digest, MODEL, base.number)
-        record = Turn(client, plan, turns, record, progress=Terminal(), releasing=lambda: traffic).finish()
-    if record.state is State.RELEASED:
-        say(f"{record.sentence} {traffic.answered} requests were answered meanwhile.")
-    return gather(client, record)
+    with ExitStack() as stack:
+
+        def say_line(line: str) -> None:
+            workflows.line(line)
+            if line.startswith(f"{STAGE}release "):
+                stack.enter_context(traffic)
+
+        workflow = workflows.watch(client, made.id, say_line)
+    if workflow.state == Workflow.STATE_SUCCEEDED:
+        say(f"{workflow.sentence} {traffic.answered} requests were answered meanwhile.")
+    return gather(client, Record.of_json(workflows.record_of(workflow)))
 
 
-def demo_plan(steps: int, seed: int) -> Plan:
-    release = release_pb2.ReleaseSpec(stages=staged((1, 5, 25, 50, 100), STAGE_SECONDS, STAGE_SAMPLES))
-    release.unproven = release_pb2.ReleaseSpec.UNPROVEN_PROCEED  # a few requests show that nothing is broken, not more
-    release.watch.SetInParent()  # 0: the next release may follow at once
-    return Plan(
-        model=MODEL,
-        train=trainer_pb2.RunSpec(
-            display_name="demo",
-            algorithm=trainer_pb2.ALGORITHM_GRPO,
-            problems=problem_pb2.ProblemSetRef(name=TRAIN),
-            validation_problems=problem_pb2.ProblemSetRef(name=VALIDATION, limit=VALIDATION_PROBLEMS),
-            reward=trainer_pb2.RewardSpec(name="tests_passed"),
-            steps=steps,
-            validate_every=VALIDATE_EVERY,
-            seed=seed,
-            hyperparameters=trainer_pb2.Hyperparameters(
-                learning_rate=LEARNING_RATE,
-                batch_size=BATCH_SIZE,
-                group_size=GROUP_SIZE,
-                max_prompt_tokens=MAX_PROMPT_TOKENS,
-                max_response_tokens=MAX_TOKENS,
-                warmup_steps=WARMUP_STEPS,
-            ),
-        ),
-        evaluate=eval_pb2.EvaluationSpec(
-            problems=problem_pb2.ProblemSetRef(name=HELD_OUT, limit=HELD_OUT_PROBLEMS),
-            samples_per_problem=SAMPLES_PER_PROBLEM,
-            k=[1],
-            temperature=1.0,
-            max_tokens=MAX_TOKENS,
-            seed=seed,
-        ),
-        gate=registry_pb2.CreateGateRequest(),
-        release=release,
-    )
+def demo_plan(steps: int, seed: int) -> str:
+    """A few requests show that nothing is broken, not more: the release goes on without proof. Its watch of 0 s lets
+    the next release follow at once."""
+    train = {
+        "display_name": "demo",
+        "algorithm": "grpo",
+        "problems": TRAIN,
+        "validation_problems": {"name": VALIDATION, "limit": VALIDATION_PROBLEMS},
+        "reward": "tests",
+        "steps": steps,
+        "validate_every": VALIDATE_EVERY,
+        "seed": seed,
+        "hyperparameters": {
+            "learning_rate": LEARNING_RATE,
+            "batch_size": BATCH_SIZE,
+            "group_size": GROUP_SIZE,
+            "max_prompt_tokens": MAX_PROMPT_TOKENS,
+            "max_response_tokens": MAX_TOKENS,
+            "warmup_steps": WARMUP_STEPS,
+        },
+    }
+    evaluate = {
+        "problems": {"name": HELD_OUT, "limit": HELD_OUT_PROBLEMS},
+        "samples_per_problem": SAMPLES_PER_PROBLEM,
+        "k": [1],
+        "temperature": 1.0,
+        "max_tokens": MAX_TOKENS,
+        "seed": seed,
+    }
+    stages = [
+        {"percent": percent, "min_duration": f"{STAGE_SECONDS:g}s", "min_samples": STAGE_SAMPLES}
+        for percent in (1, 5, 25, 50, 100)
+    ]
+    release = {"stages": stages, "unproven": "proceed", "watch": "0s"}
+    return json.dumps({"model": MODEL, "train": train, "evaluate": evaluate, "release": release}, indent=1)
 
 
 def _summarise(report: TurnReport, comparison: statistics_pb2.Comparison, page: Path, seconds: float) -> None:

@@ -31,23 +31,16 @@ class View(Protocol):
 
 
 @contextmanager
-def following(
-    view: View, *, quiet: bool = False, goes_on: str = "", log: Callable[[str], None] | None = None
-) -> Iterator[Callable[[], None]]:
+def following(view: View, *, quiet: bool = False, goes_on: str = "") -> Iterator[Callable[[], None]]:
     """Shows `view` inside the block, which calls what it is given after each change.
 
-    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError, or who loses sight of it.
-    `log` gets the news, too, wherever it is shown.
-    """
+    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError, or who loses sight of it."""
     is_live = stderr.is_terminal and not quiet
     has_lines = not (is_live or quiet)
 
     def changed() -> None:
-        for line in view.news() if has_lines or log else ():
-            if has_lines:
-                stderr.print(line, markup=False, soft_wrap=True)
-            if log:
-                log(line)
+        for line in view.news() if has_lines else ():
+            stderr.print(line, markup=False, soft_wrap=True)
 
     try:
         with Live(get_renderable=view.panel, console=stderr, refresh_per_second=4) if is_live else nullcontext():

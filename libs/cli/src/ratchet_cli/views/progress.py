@@ -8,18 +8,17 @@ from rich.console import RenderableType
 
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.terminal.following import Drawn, count_panel, following
-from ratchet_cli.terminal.output import print_heading, say, stderr
-from ratchet_cli.views import evaluations, matrix, releases, runs, study
+from ratchet_cli.terminal.output import print_heading, say
+from ratchet_cli.views import evaluations, matrix, releases, runs
 from ratchet_workflows.following.pace import Count
 from ratchet_workflows.following.releases import ReleaseNews
 from ratchet_workflows.following.runs import RunNews
 from ratchet_workflows.matrices import MatrixNews
 from ratchet_workflows.progress import News
-from ratchet_workflows.studies.news import StudyNews
 
 
 class Terminal:
-    """Progress on stdout, and on stderr what is followed. `quiet`: errors alone."""
+    """Progress on stdout, and on stderr what is followed. `quiet`: nothing."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -32,17 +31,12 @@ class Terminal:
         if not self._quiet:
             say(line)
 
-    def warn(self, line: str) -> None:
-        stderr.print(line, markup=False, soft_wrap=True)
-
     def measured(self, evaluation: eval_pb2.Evaluation) -> None:
         if not self._quiet:
             evaluations.show_result(evaluation)
 
-    def following(
-        self, work: News, goes_on: str = "", log: Callable[[str], None] | None = None
-    ) -> AbstractContextManager[Callable[[], None]]:
-        return following(Drawn(work, _panel(work)), quiet=self._quiet, goes_on=goes_on, log=log)
+    def following(self, work: News, goes_on: str = "") -> AbstractContextManager[Callable[[], None]]:
+        return following(Drawn(work, _panel(work)), quiet=self._quiet, goes_on=goes_on)
 
 
 def _panel(work: News) -> Callable[[], RenderableType]:
@@ -51,8 +45,6 @@ def _panel(work: News) -> Callable[[], RenderableType]:
             return partial(runs.panel, work)
         case ReleaseNews():
             return partial(releases.panel, work)
-        case StudyNews():
-            return partial(study.panel, work)
         case MatrixNews():
             return partial(matrix.panel, work)
         case Count():

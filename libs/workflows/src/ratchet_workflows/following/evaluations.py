@@ -1,7 +1,5 @@
 """An evaluation, followed to its end."""
 
-from collections.abc import Callable
-
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_client import Client
 from ratchet_client.names import state_name
@@ -17,13 +15,12 @@ def follow(
     evaluation_id: str,
     model: str,
     progress: Progress = SILENT,
-    log: Callable[[str], None] | None = None,
 ) -> pb.Evaluation:
     """The evaluation, when it has ended. `model`: what is measured, for people. Raises the client's errors."""
     evaluation = pb.Evaluation(id=evaluation_id)
     count = Count(f"evaluating {model}", "samples")
     goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
-    with progress.following(count, goes_on, log) as changed:
+    with progress.following(count, goes_on) as changed:
         for evaluation in client.evaluations.watch(evaluation_id):
             if evaluation.waits_for:
                 count.wait(evaluation.waits_for)

@@ -1,7 +1,5 @@
 """A release, followed to its end."""
 
-from collections.abc import Callable
-
 from ratchet.gateway.v1 import release_pb2 as pb
 from ratchet_client import Client
 from ratchet_client.names import state_name
@@ -13,7 +11,6 @@ def follow(
     client: Client,
     release_id: str,
     progress: Progress = SILENT,
-    log: Callable[[str], None] | None = None,
     *,
     to_the_end: bool = False,
 ) -> pb.Release:
@@ -21,7 +18,7 @@ def follow(
     Raises the client's errors."""
     news = ReleaseNews(pb.Release(id=release_id))
     goes_on = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
-    with progress.following(news, goes_on, log) as changed:
+    with progress.following(news, goes_on) as changed:
         for news.release in client.releases.watch(release_id):
             changed()
             if news.release.state == pb.Release.STATE_WATCHING and not to_the_end:

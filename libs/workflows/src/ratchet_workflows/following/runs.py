@@ -1,7 +1,7 @@
 """A training run, followed to its end."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
@@ -14,13 +14,11 @@ from ratchet_workflows.following.pace import Pace
 from ratchet_workflows.progress import SILENT, Progress
 
 
-def follow(
-    client: Client, run_id: str, progress: Progress = SILENT, log: Callable[[str], None] | None = None
-) -> pb.Run:
+def follow(client: Client, run_id: str, progress: Progress = SILENT) -> pb.Run:
     """The run, when it has ended. Raises the client's errors."""
     news = RunNews(run_id)
     goes_on = f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}"
-    with progress.following(news, goes_on, log) as changed:
+    with progress.following(news, goes_on) as changed:
         for message in client.runs.watch(run_id):
             news.update(message)
             changed()

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
@@ -46,9 +47,13 @@ _KINDS: dict[int, tuple[Any, str]] = {
 
 
 class Fields(ABC):
-    """Where fields stand: a file, an option. `folder`: what their files are named from."""
+    """Where fields stand: a file, an option. `folder`: what their files are named from; None: they name none, being of
+    another machine."""
 
-    folder: Path
+    folder: Path | None
+
+    def resolved(self, name: str, value: object) -> None:  # noqa: B027
+        """Called with what a name of this machine stands for: a file's content, a folder's path."""
 
     @abstractmethod
     def place(self, path: str) -> str:
@@ -118,9 +123,11 @@ class Fields(ABC):
         made.SetInParent()
         if isinstance(value, str) and isinstance(made, model_pb2.ModelRef):
             try:
-                made.CopyFrom(model_ref(value))
+                made.CopyFrom(model_ref(value, here=self.folder is not None))
             except UsageError as error:
                 raise self.wrong(path, f"is wrong: {str(error).rstrip('.')}") from error
+            if made.uri:
+                self.resolved(value, made.uri)
         elif isinstance(value, str) and path.endswith(EXAMPLES):
             try:
                 made.CopyFrom(examples(value) or made)
@@ -146,14 +153,18 @@ class Fields(ABC):
         elif isinstance(made, Duration):
             made.FromTimedelta(self._duration(value, path))
         elif isinstance(value, str) and isinstance(made, trainer_pb2.RewardSpec):
+            if ".py" in value:
+                self._check_here(value, path)
             try:
                 made.CopyFrom(rewards.reward(value))
             except (ValueError, OSError) as error:
                 raise self.wrong(path, f"is not a reward: {error}") from error
+            if any(one.program for one in made.components):
+                self.resolved(value, MessageToDict(made, preserving_proto_field_name=True))
         else:
             self.fill(made, value, path)
             if isinstance(made, trainer_pb2.RewardComponent) and made.program.endswith(".py"):
-                made.program = self._content(self.folder / made.program, f"{path}.program")
+                made.program = self._content(made.program, f"{path}.program")
 
     def _duration(self, value: object, path: str) -> timedelta:
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", str(value))
@@ -185,16 +196,24 @@ class Fields(ABC):
     def _template(self, text: str, path: str) -> str:
         if not text.endswith(".jinja"):
             return text
-        content = self._content(self.folder / text, path)
+        content = self._content(text, path)
         if not content.strip():
             raise self.wrong(path, f"is an empty file: {text}")
         return content
 
-    def _content(self, file: Path, path: str) -> str:
+    def _content(self, name: str, path: str) -> str:
+        folder = self._check_here(name, path)
         try:
-            return file.read_text(encoding="utf-8")
+            content = (folder / name).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise self.wrong(path, f"cannot be read: {error}") from error
+        self.resolved(name, content)
+        return content
+
+    def _check_here(self, name: str, path: str) -> Path:
+        if self.folder is None:
+            raise self.wrong(path, f"names a file, {name[:80]!r}, which is not here: write its content")
+        return self.folder
 
 
 class Source(Fields):
@@ -220,28 +239,6 @@ class Source(Fields):
             text = self._template(said, name) if name == TEMPLATE else said
             for spec in specs:
                 setattr(spec, name, getattr(spec, name) or text)
-
-
-class Given(Source):
-    """The fields of a plan that a program has as a mapping, as a YAML file would have them."""
-
-    def __init__(self, data: Mapping[str, Any], folder: Path = Path()) -> None:
-        """`folder`: what the files that it names are named from."""
-        self._data, self.folder = data, folder
-
-    def place(self, path: str) -> str:
-        return "plan"
-
-    def fields(self) -> Mapping[Any, Any]:
-        return self._data
-
-    def has(self, path: str) -> bool:
-        inner: Any = self._data
-        for name in path.split("."):
-            if not isinstance(inner, Mapping) or name not in inner:
-                return False
-            inner = inner[name]
-        return True
 
 
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:

@@ -10,20 +10,21 @@ from ratchet_kit.names import CHAMPION, AliasRef, AnyModel, BareModel, Location,
 from ratchet_workflows.errors import UsageError, WorkflowError
 
 
-def parse(text: str) -> AnyModel:
+def parse(text: str, *, here: bool = True) -> AnyModel:
     """Raises UsageError for a text in another form, and for a folder that is not there. A platform elsewhere
-    (RATCHET_URL) looks for the folder on its own disk: it is passed on as it is, and must be absolute."""
+    (RATCHET_URL) looks for the folder on its own disk: it is passed on as it is, and must be absolute. `here`: folders
+    are of this machine."""
     try:
         named = ModelRef.parse(text)
     except InvalidArgument as error:
         raise UsageError(f"'{text}' names no model: {error.message}.") from error
     if not isinstance(named, Location) or named.is_url:
         return named
-    if url := address.elsewhere():
+    if not here or address.elsewhere():
         if not PurePosixPath(named.uri).is_absolute():
             raise UsageError(
-                f"{text}: a relative folder is not known at {url}. Write it as the platform sees it: an absolute path"
-                " or a URL."
+                f"{text}: a relative folder is not known at {address.elsewhere() or 'the platform'}. Write it as the"
+                " platform sees it: an absolute path or a URL."
             )
         return named
     folder = Path(named.uri).expanduser().absolute()
@@ -32,8 +33,8 @@ def parse(text: str) -> AnyModel:
     return Location(str(folder))
 
 
-def model_ref(text: str) -> model_pb2.ModelRef:
-    return refs.model_to_proto(parse(text))
+def model_ref(text: str, *, here: bool = True) -> model_pb2.ModelRef:
+    return refs.model_to_proto(parse(text, here=here))
 
 
 def version_of(client: Client, text: str) -> VersionRef:

@@ -1,6 +1,6 @@
 """The checks of a study by the platform, before anything of it is begun."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -31,11 +31,9 @@ def check(
     plan: Plan,
     source: Source,
     known: Mapping[str, str],
-    prepare: Callable[[Iterable[str]], None],
 ) -> trainer_pb2.RunSpec:
     """The first of the runs, with its defaults. Raises UsageError that names every field at fault, and ApiError for
-    what is not a field's fault, such as a run that does not fit into memory. `prepare` gets the names of
-    the sets at last."""
+    what is not a field's fault, such as a run that does not fit into memory."""
     variants = _corners(plan, plan.search) if plan.search else plan.variants
     for variant in variants:
         check_unseen(source, variant.spec, plan.evaluate)
@@ -67,8 +65,6 @@ def check(
             for (at, said), of in faults.items()
         ]
         raise UsageError("\n".join(sentences))
-    chosen_by = [plan.train.validation_problems, *(entry.problems for entry in plan.train.validate.suite)]
-    prepare(one.name for one in (plan.train.problems, *chosen_by, plan.evaluate.problems) if one.name)
     return taken
 
 

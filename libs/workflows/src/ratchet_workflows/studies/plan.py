@@ -9,9 +9,7 @@ evaluate: {...}    of an EvaluationSpec: what each result is measured on
 at_once: 1
 """
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Mapping
 from copy import deepcopy
@@ -96,12 +94,10 @@ class Plan:
             raise source.wrong("vary", f"makes {len(self.variants) * len(self.seeds)} runs; {MAX_RUNS} are allowed")
 
     @property
-    def digest(self) -> str:
-        """Digest of the whole plan, programs included, but for at_once."""
-        said = [self.train.SerializeToString(deterministic=True), self.evaluate.SerializeToString(deterministic=True)]
-        said += [one.spec.SerializeToString(deterministic=True) for one in self.variants]
-        said += [json.dumps([self.seeds, self.search.to_json() if self.search else None]).encode()]
-        return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in said)).hexdigest()
+    def sets(self) -> list[str]:
+        """The names of the sets that are measured or trained on."""
+        named = (self.train.problems, self.train.validation_problems, self.evaluate.problems)
+        return [one.name for one in named if one.name]
 
     def trial(self, settings: Mapping[str, object]) -> Variant:
         name = ", ".join(f"{path.rpartition('.')[2]} {shown(value)}" for path, value in settings.items())

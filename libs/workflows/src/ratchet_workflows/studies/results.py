@@ -1,6 +1,6 @@
 """The findings of a study: of each run, of each variant over its seeds, and of variants against the first. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
@@ -69,6 +69,16 @@ class Result:
             memory_bytes=int(max((step.metrics.get("memory_bytes_max", 0) for step in cell.steps), default=0)),
             points=points,
         )
+
+    @classmethod
+    def of_json(cls, said: Mapping[str, Any], steps: Callable[[str], Sequence[trainer_pb2.Step]]) -> "Result":
+        points = _points(list(steps(said["run"]))) if said["run"] else []
+        whole = {name: int(said[name]) for name in ("seed", "steps", "tokens", "memory_bytes")}
+        return cls(**{**said, **whole, "points": points, "pass_at_1": _estimate(said["pass_at_1"])})
+
+
+def _estimate(said: Mapping[str, float] | None) -> Estimate | None:
+    return Estimate(**said) if said else None
 
 
 def _points(steps: Sequence[trainer_pb2.Step]) -> list[Point]:
@@ -153,8 +163,16 @@ class StudyResults:
     def of(self, variant: str) -> list[Result]:
         return [one for one in self.results if one.variant == variant]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_json(self, *, points: bool = True) -> dict[str, Any]:
+        """`points`: those of the curves, too, which are many."""
+        said = asdict(self)
+        return said if points else said | {"results": [one | {"points": []} for one in said["results"]]}
+
+    @classmethod
+    def of_json(cls, said: Mapping[str, Any], steps: Callable[[str], Sequence[trainer_pb2.Step]]) -> "StudyResults":
+        """`steps`: those of a run, by its id."""
+        results = [Result.of_json(one, steps) for one in said["results"]]
+        return cls(**{**said, "results": results, "summaries": summaries(results), "reaches": reaches(results)})
 
 
 def summaries(results: Sequence[Result]) -> list[Summary]:

@@ -5,8 +5,7 @@ trial that was under way is asked for again, under the request id that its setti
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ratchet_client import Client
@@ -18,7 +17,7 @@ from ratchet_workflows.studies.ranges import Range, Search
 try:
     import optuna
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+    from optuna.storages.journal import BaseJournalBackend
     from optuna.trial import Trial, TrialState
 except ImportError as error:
     raise WorkflowError("A search needs Optuna: pip install optuna, beside this command.") from error
@@ -30,11 +29,28 @@ IS_DEFAULT, IS_STOPPING = "default", "stopping"
 """Attributes of a trial."""
 
 
+class Journal(BaseJournalBackend):
+    """Optuna's journal, kept with the study. `keep` gets all of it whenever something is added."""
+
+    def __init__(
+        self, entries: Sequence[Mapping[str, Any]], keep: Callable[[Sequence[Mapping[str, Any]]], None]
+    ) -> None:
+        self._entries = [dict(entry) for entry in entries]
+        self._keep = keep
+
+    def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+        return self._entries[log_number_from:]
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        self._entries += logs
+        self._keep(tuple(self._entries))
+
+
 class Trials:
     """`default`: the values that the run has where the search changes nothing, as far as they are known."""
 
     def __init__(
-        self, client: Client, plan: Plan, search: Search, journal: Path, default: Mapping[str, object]
+        self, client: Client, plan: Plan, search: Search, journal: "Journal", default: Mapping[str, object]
     ) -> None:
         self._client = client
         self._plan = plan
@@ -43,7 +59,7 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is experimental in Optuna
-            self._storage = JournalStorage(JournalFileBackend(str(journal)))
+            self._storage = JournalStorage(journal)
             self._study = optuna.create_study(
                 storage=self._storage,
                 study_name=NAME,

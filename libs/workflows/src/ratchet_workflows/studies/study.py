@@ -1,58 +1,29 @@
 """Several seeds as one run, ablations, and searches."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from pathlib import PurePath
 
 from ratchet_client import Client
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 from ratchet_reports.gather import set_names
 from ratchet_reports.run_words import reward
+from ratchet_workflows.kept import Kept
 from ratchet_workflows.notation.fields import Source
-from ratchet_workflows.notation.yaml_files import source_of
-from ratchet_workflows.progress import SILENT, Progress
+from ratchet_workflows.progress import Progress
 from ratchet_workflows.studies import checks
 from ratchet_workflows.studies.cells import Cell
 from ratchet_workflows.studies.plan import DEFAULT, Plan, Variant
 from ratchet_workflows.studies.ranges import Search
-from ratchet_workflows.studies.records import StudyFolder
+from ratchet_workflows.studies.records import Record
 from ratchet_workflows.studies.results import Result, StudyResults, reaches, summaries
 from ratchet_workflows.studies.work import Work
 
-Prepare = Callable[[Iterable[str]], None]
 UNKNOWN = (
     "One training seed cannot show whether it beats the default: scores differ from seed to seed. Train both with two "
     "or more seeds (seeds: 3)."
 )
-
-
-def study(
-    client: Client,
-    plan: Path | Mapping[str, Any],
-    folder: Path,
-    *,
-    new: bool = False,
-    progress: Progress = SILENT,
-    prepare: Prepare = lambda sets: None,
-) -> StudyResults:
-    """Trains variants with several seeds, or searches for a setting, and compares them on held-out problems.
-
-    `plan`: a YAML file, or a mapping with the same fields: train, seeds, vary or search, evaluate, at_once. `folder`:
-    keeps the log, results and report; its stem is the study's name. A study that was cut off goes on, unless `new`.
-    `prepare`: called with the names of the plan's sets when all of it is checked, before anything begins.
-
-    Runs that have no score are no error: their results have a `fault`. Raises UsageError for an invalid plan,
-    WorkflowError for a folder that cannot be used and a search without Optuna, ApiError for what the platform refuses,
-    Unreachable when nothing answers for ten minutes. After each of them the same call goes on.
-    """
-    source = source_of(plan)
-    kept = StudyFolder(folder)
-    wanted = Plan(source)
-    if wanted.search:
-        ensure_optuna()
-    with kept.locked():
-        return Study(client, wanted, source, kept, progress, prepare).finish(new=new)
 
 
 def ensure_optuna() -> None:
@@ -61,37 +32,51 @@ def ensure_optuna() -> None:
 
 
 class Study:
-    """One study, from its file to its report."""
+    """One study, from its plan to its results."""
 
-    def __init__(
-        self, client: Client, plan: Plan, source: Source, kept: StudyFolder, progress: Progress, prepare: Prepare
-    ) -> None:
+    def __init__(self, client: Client, source: Source, kept: Kept, progress: Progress, name: str) -> None:
+        """`name`: for people. Raises UsageError for an invalid plan."""
         self._client = client
-        self._plan = plan
+        self._plan = Plan(source)
         self._source = source
         self._kept = kept
         self._progress = progress
-        self._prepare = prepare
+        self._name = name
+        self._record = Record.of_json({"key": kept.id, "bases": {}, **kept.read()})
 
-    def finish(self, *, new: bool) -> StudyResults:
-        record = None if new else self._kept.record()
-        if record is None:
-            known = checks.bases(self._client, self._plan)
-            taken = checks.check(self._client, self._plan, self._source, known, self._prepare)
-            record = self._kept.begin(self._plan.digest, known)
-            self._say(f"The study begins. Its log is in {self._kept.folder}")
-        elif record.plan != self._plan.digest:
-            raise self._source.wrong("", "has changed since the study began: undo that, or begin a new study")
-        else:
-            self._say(f"The study of {record.begin_time} goes on.")
-            taken = checks.check(self._client, self._plan, self._source, record.bases, self._prepare)
-        work = Work(self._client, self._plan, record, progress=self._progress, log=self._kept.log)
+    def finish(self) -> StudyResults:
+        """Trains variants with several seeds, or searches for a setting, and compares them on held-out problems. One
+        that was cut off goes on, and so does one of which a run failed.
+
+        Runs that have no score are no error: their results have a `fault`. Raises UsageError for an invalid plan,
+        WorkflowError for a search without Optuna, ApiError for what the platform refuses, Unreachable when nothing
+        answers for ten minutes.
+        """
+        if self._plan.search:
+            ensure_optuna()
+        if not self._record.bases:
+            self._note(bases=checks.bases(self._client, self._plan))
+        taken = checks.check(self._client, self._plan, self._source, self._record.bases)
+        work = Work(self._client, self._plan, self._record, progress=self._progress, begun=self._begun)
         if self._plan.search:
             found = self._search(work, self._plan.search, checks.values(taken, self._plan.search))
         else:
             found = self._results(self._measured(work, self._plan.variants))
-        self._write(found)
+        self._note(results=found.to_json(points=False))
         return found
+
+    def _note(self, **changes: object) -> None:
+        self._record = replace(self._record, **changes)  # type: ignore[arg-type]
+        self._kept.save(self._record.to_json())
+
+    def _begun(self, cells: Sequence[Cell]) -> None:
+        """Notes the runs and evaluations of these, where there are new ones."""
+        noted = {one["name"]: one for one in self._record.cells}
+        for cell in cells:
+            run, evaluation = cell.run.id if cell.run else "", cell.evaluation.id if cell.evaluation else ""
+            noted[cell.name] = {"name": cell.name, "run": run, "evaluation": evaluation}
+        if (now := tuple(noted.values())) != tuple(self._record.cells):
+            self._note(cells=now)
 
     def _measured(self, work: Work, variants: list[Variant]) -> list[Cell]:
         """Seed by seed, so that a study that is cut off has the same seeds of each variant."""
@@ -101,15 +86,18 @@ class Study:
         return sorted(cells, key=lambda cell: order[cell.variant.name])
 
     def _search(self, work: Work, search: Search, default: dict[str, object]) -> StudyResults:
-        from ratchet_workflows.studies.search import Trials
+        from ratchet_workflows.studies.search import Journal, Trials
 
-        trials = Trials(self._client, self._plan, search, self._kept.trials, default)
+        journal = Journal(self._record.journal, lambda entries: self._note(journal=entries))
+        trials = Trials(self._client, self._plan, search, journal, default)
         work.finish("trials", trials.cells(), search.trials, trials.looked, trials.ended)
         best = trials.best()
         variants = [self._plan.variant(DEFAULT, {})]
         if best is not None and best.name != DEFAULT:
             variants.append(best)
-            self._say(f"The best of the trials on validation: {best.name}. It is measured against the default.")
+            self._progress.say(
+                f"The best of the trials on validation: {best.name}. It is measured against the default."
+            )
         cells = self._measured(work, variants)
         results = self._results(cells)
         spent = f"{len(trials.to_json())} trials, {trials.spent('tokens'):,.0f} tokens"
@@ -165,7 +153,7 @@ class Study:
             "seeds": ", ".join(map(str, self._plan.seeds)),
         }
         return StudyResults(
-            title=f"Study {self._kept.folder.stem}",
+            title=f"Study {PurePath(self._name).stem}",
             create_time=datetime.now(UTC).isoformat(timespec="seconds"),
             results=results,
             summaries=summaries(results),
@@ -173,22 +161,6 @@ class Study:
             settings={name: value for name, value in settings.items() if value},
             notes=notes,
         )
-
-    def _write(self, found: StudyResults) -> None:
-        """A page that cannot be made is said; it changes nothing about the study."""
-        self._kept.save_results(found.to_json())
-        try:
-            from ratchet_workflows.studies import report  # matplotlib: only here
-
-            report.write(found, self._kept.page)
-        except (OSError, ImportError) as error:
-            self._say(f"The report cannot be made: {error}")
-        if found.verdict:
-            self._kept.log(found.verdict)
-
-    def _say(self, line: str) -> None:
-        self._progress.say(line)
-        self._kept.log(line)
 
 
 def signed(of: Estimate) -> str:

@@ -1,7 +1,7 @@
 """Brings the cells of a study to their ends, some at once, by the public API only."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ratchet_client import Client, Unreachable
 from ratchet_workflows.progress import Progress
@@ -12,8 +12,7 @@ from ratchet_workflows.studies.records import Record
 
 POLL_S = 2.0
 PATIENCE_S = 600.0
-"""So long nothing may answer; the same command then goes on."""
-GOES_ON = "Runs on the platform continue; the same command continues the study."
+"""How long nothing may answer before a study gives up for now."""
 
 
 class Work:
@@ -24,14 +23,15 @@ class Work:
         record: Record,
         *,
         progress: Progress,
-        log: Callable[[str], None],
+        begun: Callable[[Sequence[Cell]], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`begun` gets all cells that have begun after each look."""
         self._client = client
         self._plan = plan
         self._record = record
         self._progress = progress
-        self._log = log
+        self._begun = begun
         self._sleep = sleep
 
     def finish(
@@ -48,7 +48,7 @@ class Work:
         news = StudyNews(title, total, already)
         open_cells: list[Cell] = []
         answered = time.monotonic()
-        with self._progress.following(news, GOES_ON, self._log) as changed:
+        with self._progress.following(news) as changed:
             while True:
                 while len(open_cells) < self._plan.at_once and (cell := next(cells, None)) is not None:
                     open_cells.append(cell)
@@ -60,9 +60,10 @@ class Work:
                         cell.advance(self._client, self._plan, self._record)
                         looked(cell)
                         answered = time.monotonic()
-                except Unreachable as error:
+                except Unreachable:
                     if time.monotonic() - answered > PATIENCE_S:
-                        raise Unreachable(f"{error} {GOES_ON}") from error
+                        raise
+                self._begun(news.cells)
                 changed()
                 open_cells = [cell for cell in open_cells if not cell.has_ended]
                 if len(open_cells) == self._plan.at_once:

@@ -1,6 +1,6 @@
 """The checks of a plan by the platform, before anything of it is begun."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ratchet_client import ApiError, Client
 from ratchet_kit import refs
@@ -12,15 +12,15 @@ from ratchet_workflows.notation.unseen import check_unseen
 from ratchet_workflows.turns.plan import Plan
 
 
-def check(client: Client, plan: Plan, source: Source, prepare: Callable[[Iterable[str]], None]) -> VersionRef:
+def check(client: Client, plan: Plan, source: Source) -> VersionRef:
     """The champion, which is to be beaten. Raises UsageError that names every field at fault, and ApiError for what
-    is not a field's fault, such as a run that does not fit into memory. `prepare` gets the names of
-    the sets at last."""
+    is not a field's fault, such as a run that does not fit into memory. A run that learns from traffic is looked at
+    once the turn has made the data set of it: see `Plan.learning`."""
     now = _champion(client, plan, source)
     ref = refs.version_to_proto(now)
     check_unseen(source, plan.train, plan.evaluate)
     faults = [
-        *_faults(source, "train", lambda: client.runs.create(plan.run_of(now, 1), validate_only=True)),
+        *([] if plan.learns_traffic else _faults(source, "train", lambda: _run(client, plan, now))),
         *_faults(
             source,
             "evaluate",
@@ -44,11 +44,11 @@ def check(client: Client, plan: Plan, source: Source, prepare: Callable[[Iterabl
     ]
     if faults:
         raise UsageError("\n".join(faults))
-    measured = plan.evaluation_of(now)
-    sets = [entry.problems for entry in measured.suite] or [measured.problems]
-    chosen_by = [entry.problems for entry in plan.train.validate.suite]
-    prepare(one.name for one in (*sets, *chosen_by, plan.train.problems))
     return now
+
+
+def _run(client: Client, plan: Plan, champion: VersionRef) -> object:
+    return client.runs.create(plan.run_of(champion, 1), validate_only=True)
 
 
 def _champion(client: Client, plan: Plan, source: Source) -> VersionRef:

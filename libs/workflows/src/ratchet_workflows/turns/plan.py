@@ -11,7 +11,6 @@
 turn makes a data set of it. What the flow finds out itself (the candidate, ids) is not a field.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -63,13 +62,10 @@ class Plan:
         return self.train.pairs.name == NAME
 
     @property
-    def digest(self) -> str:
-        """Digest of the whole plan, programs included."""
-        messages = (self.train, self.evaluate, self.gate, self.release)
-        parts = [self.model.encode(), *(message.SerializeToString(deterministic=True) for message in messages)]
-        if self.days is not None:
-            parts.append(str(self.days).encode())
-        return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+    def sets(self) -> list[str]:
+        """The names of the sets that are measured or trained on."""
+        measured = [entry.problems.name for entry in self.evaluate.suite] or [self.evaluate.problems.name]
+        return [*measured, self.train.problems.name]
 
     def run_of(self, champion: VersionRef, turn: int) -> trainer_pb2.RunSpec:
         """The run to be trained, from the champion where nothing else is named; with the turn's number as its seed

@@ -6,9 +6,7 @@ was created under, follows it, and writes down what came of it. So a turn that w
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -19,16 +17,17 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
 from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
-from ratchet_workflows.errors import UsageError, WorkflowError
+from ratchet_workflows.errors import WorkflowError
 from ratchet_workflows.following import evaluations, releases, runs
 from ratchet_workflows.following.gates import decided, passed
+from ratchet_workflows.kept import Kept
 from ratchet_workflows.notation.references import champion
-from ratchet_workflows.progress import SILENT, Progress
+from ratchet_workflows.progress import Progress
 from ratchet_workflows.turns.plan import Plan
-from ratchet_workflows.turns.records import Record, State, Turns
+from ratchet_workflows.turns.records import Record, State
 
 PATIENCE_S = 600.0
-"""How long nothing may answer before a turn gives up. Begun again, it goes on."""
+"""How long nothing may answer before a turn gives up for now."""
 RETRY_S = 5.0
 LONG_S = 300.0
 """Work that went on for longer had an answer in between."""
@@ -48,38 +47,15 @@ M = TypeVar("M", bound=_Made)
 
 
 class Turn:
-    """`releasing` is entered while the candidate is released."""
-
-    def __init__(
-        self,
-        client: Client,
-        plan: Plan,
-        turns: Turns,
-        record: Record,
-        *,
-        progress: Progress = SILENT,
-        releasing: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, client: Client, plan: Plan, kept: Kept, record: Record, *, progress: Progress) -> None:
         self._client = client
         self._plan = plan.learning(record.pairs)
-        self._turns = turns
+        self._kept = kept
         self.record = record
         self._progress = progress
-        self._releasing = releasing
 
     def finish(self) -> Record:
-        """Goes on until the turn has ended. Raises WorkflowError for a stage that failed, which is on record then, and
-        the client's errors."""
-        self._note(state=State.RUNNING, sentence="")
-        try:
-            return self._go_on()
-        except UsageError:
-            raise
-        except WorkflowError as error:
-            self._end(State.FAILED, str(error))
-            raise
-
-    def _go_on(self) -> Record:
+        """Goes on until the turn has ended. Raises WorkflowError for a stage that failed, and the client's errors."""
         base = VersionRef(self._plan.model, self.record.base)
         self._stage(f"measure {base}", lambda: self._measure(base))
         candidate = self._stage(f"train {self._plan.train.steps} steps", lambda: self._train(base))
@@ -109,23 +85,20 @@ class Turn:
         self._note(evaluations={**self.record.evaluations, str(version): evaluation.id})
         if known and evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED:
             return  # it was shown when it ended
-        evaluation = evaluations.follow(self._client, evaluation.id, str(version), self._progress, self._turns.log)
+        evaluation = evaluations.follow(self._client, evaluation.id, str(version), self._progress)
         evaluations.raise_unless_succeeded(evaluation)
         self._progress.measured(evaluation)
-        for score in evaluation.pass_at_k:
-            of = score.estimate
-            self._turns.log(f"{version}: pass@{score.k} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})")
 
     def _train(self, base: VersionRef) -> VersionRef:
         if self.record.run:
             run = self._client.runs.get(self.record.run)
         else:
-            run = self._client.runs.create(self._plan.run_of(base, self.record.number), f"{self.record.key}-train")
+            run = self._client.runs.create(self._plan.run_of(base, self.record.number), f"{self._kept.id}-train")
             self._note(run=run.id)
         if run.state in (trainer_pb2.Run.STATE_FAILED, trainer_pb2.Run.STATE_CANCELLED):
-            self._say(f"{run.id} goes on at its last checkpoint: {run.failure.message or 'it was cancelled'}")
+            self._progress.say(f"{run.id} goes on at its last checkpoint: {run.failure.message or 'it was cancelled'}")
             self._client.runs.resume(run.id)
-        run = runs.follow(self._client, run.id, self._progress, self._turns.log)
+        run = runs.follow(self._client, run.id, self._progress)
         runs.raise_unless_succeeded(run)
         if not run.HasField("version"):
             raise WorkflowError(f"Run {run.id} succeeded but registered no version.")
@@ -152,7 +125,7 @@ class Turn:
         )
         self._note(gate=gate.id)
         gate = decided(self._client, gate)
-        self._say(gate.reason)
+        self._progress.say(gate.reason)
         return gate
 
     def _meet_champion(self, candidate: VersionRef) -> None:
@@ -163,7 +136,7 @@ class Turn:
                 f"{candidate} cannot be compared: the champion of {self._plan.model} is {now or 'gone'}."
             )
         if now.number != self.record.champion:
-            self._say(f"{now} has become champion meanwhile: {candidate} must beat it.")
+            self._progress.say(f"{now} has become champion meanwhile: {candidate} must beat it.")
             self._note(champion=now.number)
         self._measure(now)
 
@@ -183,8 +156,7 @@ class Turn:
                 return None
             raise
         self._note(release=release.id)
-        with self._releasing():
-            return releases.follow(self._client, release.id, self._progress, self._turns.log, to_the_end=True)
+        return releases.follow(self._client, release.id, self._progress, to_the_end=True)
 
     def _made(
         self, get: Callable[[], M | None], create: Callable[[str], M], has_failed: Callable[[M], bool], name: str
@@ -194,13 +166,12 @@ class Turn:
         for attempt in range(MOST_ATTEMPTS):
             if found is not None and not has_failed(found):
                 return found
-            found = create(f"{self.record.key}-{name}-{attempt}")
+            found = create(f"{self._kept.id}-{name}-{attempt}")
         raise WorkflowError(f"{found.id if found else name} failed, as {MOST_ATTEMPTS} others did; begin a new turn.")
 
     def _stage(self, title: str, work: Callable[[], T]) -> T:
         """The result of `work`. While nothing answers it is begun again, for PATIENCE_S."""
         self._progress.stage(title)
-        self._turns.log(f"== {title}")
         failing_since: float | None = None
         while True:
             start = time.monotonic()
@@ -212,19 +183,15 @@ class Turn:
                     failing_since = now
                 if now - failing_since > PATIENCE_S:
                     raise
-                self._say(f"{error} It is tried again.")
+                self._progress.say(f"{error} It is tried again.")
                 time.sleep(RETRY_S)
 
-    def _say(self, line: str) -> None:
-        self._progress.say(line)
-        self._turns.log(line)
-
     def _note(self, **changes: object) -> None:
-        self.record = self._turns.save(replace(self.record, **changes))  # type: ignore[arg-type]
+        self.record = replace(self.record, **changes)  # type: ignore[arg-type]
+        self._kept.save(self.record.to_json())
 
     def _end(self, state: State, sentence: str) -> Record:
-        self._note(state=state, sentence=sentence, end_time=datetime.now(UTC).isoformat(timespec="seconds"))
-        self._turns.log(f"{state}: {sentence}")
+        self._note(state=state, sentence=sentence)
         return self.record
 
 

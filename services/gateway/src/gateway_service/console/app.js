@@ -16,11 +16,13 @@ import { releases } from "./views/releases.js";
 import { reward, rewards } from "./views/rewards.js";
 import { run, runs } from "./views/runs.js";
 import { votes } from "./views/votes.js";
+import { workflow, workflows } from "./views/workflows.js";
 
 // By the parts of the address after "#/". A view gets { host, parts, query, signal }; `signal` ends when it is left.
 const VIEWS = [
   ["Health", "", health],
   ["Models", "models", models, model],
+  ["Workflows", "workflows", workflows, workflow],
   ["Runs", "runs", runs, run],
   ["Releases", "releases", releases, release],
   ["Experiments", "experiments", experiments, experiment],

@@ -31,6 +31,13 @@ from gateway_service.convert.traffic import (
     unit_from_proto,
 )
 from gateway_service.convert.webhooks import delivery_to_proto, webhook_to_proto
+from gateway_service.convert.workflows import (
+    schedule_to_proto,
+    trigger_from_proto,
+    watched_to_proto,
+    workflow_plan_from_proto,
+    workflow_to_proto,
+)
 
 __all__ = [
     "SCOPES",
@@ -56,10 +63,15 @@ __all__ = [
     "release_to_proto",
     "replay_prompts_from_proto",
     "response_delta_to_proto",
+    "schedule_to_proto",
     "scopes_from_proto",
     "selection_from_proto",
+    "trigger_from_proto",
     "unit_from_proto",
     "version_from_fields",
     "version_health_to_proto",
+    "watched_to_proto",
     "webhook_to_proto",
+    "workflow_plan_from_proto",
+    "workflow_to_proto",
 ]

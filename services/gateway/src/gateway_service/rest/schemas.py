@@ -34,6 +34,7 @@ _SCALARS: dict[int, Schema] = {
 }
 _WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Struct": {"type": "object"},
     "google.protobuf.Duration": {"type": "string", "pattern": r"^-?\d+(\.\d{1,9})?s$", "examples": ["3.5s"]},
 }
 

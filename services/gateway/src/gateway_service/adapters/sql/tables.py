@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from ratchet_kit.sql import UtcDateTime, request_columns
+from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
 metadata = MetaData()
 
@@ -257,4 +257,55 @@ deliveries = Table(
     UniqueConstraint("webhook_id", "event_id", name="gateway_deliveries_once"),
     Index("gateway_deliveries_by_webhook", "webhook_id", "id"),
     Index("gateway_deliveries_due", "state", "next_time"),
+)
+
+workflows = Table(
+    "gateway_workflows",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    *request_columns(),
+    *hold_columns(),
+    Column("kind", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    # Id of a key.
+    Column("actor", String(40), nullable=False),
+    Column("model", String(63), nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("schedule_id", String(40), nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("sentence", Text, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("start_time", UtcDateTime, nullable=True),
+    Column("end_time", UtcDateTime, nullable=True),
+    Column("record", JSON, nullable=False),
+)
+
+workflow_lines = Table(
+    "gateway_workflow_lines",
+    metadata,
+    Column("workflow_id", String(40), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
+schedules = Table(
+    "gateway_schedules",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    *request_columns(),
+    Column("kind", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("cron", Text, nullable=False),
+    # Of a period; NULL without one.
+    Column("seconds", BigInteger, nullable=True),
+    Column("when_feedback", Integer, nullable=False),
+    Column("actor", String(40), nullable=False),
+    Column("model", String(63), nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("next_time", UtcDateTime, nullable=False, index=True),
+    Column("workflow_id", String(40), nullable=False),
+    Column("fault", Text, nullable=False),
 )

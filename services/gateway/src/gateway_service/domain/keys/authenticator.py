@@ -20,6 +20,11 @@ class Authenticator:
             raise Unauthenticated("an API key is needed: Authorization: Bearer rk_...")
         return await self._keys.authenticate(secret)
 
+    async def of_id(self, key_id: str) -> ApiKey:
+        """The key of an id, for what the gateway does for its holder. Raises Unauthenticated when it is not valid any
+        more."""
+        return ANYBODY if self._keys is None else await self._keys.of_id(key_id)
+
     async def check(self, secret: str, scope: Scope) -> ApiKey:
         """The same. Raises PermissionDenied, too, when the key lacks the scope."""
         key = await self.identify(secret)

@@ -7,7 +7,7 @@ from datetime import datetime
 from gateway_service.domain.keys.key import PREFIX, ApiKey, NewKey, Scope, digest_of, new_secret
 from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
-from ratchet_kit.errors import AlreadyExists, Unauthenticated
+from ratchet_kit.errors import AlreadyExists, NotFound, Unauthenticated
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
@@ -73,6 +73,15 @@ class Keys:
         key = await self._known.find(digest_of(secret))
         if key is None:
             raise Unauthenticated("the API key is not known or was revoked")
+        key.check_valid(self._clock.now())
+        return key
+
+    async def of_id(self, key_id: str) -> ApiKey:
+        """Raises Unauthenticated when it is unknown, was revoked or has expired."""
+        try:
+            key = await self._store.get(key_id)
+        except NotFound as error:
+            raise Unauthenticated("the API key is not known or was revoked") from error
         key.check_valid(self._clock.now())
         return key
 
