@@ -59,6 +59,7 @@ from gateway_service.domain.webhooks.signed_delivery import Deliverer
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.rest import app
 from gateway_service.rest.resources import REGISTRY
+from gateway_service.scoped import Scoped
 from gateway_service.servicer import (
     ExperimentServicer,
     GatewayServicer,
@@ -217,7 +218,7 @@ def _wire_rest(
     stores, peers = ground.stores, ground.peers
     uses = Uses(releases.known, peers.registry, stores.experiments)
     peers_stubs = {**peers.backends, REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
-    recorded = {name: Audited(stub, name, keys.audit) for name, stub in peers_stubs.items()}
+    recorded = {name: Audited(Scoped(stub, name), name, keys.audit) for name, stub in peers_stubs.items()}
     return app.build(
         completer=completions.completer,
         router=completions.router,

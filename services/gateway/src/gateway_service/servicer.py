@@ -25,6 +25,7 @@ from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.webhooks import Webhooks
+from gateway_service.scoped import Scoped
 from ratchet.gateway.v1 import (
     experiment_pb2,
     experiment_pb2_grpc,
@@ -224,6 +225,7 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
             actor=caller().id,
             keep_traffic=request.keep_traffic,
             monthly_tokens=request.monthly_tokens,
+            project=request.project,
         )
         return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
 
@@ -432,4 +434,4 @@ class Servicers:
             self.traffic,
             self.webhooks,
         )
-        return {name: Audited(servicer, name, self.audit) for name, servicer in zip(ADDING, own, strict=True)}
+        return {name: Audited(Scoped(one, name), name, self.audit) for name, one in zip(ADDING, own, strict=True)}
