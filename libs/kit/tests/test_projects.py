@@ -1,10 +1,10 @@
 import pytest
 
 from ratchet_kit import projects
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id, time_of
 from ratchet_kit.names import DatasetRef, ModelRef, RewardRef, check_model_name, suggestion
-from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.pages import fetch_page
 from ratchet_kit.projects import owned_by, project_of, seen_by
 
@@ -47,9 +47,7 @@ def test_what_names_anothers_beside_ones_own_is_not_seen(text: str) -> None:
 def test_others_are_hidden_in_sentences() -> None:
     text = f"waits for run_{ULID}-beta (beta~coder@2) before run_{ULID}-acme of acme~coder:champion"
     hidden = projects.without_others(text, "acme")
-    assert hidden == (
-        f"waits for another project's (another project's) before run_{ULID}-acme of acme~coder:champion"
-    )
+    assert hidden == (f"waits for another project's (another project's) before run_{ULID}-acme of acme~coder:champion")
     assert projects.without_others("a ~ b~ c", "acme") == "a ~ another project's c"
 
 
@@ -60,7 +58,12 @@ def test_ids_carry_the_project_of_the_call() -> None:
         again = new_id("eval")
     with projects.of_owner("starter"):
         default = new_id("run")
-    assert (project_of(made), project_of(again), project_of(default), project_of(new_id("run"))) == ("acme", "acme", "", "")
+    assert (project_of(made), project_of(again), project_of(default), project_of(new_id("run"))) == (
+        "acme",
+        "acme",
+        "",
+        "",
+    )
     assert time_of(made) is not None
 
 
@@ -72,7 +75,9 @@ def test_names_of_projects_are_names(name: str) -> None:
     assert str(RewardRef.parse("acme~brevity@2")) == "acme~brevity@2"
 
 
-@pytest.mark.parametrize("name", ["~coder", "acme~", "a~b~c", "Acme~x", "ninechars~x", "1a~x", "acme~" + "x" * 59, "acme~x\n"])
+@pytest.mark.parametrize(
+    "name", ["~coder", "acme~", "a~b~c", "Acme~x", "ninechars~x", "1a~x", "acme~" + "x" * 59, "acme~x\n"]
+)
 def test_invalid_names_of_projects_are_none(name: str) -> None:
     with pytest.raises(InvalidArgument):
         check_model_name(name)

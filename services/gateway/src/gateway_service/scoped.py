@@ -31,7 +31,7 @@ SHARED = frozenset(
         "GetReward",
     }
 )
-"""RPCs whose path may name what is the platform's own: it is read by all. Elsewhere what a path names is the project's."""
+"""RPCs whose path may name what is the platform's own, which all read. Elsewhere what a path names is the project's."""
 OWN = {
     "CreateModel": ("name",),
     "CreateReward": ("name",),
@@ -45,7 +45,7 @@ OWN = {
     (
         "Complete",
         "StreamComplete",
-                "CreateEvaluation",
+        "CreateEvaluation",
         "CompareEvaluations",
         "PlanComparison",
         "CreatePair",
@@ -78,17 +78,29 @@ OWN = {
     ),
     (),
 )
-"""RPCs without a path's variable: the fields that name what is to be the project's. Other fields may name what is shared."""
-TEXTS = frozenset(
-    "args arguments code completion content description expected expected_stdout json_schema parameters prompt raises "
-    "solution source stdin stop suffix system chat_template text".split()
-)
+"""RPCs whose path has no variable: the fields that name what is to be the project's. Others may name what is shared."""
+TEXTS = {
+    *(
+        "args",
+        "arguments",
+        "code",
+        "completion",
+        "content",
+        "description",
+        "expected",
+        "expected_stdout",
+        "json_schema",
+    ),
+    *("parameters", "prompt", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "chat_template"),
+    "text",
+}
 """Fields of what people, programs and models write: no reference."""
 WRITTEN = TEXTS | {"request_id", "next_page_token"}
 """Fields of a reply that are no reference."""
-LABELS = TEXTS | frozenset(
-    "display_name key page_token reason request_id role routing_key session user value voter".split()
-)
+LABELS = TEXTS | {
+    *("display_name", "key", "page_token", "reason", "request_id", "role", "routing_key", "session", "user", "value"),
+    "voter",
+}
 """Fields of a request that are no reference."""
 PLACES = frozenset({"uri", "source_uri"})
 """Fields of folders and URLs, which say nothing of whose they are."""
@@ -132,8 +144,8 @@ def _stream(method: MethodDescriptor, call: Callable[..., Any]) -> Callable[...,
 def admitted(method: MethodDescriptor, request: Message) -> str:
     """The project that the caller acts for: its key's, or that of what an administrator of the platform names.
 
-    Raises NotFound for what is another's, PermissionDenied for what is shared and would be changed, and where the RPC is
-    not for projects.
+    Raises NotFound for what is another's, PermissionDenied for what is shared and would be changed, and for an RPC that
+    is not for projects.
     """
     project, found = caller().view, rules(method)
     refer = {text: field for field, text in _texts(request, LABELS)}

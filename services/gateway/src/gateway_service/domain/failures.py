@@ -60,7 +60,11 @@ class ReleaseFailures:
             for release in page:
                 if release.create_time < after_time or len(found) == limit:
                     return found
-                if projects.is_seen(release.id) and release.state in (State.FAILED, State.ROLLED_BACK, State.FALLING_BACK):
+                if projects.is_seen(release.id) and release.state in (
+                    State.FAILED,
+                    State.ROLLED_BACK,
+                    State.FALLING_BACK,
+                ):
                     found.append(_failed(release))
             last = page[-1].id
         return found
