@@ -120,7 +120,8 @@ def request(http: httpx.Client, rule: Rule, message: Any) -> tuple[int, str]:
         for name in variable.split("."):
             value = getattr(value, name)
         path = path.replace(f"{{{variable}}}", str(value).replace("/", "%2F"))
-    reply = http.request(rule.verb, path, **({"json": rest} if rule.body else {"params": rest}))
+    body, query = (rest, None) if rule.body else (None, rest)
+    reply = http.request(rule.verb, path, json=body, params=query)
     return reply.status_code, reply.text
 
 

@@ -80,19 +80,9 @@ OWN = {
 )
 """RPCs whose path has no variable: the fields that name what is to be the project's. Others may name what is shared."""
 TEXTS = {
-    *(
-        "args",
-        "arguments",
-        "code",
-        "completion",
-        "content",
-        "description",
-        "expected",
-        "expected_stdout",
-        "json_schema",
-    ),
-    *("parameters", "prompt", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "chat_template"),
-    "text",
+    *("args", "arguments", "code", "completion", "content", "description", "expected", "expected_stdout", "prompt"),
+    *("json_schema", "parameters", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "text"),
+    "chat_template",
 }
 """Fields of what people, programs and models write: no reference."""
 WRITTEN = TEXTS | {"request_id", "next_page_token"}

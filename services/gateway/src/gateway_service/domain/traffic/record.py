@@ -38,8 +38,8 @@ class Unit(StrEnum):
 
 
 def unit_id(unit: Unit, name: str) -> str:
-    """How a unit is known and recorded: by a digest, since users' names are private; empty for no name. Each project has
-    users and sessions of its own."""
+    """How a unit is known and recorded: by a digest, since users' names are private; empty for no name. Users and
+    sessions are their project's."""
     if name and unit in (Unit.USER, Unit.SESSION):
         name += projects.suffix()
     return hashlib.sha256(f"{unit}\n{name}".encode()).hexdigest()[:32] if name else ""

@@ -14,7 +14,7 @@ from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
 
 def metric(component: str) -> str:
-    """Its name in those of metrics, where a plug-in's "plugin:x" is "plugin_x", and a project's "acme~x" is "acme_x"."""
+    """Its name in those of metrics: a plug-in's "plugin:x" is "plugin_x" there, a project's "acme~x" is "acme_x"."""
     return component.replace(":", "_").replace("~", "_")
 
 
