@@ -53,7 +53,7 @@ def said(platform: Platform) -> dict[str, set[str]]:
 @pytest.mark.parametrize("name", sorted(ASKED))
 def test_what_is_asked_for_is_there(name: str, said: dict[str, set[str]]) -> None:
     asked = boards.metrics_in(" ".join(ASKED[name]))
-    assert len(asked) > 5
+    assert len(asked) > 1
     assert asked <= set(said)
     for expression in ASKED[name]:
         for metric, label in boards.labels_in(expression):
@@ -63,7 +63,7 @@ def test_what_is_asked_for_is_there(name: str, said: dict[str, set[str]]) -> Non
 @contextmanager
 def prometheus(folder: Path, targets: dict[str, str]) -> Iterator[httpx.Client]:
     """With the job, the labels and the alerts of Compose; the targets are those of this platform."""
-    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    job, *_exporters = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     static = [{"targets": [target], "labels": {"service": service}} for service, target in targets.items()]
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},

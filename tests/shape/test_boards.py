@@ -33,19 +33,20 @@ def test_a_board_can_be_read(board: Path) -> None:
 
 
 def test_each_board_is_another() -> None:
-    assert len({boards.read(board)["uid"] for board in BOARDS}) == len(BOARDS) == 5
+    assert len({boards.read(board)["uid"] for board in BOARDS}) == len(BOARDS) == 7
 
 
 def test_prometheus_reads_all_six_services() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    (names,) = job["dns_sd_configs"]
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    names, *exporters = (names for job in jobs for names in job["dns_sd_configs"])
+    assert all(compose[name]["profiles"] for one in exporters for name in one["names"])
     services = {name for name in compose if "build" in compose[name] and not name.endswith("-gpu")}
     assert set(names["names"]) == services == set(SERVICES)
     assert f" METRICS_PORT={names['port']} " in (DEPLOY / "docker" / "entrypoint.sh").read_text()
     mounted = [
         volume.split(":")[0]
-        for name in ("prometheus", "alertmanager", "grafana")
+        for name in ("prometheus", "alertmanager", "grafana", "node-exporter")
         for volume in compose[name]["volumes"]
     ]
     assert all((ROOT / path).exists() for path in mounted if path.startswith("./"))

@@ -46,10 +46,11 @@ class MemoryEvaluationStore:
         self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
     ) -> Sequence[Evaluation]:
         def fits(one: Evaluation) -> bool:
-            named = not only.model or one.spec.model_name == only.model
+            model = not only.model or one.spec.model_name == only.model
+            named = only.name.lower() in one.spec.display_name.lower()
             timely = only.after_time is None or one.create_time >= only.after_time
             stated = only.state in (None, one.state)
-            return named and timely and stated and (not only.problems or only.problems in one.spec.names)
+            return model and named and timely and stated and (not only.problems or only.problems in one.spec.names)
 
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
         return [self._evaluations[id] for id in ids if fits(self._evaluations[id])][:limit]

@@ -25,14 +25,16 @@ def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("address")
 def test_evaluations_are_listed_with_version_and_reason(ratchet: Any, gateway: ScriptedGateway) -> None:
     sentence = "programs[9].tests[0].check.code: is no Python"
-    failed = EVALUATION | {"state": "STATE_FAILED", "failure": {"message": sentence}}
+    spec = EVALUATION["spec"] | {"display_name": "nightly"}
+    failed = EVALUATION | {"spec": spec, "state": "STATE_FAILED", "failure": {"message": sentence}}
     gateway.answers({"evaluations": [failed]})
-    asked = ("--state", "failed", "--model", "starter", "--since", "2026-01-01T00:00:00+00:00")
+    asked = ("--state", "failed", "--model", "starter", "--since", "2026-01-01T00:00:00+00:00", "--name", "night")
     (_, line) = ratchet("evaluations", "list", *asked).stdout.splitlines()
-    assert line.split()[:3] == ["eval_1", "starter@2", "basics"]
+    assert line.split()[:4] == ["eval_1", "nightly", "starter@2", "basics"]
     assert line.endswith(f"FAILED: {sentence}")
     query = gateway.received[-1].query
-    assert (query["state"], query["after_time"]) == ("STATE_FAILED", "2026-01-01T00:00:00Z")
+    asked_for = (query["state"], query["after_time"], query["name"])
+    assert asked_for == ("STATE_FAILED", "2026-01-01T00:00:00Z", "night")
 
 
 @pytest.mark.usefixtures("address")

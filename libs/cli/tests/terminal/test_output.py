@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ratchet_cli.terminal import output
-from ratchet_cli.terminal.output import print_fields, print_heading, print_table, sparkline
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import print_fields, print_heading, print_list, print_table, sparkline
 
 ID = "run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN"
 SENTENCE = "the job died 5 times, the last at step 7: it reported nothing for too long"
@@ -86,3 +87,27 @@ def test_a_cell_forges_no_row_and_turns_no_text(shown: Callable[..., list[str]])
     (_, line) = shown(None, lambda: print_table(COLUMNS, forged, breakable=("result",)))
     assert "\u202e" not in line
     assert line.split() == ["a", "fine", "b", "accepted", "1"]
+
+
+def test_a_list_is_sorted_by_any_column_and_says_where_it_is_cut(
+    shown: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"m@2": ("0.95", "2h ago"), "m@10": ("-", "9m ago"), "m@1": ("0.9", "30s ago")}
+    columns = {"model": str, "score": lambda name: rows[name][0], "made": lambda name: rows[name][1]}
+
+    def order(sort: str, limit: int = 0) -> list[str]:
+        shown_lines = shown(None, lambda: print_list(rows, limit, False, columns, sort=sort))  # type: ignore[type-var]
+        return [line.split()[0] for line in shown_lines[1:]]
+
+    assert order("") == ["m@2", "m@10", "m@1"]
+    assert order("model") == ["m@1", "m@2", "m@10"]
+    assert order("score") == ["m@1", "m@2", "m@10"]  # what has none comes last, in either order
+    assert order("-score") == ["m@2", "m@1", "m@10"]
+    assert order("made") == ["m@1", "m@10", "m@2"]
+    with pytest.raises(CommandError, match="--sort size: choose one of model, score, made"):
+        order("size")
+    assert capsys.readouterr().err == ""
+    assert order("made", limit=2) == ["m@1", "m@10"]
+    assert capsys.readouterr().err == "There are more than these 2: --limit 0 shows all.\n"
+    order("", limit=3)
+    assert capsys.readouterr().err == ""

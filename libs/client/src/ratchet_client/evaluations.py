@@ -34,10 +34,11 @@ class Evaluations(Resource[S]):
         problems: str = "",
         state: pb.Evaluation.State.ValueType = pb.Evaluation.STATE_UNSPECIFIED,
         since: datetime | None = None,
+        name: str = "",
     ) -> Listing[pb.Evaluation]:
-        """The newest first; those of one model's versions, of one set, in that state, created since then, where these
-        are given. `since` must be aware."""
-        request = pb.ListEvaluationsRequest(model=model, problems=problems, state=state)
+        """The newest first; those of one model's versions, of one set, in that state, created since then, with `name`
+        in their display_name, where these are given. `since` must be aware."""
+        request = pb.ListEvaluationsRequest(model=model, problems=problems, state=state, name=name)
         if since:
             request.after_time.FromDatetime(since)
         return listing(request, pb.ListEvaluationsResponse, lambda reply: reply.evaluations)

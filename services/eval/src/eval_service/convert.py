@@ -83,6 +83,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         else None,
         system=message.system,
         chat_template=message.chat_template,
+        display_name=message.display_name,
         judge=_judge(message.judge) if message.HasField("judge") else None,
         examples=_examples(message.examples) if message.HasField("examples") else None,
     )
@@ -123,6 +124,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
         chat_template=spec.chat_template,
+        display_name=spec.display_name,
         examples=_problems_to_proto(spec.examples) if spec.examples else None,
         judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )
@@ -227,7 +229,8 @@ def evaluation_filter_from_proto(message: pb.ListEvaluationsRequest) -> Evaluati
     states = {value: state for state, value in _STATES.items()}
     if message.state and message.state not in states:
         raise InvalidArgument(f"state {message.state} is not known")
-    return EvaluationFilter(message.model, message.problems, states.get(message.state), since_from_proto(message))
+    state = states.get(message.state)
+    return EvaluationFilter(message.model, message.problems, state, since_from_proto(message), message.name)
 
 
 def sample_to_proto(sample: Sample) -> pb.Sample:

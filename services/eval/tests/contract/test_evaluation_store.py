@@ -190,7 +190,7 @@ async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
     specs = {
         "eval_1": SPEC,
         "eval_2": replace(SPEC, model=BareModel("another"), suite=(SuiteEntry(ProblemSetRef("basics")),)),
-        "eval_3": replace(SPEC, model=Location("/models/starter")),
+        "eval_3": replace(SPEC, model=Location("/models/starter"), display_name="Night_1 100 %"),
     }
     for id, spec in specs.items():
         await store.create(replace(evaluation(id), spec=spec), Request(f"req_{id}", "f"))
@@ -208,6 +208,8 @@ async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
     assert await ids(state=State.QUEUED, problems="more") == ["eval_3"]
     assert await ids(after_time=NOW) == ["eval_3", "eval_2", "eval_1"]
     assert await ids(after_time=NOW + timedelta(seconds=1)) == []
+    assert await ids(name="night_") == await ids(name="100 %") == ["eval_3"]
+    assert await ids(name="night-") == []
 
 
 async def test_what_is_deleted_is_gone_with_its_samples_and_its_request(store: EvaluationStore) -> None:

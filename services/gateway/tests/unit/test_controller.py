@@ -7,6 +7,7 @@ from datetime import timedelta
 from unittest.mock import AsyncMock
 
 import pytest
+from prometheus_client import REGISTRY
 
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.ports import GateResult
@@ -31,6 +32,10 @@ from ..world import World
 HALF_THEN_ALL = (Stage(50, timedelta(seconds=60), 30), Stage(100, timedelta(seconds=60), 30))
 
 
+def read(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"ratchet_gateway_{name}", labels) or 0.0
+
+
 async def traffic(world: World, requests: int = 100) -> None:
     for n in range(requests):
         await world.ask(key=f"user-{n}")
@@ -48,16 +53,22 @@ async def test_a_good_candidate_takes_over_step_by_step(world: World) -> None:
     release = await world.release()
     assert release.state is State.PREPARING
     release = await world.until_progressing(release)
-    percents = [release.percent]
+    percents, shown = [release.percent], list[float]()
+    ended = read("releases_ended_total", model="starter", state="succeeded")
     while release.active:
         await traffic(world, 3000 if release.percent == 1 else 700)
         world.clock.advance(timedelta(seconds=61))
         await world.tick()
         release = await world.releases.get(release.id)
         percents.append(release.percent)
+        shown.append(read("release_percent", model="starter", version="2"))
 
     # A stage may need a second round: by chance its share of the keys is small.
     assert list(dict.fromkeys(percents)) == [1, 5, 25, 50, 95, 100]
+    assert list(dict.fromkeys(shown)) == [1, 5, 25, 50, 95]
+    await world.tick()
+    assert read("release_percent", model="starter", version="2") == 0
+    assert read("releases_ended_total", model="starter", state="succeeded") == ended + 1
     assert release.state is State.SUCCEEDED
     assert world.registry.promotions == [(VersionRef("starter", 2), "gate_2")]
     assert (await world.ask()).version == VersionRef("starter", 2)

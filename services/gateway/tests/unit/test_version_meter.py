@@ -32,7 +32,7 @@ async def test_each_version_has_its_answers(world: World) -> None:
 
 
 async def test_versions_beyond_the_bound_count_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_meter, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(version_meter, "MOST_LABELS", 2)
     await world.ask()
     (record,) = await world.records()
     meter, other = VersionMeter(), {"model": "other", "version": "0", "arm": record.arm.value, "outcome": "answered"}
@@ -41,3 +41,14 @@ async def test_versions_beyond_the_bound_count_together(world: World, monkeypatc
         meter.count(replace(record, version=VersionRef("bounded", number)))
     assert read("answers_total", **other) == before + 2
     assert read("answers_total", **other | {"model": "bounded", "version": "1"}) == 2
+
+
+async def test_each_variant_has_its_answers(world: World) -> None:
+    await world.ask()
+    (made,) = await world.records()
+    meter = VersionMeter()
+    for variant, error in (("control", ""), ("treatment", "no engine"), ("treatment", "")):
+        meter.count(replace(made, experiment_id="exp_1", variant=variant, error=error))
+    labels = [("control", "answered"), ("treatment", "failed"), ("treatment", "answered"), ("control", "failed")]
+    found = [read("variant_answers_total", experiment="exp_1", variant=one, outcome=how) for one, how in labels]
+    assert found == [1, 1, 1, 0]

@@ -9,7 +9,15 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import importing, options, runtimes, schedule
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, age, print_json, print_list, say, stderr
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    SortOption,
+    age,
+    print_json,
+    print_list,
+    say,
+    stderr,
+)
 from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
@@ -59,6 +67,7 @@ def evaluate(
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
     environment: options.EnvironmentOption = "",
+    name: Annotated[str, typer.Option(help="Name of the evaluation, for people.")] = "",
     every: Annotated[
         str, typer.Option(help="Measure once in each period (30m, 6h, 1d), until interrupted.", metavar="PERIOD")
     ] = "",
@@ -89,6 +98,7 @@ def evaluate(
             chat_template=options.template(chat_template),
             judge=options.judge(judge),
             examples=options.examples(examples),
+            display_name=name,
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))
@@ -124,8 +134,10 @@ def evaluate(
 def list_evaluations(
     model: Annotated[str, typer.Option(help="Only evaluations of this model's versions.")] = "",
     benchmark: Annotated[str, typer.Option(help="Only evaluations of this set.")] = "",
+    name: Annotated[str, typer.Option(help="Only evaluations whose name contains this.")] = "",
     state: options.StateOption = "",
     since: options.SinceOption = "",
+    sort: SortOption = "",
     limit: options.Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
@@ -133,18 +145,20 @@ def list_evaluations(
     wanted = {"state": options.state(state, eval_pb2.Evaluation), "since": options.since(since)}
     with Client() as client:
         print_list(
-            client.evaluations.list(model, benchmark, **wanted),
+            client.evaluations.list(model, benchmark, **wanted, name=name),
             limit,
             as_json,
             {
                 "id": lambda it: it.id,
+                "name": lambda it: it.spec.display_name or "-",
                 "model": measured_name,
                 "problems": set_names,
                 "age": lambda it: age(it.create_time),
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
                 "state": lambda it: state_name(it) + (f": {it.failure.message}" if it.failure.message else ""),
             },
-            clipped=("model", "problems", "state"),
+            clipped=("name", "model", "problems", "state"),
+            sort=sort,
         )
 
 

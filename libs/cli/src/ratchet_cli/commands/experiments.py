@@ -14,6 +14,7 @@ from ratchet_cli.commands.replay_file import replay_prompts
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import (
     JsonFlag,
+    SortOption,
     ago,
     print_fields,
     print_json,
@@ -169,6 +170,7 @@ def create(
 def list_experiments(
     model: Annotated[str, typer.Option(help="Only experiments of this model.")] = "",
     name: Annotated[str, typer.Option(help="Only experiments whose name contains this.")] = "",
+    sort: SortOption = "",
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
@@ -187,6 +189,7 @@ def list_experiments(
                 "created": lambda one: ago(one.create_time),
             },
             clipped=("name", "variants"),
+            sort=sort,
         )
 
 

@@ -9,7 +9,15 @@ from google.protobuf.duration_pb2 import Duration
 from ratchet.gateway.v1 import traffic_pb2
 from ratchet_cli.commands.options import DetachFlag, Limit, Name
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, print_table, say
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    SortOption,
+    ago,
+    print_json,
+    print_list,
+    print_table,
+    say,
+)
 from ratchet_cli.views.models import follow_version
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
@@ -22,7 +30,7 @@ app = typer.Typer(help="Models, versions and aliases.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
+def list_models(sort: SortOption = "", limit: Limit = 0, as_json: JsonFlag = False) -> None:
     """List all models with their aliases."""
     with Client() as client:
         print_list(
@@ -40,6 +48,7 @@ def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
                 "created": lambda model: ago(model.create_time),
             },
             breakable=("aliases",),
+            sort=sort,
         )
 
 

@@ -9,7 +9,15 @@ import typer
 from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, stdout
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    SortOption,
+    ago,
+    print_json,
+    print_list,
+    say,
+    stdout,
+)
 from ratchet_cli.views import releases as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
@@ -102,6 +110,7 @@ def passed_gate(client: Client, candidate: VersionRef) -> str:
 @app.command("list")
 def list_releases(
     model: Annotated[str, typer.Option(help="Only releases of this model.")] = "",
+    sort: SortOption = "",
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
@@ -119,6 +128,7 @@ def list_releases(
                 "traffic": lambda release: f"{release.percent} %",
                 "created": lambda release: ago(release.create_time),
             },
+            sort=sort,
         )
 
 

@@ -12,7 +12,17 @@ from ratchet_cli.commands.options import DetachFlag, Id, Limit, numbers_of_user,
 from ratchet_cli.commands.overrides import override
 from ratchet_cli.commands.rewards import REWARD, parsed
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, age, print_fields, print_json, print_list, say, stderr, when
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    SortOption,
+    age,
+    print_fields,
+    print_json,
+    print_list,
+    say,
+    stderr,
+    when,
+)
 from ratchet_cli.views import runs as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
@@ -134,6 +144,7 @@ def list_runs(
     model: Annotated[str, typer.Option(help="Only runs that start from a version of it, or make one.")] = "",
     name: Annotated[str, typer.Option(help="Only runs whose name contains this.")] = "",
     since: options.SinceOption = "",
+    sort: SortOption = "",
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
@@ -152,6 +163,7 @@ def list_runs(
                 "state": view.summary,
             },
             clipped=("name", "base", "state"),
+            sort=sort,
         )
 
 

@@ -1,6 +1,7 @@
 """Output of commands: JSON for programs, tables and fields for people."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ratchet_cli.terminal.errors import CommandError
 from ratchet_client.calls import to_json
 
 M = TypeVar("M", bound=Message)
@@ -24,10 +26,14 @@ stdout = Console(soft_wrap=True, highlight=False, emoji=False)
 stderr = Console(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+SortOption = Annotated[str, typer.Option(help="Column to sort by; -COLUMN: the largest first.", metavar="COLUMN")]
 
 GAP = 2
 NARROWEST = 20
 """Columns that a cell which may be broken gets at least."""
+
+AGES = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Unit -> seconds."""
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -114,14 +120,39 @@ def print_list(
     columns: Mapping[str, Callable[[M], object]],
     breakable: Collection[str] = (),
     clipped: Collection[str] = (),
+    sort: str = "",
 ) -> None:
-    """The first `limit` of a list, all when it is 0. `columns`: name -> what it shows of an item."""
-    items = list(islice(found, limit or None))
+    """The first `limit` of a list, all when it is 0; a line on stderr says when there are more. `columns`: name -> what
+    it shows of an item. Raises CommandError for a `sort` that names no column."""
+    if sort:
+        found = _sorted(found, sort, columns)
+    items = list(islice(found, limit + 1 if limit else None))
+    more = bool(limit) and len(items) > limit
+    items = items[:limit] if more else items
     if as_json:
         print_json(items)
     else:
         rows = [[show(item) for show in columns.values()] for item in items]
         print_table(list(columns), rows, breakable=breakable, clipped=clipped)
+    if more:
+        stderr.print(f"There are more than these {limit}: --limit 0 shows all.", markup=False, soft_wrap=True)
+
+
+def _sorted(found: Iterable[M], sort: str, columns: Mapping[str, Callable[[M], object]]) -> list[M]:
+    name, largest_first = sort.removeprefix("-"), sort.startswith("-")
+    if name not in columns:
+        raise CommandError(f"--sort {name}: choose one of {', '.join(columns)}.", code=2)
+    cells = [(str(columns[name](item)), item) for item in found]
+    with_value = sorted((one for one in cells if one[0] != "-"), key=lambda one: _order(one[0]), reverse=largest_first)
+    return [item for _, item in [*with_value, *(one for one in cells if one[0] == "-")]]
+
+
+def _order(text: str) -> list[tuple[float, str]]:
+    """A key by which "9m" comes before "2h", 0.9 before 0.95 and m@2 before m@10."""
+    if of_time := re.fullmatch(r"(\d+)([smhd])( ago)?", text):
+        return [(int(of_time[1]) * AGES[of_time[2]], "")]
+    parts = re.split(r"(\d+(?:\.\d+)?)", text.casefold())
+    return [(float(part), "") if place % 2 else (math.inf, part) for place, part in enumerate(parts) if part]
 
 
 def _allot(room: int, widths: Mapping[str, int], clipped: Collection[str]) -> dict[str, int]:
@@ -159,10 +190,8 @@ def ago(time: Timestamp) -> str:
     if not time.seconds:
         return "-"
     seconds = int((datetime.now(UTC) - time.ToDatetime(tzinfo=UTC)).total_seconds())
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit} ago"
-    return f"{max(seconds, 0)}s ago"
+    unit = next(unit for unit, size in AGES.items() if seconds >= size or size == 1)
+    return f"{max(seconds, 0) // AGES[unit]}{unit} ago"
 
 
 def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0, width: int = 40) -> str:

@@ -25,6 +25,7 @@ def show_facts(evaluation: pb.Evaluation) -> None:
     print_fields(
         [
             ("id", evaluation.id),
+            ("name", spec.display_name or "-"),
             ("state", state_name(evaluation)),
             ("model", measured_name(evaluation)),
             ("problems", set_names(evaluation)),

@@ -71,6 +71,9 @@ class SqlEvaluationStore:
             query = query.where(evaluations.c.state == only.state.value)
         if only.after_time is not None:
             query = query.where(evaluations.c.create_time >= only.after_time)
+        if only.name:
+            named = evaluations.c.spec["display_name"].as_string()
+            query = query.where(named.icontains(only.name, autoescape=True))
         return await self._database.readable(query, to_evaluation, limit)
 
     async def under_way(self) -> Sequence[Evaluation]:

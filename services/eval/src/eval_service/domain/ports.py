@@ -40,6 +40,8 @@ class EvaluationFilter:
     state: State | None = None
     after_time: datetime | None = None
     """When the oldest was created."""
+    name: str = ""
+    """Part of the display_name, in any case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ class EvaluationSpec:
     """Solved problems of this set are shown before each problem, `limit` of them."""
     chat_template: str = ""
     """Jinja, in place of the model's; empty: the model's."""
+    display_name: str = ""
+    """For people."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -109,6 +111,7 @@ class EvaluationSpec:
         spec.bounds("samples_per_problem", self.samples_per_problem, at_least=1, at_most=MAX_SAMPLES_PER_PROBLEM)
         spec.bounds("max_tokens", self.max_tokens, at_least=1, at_most=MAX_TOKENS)
         spec.bounds("temperature", self.temperature, at_least=0, at_most=MAX_TEMPERATURE)
+        spec.length("display_name", self.display_name, 200)
         spec.length("k", self.k, MAX_SAMPLES_PER_PROBLEM)
         for index, k in enumerate(self.k[:MAX_SAMPLES_PER_PROBLEM]):
             field = f"k[{index}]"

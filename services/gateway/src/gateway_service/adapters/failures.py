@@ -36,7 +36,7 @@ class EvaluationFailures:
         )
         with rpc_errors():
             found = (await self._stub.ListEvaluations(request)).evaluations
-        return [_failed(Kind.EVALUATION, one.id, _measured(one), one) for one in found]
+        return [_failed(Kind.EVALUATION, one.id, one.spec.display_name or _measured(one), one) for one in found]
 
 
 class VersionFailures:

@@ -162,6 +162,7 @@ class EvaluationSpec(_message.Message):
     JUDGE_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -181,6 +182,8 @@ class EvaluationSpec(_message.Message):
     """Chat template (Jinja) in place of the model's; only for chats, and not for imported samples. Empty: the model's.
     Evaluations with different ones are not compared.
     """
+    display_name: _builtins.str
+    """Name for people; at most 200 characters. It changes nothing about what is measured."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
         """Absent if samples are imported."""
@@ -233,10 +236,11 @@ class EvaluationSpec(_message.Message):
         judge: Global___RewardJudge | None = ...,
         examples: _problem_pb2.ProblemSetRef | None = ...,
         chat_template: _builtins.str = ...,
+        display_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "environment", b"environment", "examples", b"examples", "judge", b"judge", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "chat_template", b"chat_template", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "chat_template", b"chat_template", "display_name", b"display_name", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
@@ -883,6 +887,7 @@ class ListEvaluationsRequest(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     AFTER_TIME_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     model: _builtins.str
@@ -891,6 +896,8 @@ class ListEvaluationsRequest(_message.Message):
     """Only evaluations of this set."""
     state: Global___Evaluation.State.ValueType
     """Only evaluations in this state, when set."""
+    name: _builtins.str
+    """Only evaluations whose display_name contains this, in any case."""
     @_builtins.property
     def after_time(self) -> _timestamp_pb2.Timestamp:
         """Only evaluations created since then. Absent: all."""
@@ -904,10 +911,11 @@ class ListEvaluationsRequest(_message.Message):
         problems: _builtins.str = ...,
         state: Global___Evaluation.State.ValueType = ...,
         after_time: _timestamp_pb2.Timestamp | None = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model", "name", b"name", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -213,7 +213,7 @@ class FailedResource(_message.Message):
     id: _builtins.str
     """Id of the run, evaluation or release; "starter@2" of a version."""
     name: _builtins.str
-    """Name for people: a run's display_name, else model and sets."""
+    """Name for people: display_name of a run or an evaluation; without one, its model and sets."""
     message: _builtins.str
     """Reason, in one sentence."""
     @_builtins.property

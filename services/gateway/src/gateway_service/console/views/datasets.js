@@ -170,7 +170,10 @@ const ran = (of) => [
   ["memory of a reference", of.memory_bytes && spread(of.memory_bytes, bytes)],
   [
     "proposed limits",
-    [of.cpu_time_limit && span(seconds(of.cpu_time_limit)), Number(of.memory_limit_bytes) && bytes(of.memory_limit_bytes)]
+    [
+      of.cpu_time_limit && span(seconds(of.cpu_time_limit)),
+      Number(of.memory_limit_bytes) && bytes(of.memory_limit_bytes),
+    ]
       .filter(Boolean)
       .join(", "),
   ],

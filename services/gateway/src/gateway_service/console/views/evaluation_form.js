@@ -1,7 +1,7 @@
 // A form to start an evaluation.
 
 import { post } from "../api.js";
-import { empty } from "../dom.js";
+import { el, empty } from "../dom.js";
 import { field, form, numeric, offered, select } from "../forms.js";
 import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
@@ -15,6 +15,10 @@ export async function evaluationForm(signal) {
   return form({
     action: "Start the evaluation",
     fields: [
+      field(
+        "Name",
+        el("input", { name: "name", maxlength: "200", autocomplete: "off", "data-of": "spec.display_name" }),
+      ),
       field("Version", select("version", names, names.at(-1), { "data-of": "spec.model" })),
       field(
         "Problems",
@@ -55,6 +59,7 @@ export async function evaluationForm(signal) {
 function spec(data, versions) {
   const samples = Number(data.get("samples"));
   return {
+    display_name: data.get("name"),
     model: { version: versions.find(({ name }) => name === data.get("version")).ref },
     problems: { name: data.get("problems").trim(), ...(data.get("limit") && { limit: Number(data.get("limit")) }) },
     samples_per_problem: samples,

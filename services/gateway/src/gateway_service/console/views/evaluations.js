@@ -29,6 +29,7 @@ export const titled = (one) => `${measured(one)} on ${sets(one)}, ${one.id}`;
 const ORDERS = {
   newest: null,
   oldest: (a, b) => (a.create_time < b.create_time ? -1 : 1),
+  "by name": (a, b) => a.spec.display_name.localeCompare(b.spec.display_name),
   "by score": (a, b) => (first(b)?.estimate.value ?? -1) - (first(a)?.estimate.value ?? -1),
 };
 const first = (one) => one.pass_at_k?.[0];
@@ -41,7 +42,7 @@ export async function evaluations({ host, query, signal }) {
     start = section("Start an evaluation");
   const filter = filters("evaluations", query, {
     kinds: ["queued", "running", "succeeded", "failed", "cancelled"],
-    texts: { model: "Of model", problems: "On problems" },
+    texts: { name: "Named", model: "Of model", problems: "On problems" },
     orders: ORDERS,
     changed: () => refresh(all),
   });
@@ -84,7 +85,12 @@ export async function evaluations({ host, query, signal }) {
               "aria-label": `Compare ${one.id}`,
               onchange: (event) => choose(one.id, event.target),
             }),
-          evaluationLink(one.id),
+          el(
+            "td",
+            {},
+            evaluationLink(one.id),
+            one.spec.display_name && el("div", { class: "note" }, one.spec.display_name),
+          ),
           el(
             "td",
             {},
@@ -136,6 +142,7 @@ export async function evaluation({ host, parts: [id], signal }) {
       can.show(one.state),
       facts([
         ["state", state(one.state)],
+        ["name", one.spec.display_name],
         ["waits for", one.waits_for],
         ["notices", one.notices.join(" ")],
         ["model", measured(one)],

@@ -6,6 +6,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from gateway_service.domain.completions import spans
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
@@ -144,7 +145,7 @@ class Completer:
         now = self._clock.now()
         attempt.set(generation)
         self._usage.spend(caller(), attempt.tokens)
-        self._recorder.record(attempt.record(now))
+        self._record(attempt.record(now), request)
         return CompletionResponse(attempt.id, route.version, generation, route.arm_name, now - attempt.start_time)
 
     async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[ResponseDelta]:
@@ -165,7 +166,7 @@ class Completer:
                     yield ResponseDelta(attempt.id, route.version, delta, route.arm_name, engine_time)
         if attempt.end_time is None:
             raise BrokenOff("the engine's answer broke off")
-        self._recorder.record(attempt.record(attempt.end_time))
+        self._record(attempt.record(attempt.end_time), attempt.request)
 
     @contextmanager
     def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
@@ -175,10 +176,10 @@ class Completer:
             if GIVEN_UP in error.args:
                 pass  # nobody left, and nothing is known of the version
             elif attempt.end_time is not None:  # with all of it
-                self._recorder.record(attempt.record(attempt.end_time))
+                self._record(attempt.record(attempt.end_time), attempt.request)
             else:
                 left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
-                self._recorder.record(left)
+                self._record(left, attempt.request)
             raise
 
     @contextmanager
@@ -193,16 +194,20 @@ class Completer:
         refused = isinstance(failure, InvalidArgument)
         is_loading = isinstance(failure, NotLoaded) and (failed.route.release_id or failed.route.is_champion)
         if not refused and not is_loading:
-            self._recorder.record(record)
+            self._record(record, failed.request)
         yield _Attempt(failed.route.to_fallback(), failed.request, failed.start_time)
         if refused:
-            self._recorder.record(record)
+            self._record(record, failed.request)
+
+    def _record(self, record: CompletionRecord, request: CompletionRequest) -> None:
+        self._recorder.record(record)
+        spans.add(record, request)
 
     def _record_failure(self, attempt: "_Attempt", error: RatchetError) -> None:
         if isinstance(error, NotLoaded) and attempt.route.release_id:
             return  # of either arm: a release judges versions, not the platform
         if not isinstance(error, InvalidArgument | NotFound):
-            self._recorder.record(attempt.record(self._clock.now(), error.message))
+            self._record(attempt.record(self._clock.now(), error.message), attempt.request)
 
 
 def _falls_back(route: Route, failure: RatchetError) -> bool:

@@ -1,6 +1,7 @@
 """Moves releases forward: loads the candidate, judges its traffic, then advances, rolls back or promotes it."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,6 +25,10 @@ from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
 _set_aside = metrics.counter("gateway_releases_set_aside", "Releases that were given up, since their next step breaks")
+_percent = metrics.gauge(
+    "gateway_release_percent", "Share of its model's traffic that a release's candidate gets", ("model", "version")
+)
+_ended = metrics.counter("gateway_releases_ended", "Releases that ended", ("model", "state"))
 
 TRIES = 8
 """Steps of one release that break in a row, within half a minute: then it is set aside."""
@@ -82,6 +87,8 @@ class ReleaseController:
         self._options = options
         self._moving: dict[str, asyncio.Task[None]] = {}
         self._troubles: dict[str, Trouble] = {}
+        self._shown: set[tuple[str, str]] = set()
+        """Labels of candidates that have a share in the metrics."""
 
     async def run(self, stop: asyncio.Event) -> None:
         try:
@@ -95,6 +102,7 @@ class ReleaseController:
         on, and one that breaks is tried for a while, until its release is set aside. None holds up another release."""
         unfinished = await self._releases.unfinished()
         self._troubles = {one.id: self._troubles[one.id] for one in unfinished if one.id in self._troubles}
+        self._show(unfinished)
         for release in unfinished:
             if release.id not in self._moving and not self._is_resting(release):
                 self._moving[release.id] = asyncio.create_task(self._move(release))
@@ -120,7 +128,16 @@ class ReleaseController:
                 self._troubles.pop(release.id, None)
             if after is not release:
                 await self._releases.save(after)
+                if release.active and not after.active:
+                    _ended.labels(release.model, after.state.value).inc()
                 log.info("release.moved", release_id=release.id, state=after.state, percent=after.percent)
+
+    def _show(self, unfinished: Sequence[Release]) -> None:
+        """The share of each candidate; 0 of one whose release has ended since the last look."""
+        now = {(one.model, str(one.candidate.number)): one.percent for one in unfinished if one.active}
+        for labels in self._shown | now.keys():
+            _percent.labels(*labels).set(now.get(labels, 0))
+        self._shown = set(now)
 
     def _is_resting(self, release: Release) -> bool:
         trouble = self._troubles.get(release.id)
