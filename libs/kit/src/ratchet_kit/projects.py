@@ -21,13 +21,13 @@ DEFAULT = "default"
 _PROJECT = r"[a-z][a-z0-9]{0,7}"
 ANOTHERS = "another project's"
 MARK = rf"(?:{_PROJECT}~)?"
-"""Of a name, as a regular expression."""
+"""Regular expression of the mark of a name."""
 _NAME = re.compile(rf"(?<![A-Za-z0-9._-])({_PROJECT})~")
 _ID = re.compile(rf"(?<![a-z])[a-z]+_[0-9A-Z]{{26}}(?:-({_PROJECT})(?![a-z0-9]))?")
 
 
 def is_name(text: str) -> bool:
-    """Whether it may name a project: 8 letters and digits at most, the first a letter."""
+    """True for the name of a project: 8 letters and digits at most, the first a letter."""
     return re.fullmatch(_PROJECT, text) is not None and text != DEFAULT
 
 
@@ -43,19 +43,19 @@ def project_of(text: str) -> str:
 
 
 def owned_by(text: str, project: str) -> bool:
-    """Whether each name and id in the text is the project's."""
+    """True if each name and id in the text is the project's."""
     own = "" if project == DEFAULT else project
     return all(mark == own for mark in _marks(text)) and (not own or bool(_marks(text)))
 
 
 def seen_by(text: str, project: str) -> bool:
-    """Whether a project sees what the text refers to: its own things, and names of the platform's."""
+    """True if a project sees what the text refers to: its own things, and names of the platform's."""
     own = "" if project == DEFAULT else project
     return not project or all(mark == own for mark in _marks(text))
 
 
 def is_seen(text: str) -> bool:
-    """Whether the present call may see it."""
+    """True if the present call may see it."""
     return seen_by(text, current())
 
 
@@ -70,7 +70,7 @@ def of_owner(text: str) -> AbstractContextManager[None]:
 
 
 def suffix() -> str:
-    """What ids that are made now end in."""
+    """The end of ids that are made now."""
     project = current()
     return "" if project in ("", DEFAULT) else f"-{project}"
 

@@ -2,7 +2,7 @@
 
 Whose a thing is stands in its id or name (`ratchet_kit.projects`), so this one place decides for every RPC, before
 anything is looked up: what exists and is another's gets the answer of what does not exist. An RPC that is not in the
-tables below is for keys of the platform's own project alone; test_projects.py walks all of them.
+tables below is for keys of the platform's own project alone; test_scoped.py walks all of them.
 """
 
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
@@ -174,7 +174,7 @@ def hidden(reply: Message) -> Message:
 
 
 def _values(messages: Sequence[Any], names: Sequence[str]) -> Sequence[str]:
-    """What a field holds, at the end of a path through messages and lists of them."""
+    """Texts of a field, at the end of a path through messages and lists of them."""
     for name in names:
         found = [getattr(message, name) for message in messages]
         messages = [one for value in found for one in ([value] if isinstance(value, str | Message) else value)]
