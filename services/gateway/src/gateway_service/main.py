@@ -21,6 +21,7 @@ from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.failures import EvaluationFailures, RunFailures, VersionFailures
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
+from gateway_service.adapters.ledger import GrpcLedger
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
 from gateway_service.adapters.registry import GrpcModelRegistry, GuardedRegistry
 from gateway_service.adapters.sql.audit import SqlAuditStore
@@ -182,6 +183,7 @@ def _wire(ground: Ground) -> Service:
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
         keys.audit,
+        keys.quotas,
     )
     http = _wire_rest(ground, keys, releases, completions, servicers)
     return Service(
@@ -218,7 +220,7 @@ def _wire_rest(
     stores, peers = ground.stores, ground.peers
     uses = Uses(releases.known, peers.registry, stores.experiments)
     peers_stubs = {**peers.backends, REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
-    recorded = {name: Audited(Scoped(stub, name), name, keys.audit) for name, stub in peers_stubs.items()}
+    recorded = {name: Audited(Scoped(stub, name, keys.quotas), name, keys.audit) for name, stub in peers_stubs.items()}
     return app.build(
         completer=completions.completer,
         router=completions.router,
@@ -300,6 +302,12 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
                 "ratchet.sandbox.v1.ProgramService": program_pb2_grpc.ProgramServiceStub(sandbox),
             },
+            ledger=GrpcLedger(
+                trainer_pb2_grpc.TrainerServiceStub(trainer),
+                eval_pb2_grpc.EvalServiceStub(evaluation),
+                registry_pb2_grpc.RegistryServiceStub(registry),
+                dataset_pb2_grpc.DatasetServiceStub(registry),
+            ),
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),
             failures={

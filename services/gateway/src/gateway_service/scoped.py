@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 
 from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.quotas import Quotas
 from ratchet_kit import projects
 from ratchet_kit.errors import NotFound, PermissionDenied
 from ratchet_protos.http import Rule, rules
@@ -99,18 +100,21 @@ PLACES = frozenset({"uri", "source_uri"})
 class Scoped:
     """Stands for a stub or a servicer, method by method."""
 
-    def __init__(self, backend: object, service: str) -> None:
+    def __init__(self, backend: object, service: str, quotas: Quotas) -> None:
         """`service`: its full name."""
         for method in descriptor_pool.Default().FindServiceByName(service).methods:
             if hasattr(backend, method.name):  # of some services the gateway answers a part
-                wrap = _stream if method.server_streaming else _unary
-                setattr(self, method.name, wrap(method, getattr(backend, method.name)))
+                call = getattr(backend, method.name)
+                wrapped = _stream(method, call) if method.server_streaming else _unary(method, call, quotas)
+                setattr(self, method.name, wrapped)
 
 
-def _unary(method: MethodDescriptor, call: Callable[..., Any]) -> Callable[..., Any]:
+def _unary(method: MethodDescriptor, call: Callable[..., Any], quotas: Quotas) -> Callable[..., Any]:
     async def scoped(request: Message, *more: object) -> Message:
-        with projects.acting(admitted(method, request)):
-            return hidden(await call(request, *more))
+        project = admitted(method, request)
+        with projects.acting(project):
+            async with quotas.room(method.name, project):
+                return hidden(await call(request, *more))
 
     return scoped
 

@@ -17,6 +17,7 @@ from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
@@ -414,6 +415,7 @@ class Servicers:
     traffic: TrafficServicer
     webhooks: WebhookServicer
     audit: AuditLog
+    quotas: Quotas
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
@@ -434,4 +436,5 @@ class Servicers:
             self.traffic,
             self.webhooks,
         )
-        return {name: Audited(Scoped(one, name), name, self.audit) for name, one in zip(ADDING, own, strict=True)}
+        scoped = [(name, Scoped(one, name, self.quotas)) for name, one in zip(ADDING, own, strict=True)]
+        return {name: Audited(one, name, self.audit) for name, one in scoped}

@@ -78,7 +78,7 @@ class Door:
 @pytest.fixture
 def door(world: World, asked: dict[str, Asked]) -> Door:
     pool, own = descriptor_pool.Default(), world.gateway.servicers.backends
-    backends = {**{name: Scoped(stub, name) for name, stub in asked.items()}, **own}
+    backends = {**{name: Scoped(stub, name, world.gateway.servicers.quotas) for name, stub in asked.items()}, **own}
     return Door(
         [
             (method, getattr(backend, method.name))
