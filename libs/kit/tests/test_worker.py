@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from ratchet_kit import projects
 from ratchet_kit.errors import DataLoss, Unavailable
 from ratchet_kit.work import Priority, enqueue
 from ratchet_kit.worker import Worker
@@ -34,6 +35,17 @@ async def test_what_is_done_is_acknowledged(queue, jobs):
         await until(lambda: jobs.states() == {"1": "done", "2": "done"})
         await until(lambda: not queue.leased)
     assert done == ["2", "1"]
+
+
+async def test_work_is_done_for_the_project_of_its_id(queue, jobs):
+    ids = ["run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN-acme", "run_01JD3MZ5Y1W4C8T9Q2K7V6B0XP", "acme~coder@1"]
+    jobs.add(*ids)
+    for id in ids:
+        await queue.publish(id)
+    done = {}
+    async with running(worker(queue, jobs, lambda job: done.update({job.id: projects.current()}))):
+        await until(lambda: len(done) == 3)
+    assert done == dict(zip(ids, ["acme", projects.DEFAULT, "acme"], strict=True))
 
 
 async def test_as_many_at_a_time_as_there_are_slots(queue, jobs):

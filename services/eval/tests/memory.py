@@ -12,6 +12,7 @@ from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
+from ratchet_kit.projects import is_seen
 
 
 class MemoryEvaluationStore:
@@ -165,7 +166,8 @@ class MemoryEvaluationStore:
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
         wanted = frozenset(requests)
-        every = (sample for samples in self._samples.values() for sample in samples.values())
+        seen = [samples for id, samples in self._samples.items() if is_seen(id)]
+        every = (sample for samples in seen for sample in samples.values())
         return {sample.request: sample for sample in every if sample.request and sample.request in wanted}
 
     async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:

@@ -11,6 +11,7 @@ from gateway_service import main
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey, Scope
+from gateway_service.domain.keys.quotas import Ledger
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, Unproven
 from gateway_service.domain.traffic.record import CompletionRecord
@@ -96,6 +97,7 @@ class World:
         self.keys = MemoryKeyStore()
         self.workflows, self.schedules = MemoryWorkflowStore(), MemoryScheduleStore()
         self.queue = MemoryQueue()
+        self.ledger: Ledger | None = None
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
         self.gateway: main.Service
         self._running = AsyncExitStack()
@@ -135,6 +137,7 @@ class World:
             self.endpoints,
             self.feed,
             self.queue,
+            ledger=self.ledger,
         )
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7), intervals=INTERVALS

@@ -20,10 +20,12 @@ class Keys(Resource[S]):
         expire_time: datetime | None = None,
         keep_traffic: bool = False,
         monthly_tokens: int = 0,
+        project: str = "",
     ) -> Call[pb.CreateKeyResponse]:
         """The key and its secret, which is shown this once. Without scopes the key is for inference, without models for
         all of them, without a time it is valid until it is revoked. `keep_traffic`: what it sends and gets may be kept
-        to learn from. `monthly_tokens`: those of prompts and answers that it may use in a month; 0: no limit."""
+        to learn from. `monthly_tokens`: those of prompts and answers that it may use in a month; 0: no limit.
+        `project`: whose things it reaches; empty: your own project's."""
         request = pb.CreateKeyRequest(
             request_id=request_id or new_request_id(),
             name=name,
@@ -31,6 +33,7 @@ class Keys(Resource[S]):
             models=models,
             keep_traffic=keep_traffic,
             monthly_tokens=monthly_tokens,
+            project=project,
         )
         if expire_time is not None:
             request.expire_time.FromDatetime(expire_time)

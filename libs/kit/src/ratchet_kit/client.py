@@ -14,7 +14,12 @@ from ratchet_kit.errors import Unavailable
 from ratchet_protos.access import TOKEN_HEADER
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id", "actor": "x-ratchet-actor"}
+METADATA_OF = {
+    "request_id": "x-request-id",
+    "run_id": "x-run-id",
+    "actor": "x-ratchet-actor",
+    "project": "x-ratchet-project",
+}
 """Ids that follow a request from service to service: their names in the log and in the metadata."""
 
 # gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.

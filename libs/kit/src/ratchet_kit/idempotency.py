@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from ratchet_kit import projects
 from ratchet_kit.errors import AlreadyExists, FieldViolation, InvalidArgument
 from ratchet_kit.ids import new_id
 
@@ -29,7 +30,8 @@ class Request:
     id: str
     fingerprint: str
     owner: str = ""
-    """Whose id it is, where each caller has ids of its own: another's same id is another request."""
+    """Whose id it is, where each caller has ids of its own: another's same id is another request. A project has its own
+    ids in any case."""
 
     @classmethod
     def of(cls, request_id: str, *content: object, owner: str = "") -> "Request":
@@ -42,7 +44,7 @@ class Request:
             rule = f"must have at most {MAX_ID} characters"
             raise InvalidArgument(f"request_id {rule}", [FieldViolation("request_id", rule)])
         text = json.dumps(content, sort_keys=True, default=_plain)
-        return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest(), owner)
+        return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest(), owner + projects.suffix())
 
     @property
     def key(self) -> str:

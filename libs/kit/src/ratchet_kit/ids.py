@@ -5,6 +5,8 @@ import threading
 import time
 from datetime import UTC, datetime
 
+from ratchet_kit import projects
+
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _RANDOM_BITS = 80
 TIME_LETTERS = 10
@@ -14,7 +16,8 @@ _last = 0
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` and a ULID (https://github.com/ulid/spec), such as `run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN`.
+    """`prefix_` and a ULID (https://github.com/ulid/spec), such as `run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN`; with the mark of
+    the project that it is made for (projects.py).
 
     48 bits of milliseconds, then 80 random bits. Ids made by one process sort in the order they were made, also within
     a millisecond (the spec's monotonic form); those of several processes sort by their clocks.
@@ -24,7 +27,8 @@ def new_id(prefix: str) -> str:
     with _lock:
         same_or_earlier = fresh >> _RANDOM_BITS <= _last >> _RANDOM_BITS
         _last = value = _last + 1 if same_or_earlier else fresh
-    return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+    ulid = "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_{ulid}{projects.suffix()}"
 
 
 def passed_on(text: str) -> str:
@@ -35,7 +39,7 @@ def passed_on(text: str) -> str:
 
 def time_of(id: str) -> datetime | None:
     """When `new_id` made it, to the millisecond; None for what it has not made."""
-    ulid = id.rpartition("_")[2]
+    ulid = id.rpartition("_")[2].partition("-")[0]
     if len(ulid) != 26 or not set(ulid) <= set(_ALPHABET):
         return None
     value = 0

@@ -6,6 +6,7 @@
     ./folder, s3://...  a folder or an fsspec URL: it starts with "." or "~", or holds "/"
     brevity, brevity@2  a reward of one's own: its newest version, or that one
     mine, mine@1/train  a data set: its newest version, whole, or a split of that one
+    acme~starter        any of these names, of project acme (projects.py)
 
 The registry stores these names; whoever takes one from a caller reads it here, so that all accept the same.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from ratchet_kit import projects
 from ratchet_kit.errors import InvalidArgument, invalid
 
 CHAMPION: Final = "champion"
@@ -24,9 +26,9 @@ MAX_NUMBER: Final = 999_999_999
 """Of a version."""
 
 _REST = r"[a-z0-9._-]{0,62}"
-_MODEL = re.compile(rf"[a-z0-9]{_REST}")
+_MODEL = re.compile(rf"(?=.{{1,63}}$){projects.MARK}[a-z0-9]{_REST}")
 _ALIAS = re.compile(rf"[a-z]{_REST}")
-_REWARD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_REWARD = re.compile(rf"(?=.{{1,40}}$){projects.MARK}[a-z][a-z0-9_]*")
 _SPLIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
@@ -34,7 +36,7 @@ _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
 
 def suggestion(text: str, known: Iterable[str]) -> str:
     """ ": did you mean starter?", to go on with behind what is not there; empty where nothing is near."""
-    near = difflib.get_close_matches(text, known, 1)
+    near = difflib.get_close_matches(text, filter(projects.is_seen, known), 1)
     return f": did you mean {near[0]}?" if near else ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ratchet_kit import projects
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.text import storable
 from ratchet_kit.work import surviving
@@ -73,6 +74,7 @@ async def fetch_page(
     token: str,
 ) -> Page[T]:
     """A page by keyset: `fetch(limit, after)` gives items behind the one whose key is `after`, None for the first page.
+    Items of a project that the present call does not see (projects.py) are left out, by their keys.
     `kind`: of keys; for keys that are lists, what such a list holds.
 
     Raises:
@@ -83,9 +85,22 @@ async def fetch_page(
         violation = FieldViolation("page_token", "is not a token that this list returned")
         raise InvalidArgument("page_token is not valid", [violation])
     limit = page_size(size)
-    items = await fetch(limit + 1, after)
-    more = encode_token(key(items[limit - 1])) if len(items) > limit else ""
-    return Page(items[:limit], more)
+    seen = list[T]()
+    while True:
+        wanted = limit + 1 - len(seen)
+        items = await fetch(wanted, after)
+        seen += [item for item in items if _is_seen(key(item))]
+        if len(seen) > limit or len(items) < wanted:
+            break
+        after = key(items[-1])
+    more = encode_token(key(seen[limit - 1])) if len(seen) > limit else ""
+    return Page(seen[:limit], more)
+
+
+def _is_seen(position: Any) -> bool:
+    """A key is an id or a name, or begins with one."""
+    first = position[0] if isinstance(position, list) else position
+    return not isinstance(first, str) or projects.is_seen(first)
 
 
 def _is_of(position: Any, kind: type | tuple[type, ...]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from ratchet_kit import projects
 from ratchet_kit.errors import Aborted, Failure, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.retry import OUTSIDE
@@ -162,7 +163,7 @@ class Worker(Generic[C]):
             return
         self._active.add(delivery.id)
         try:
-            with bound(**{f"{self._work.kind}_id": delivery.id}):
+            with bound(**{f"{self._work.kind}_id": delivery.id}), projects.of_owner(delivery.id):
                 await self._survive(lambda: self._take(delivery, stop))
         finally:
             self._active.discard(delivery.id)

@@ -17,6 +17,7 @@ from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Samp
 from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments.failures import FailedTest
+from ratchet_kit import projects
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -334,6 +335,15 @@ async def test_what_was_drawn_is_found_by_its_request(store: EvaluationStore) ->
     found = await store.drawn([f"r_a{index}" for index in range(1200)] + ["r_b3", "r_c0"])
     assert found == {"r_a0": drawn("a"), "r_b3": sample("b", 3)}
     assert await store.drawn([]) == {}
+
+
+async def test_what_another_project_drew_is_not_found(store: EvaluationStore) -> None:
+    theirs = "eval_01JD3MZ5Y1W4C8T9Q2K7V6B0XN-beta"
+    await add(store, theirs)
+    await store.add_samples(theirs, [drawn("a")])
+    for project, found in (("beta", {"r_a0"}), ("", {"r_a0"}), ("acme", set()), (projects.DEFAULT, set())):
+        with projects.acting(project):
+            assert set(await store.drawn(["r_a0"])) == found, project
 
 
 async def test_counts(store: EvaluationStore) -> None:

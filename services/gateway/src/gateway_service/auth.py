@@ -60,7 +60,7 @@ def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
             key = await authenticator.check(secret_of(sent), scope_of(method))
             with usage.admit(key):
                 set_caller(key)
-                logs.bind(actor=key.id)
+                logs.bind(actor=key.id, project=key.view)
                 try:
                     yield
                 except Unauthenticated as error:

@@ -22,6 +22,7 @@ from gateway_service.adapters.failures import EvaluationFailures, RunFailures, V
 from gateway_service.adapters.flows import Inside
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
+from gateway_service.adapters.ledger import GrpcLedger
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
 from gateway_service.adapters.registry import GrpcModelRegistry, GuardedRegistry
 from gateway_service.adapters.sql.audit import SqlAuditStore
@@ -64,6 +65,7 @@ from gateway_service.domain.workflows.workflow import Workflow
 from gateway_service.domain.workflows.workflows import Workflows
 from gateway_service.rest import app
 from gateway_service.rest.resources import REGISTRY
+from gateway_service.scoped import Scoped
 from gateway_service.servicer import (
     ExperimentServicer,
     GatewayServicer,
@@ -196,6 +198,7 @@ def _wire(ground: Ground) -> Service:
         WebhookServicer(webhooks.webhooks),
         WorkflowServicer(flows.workflows, flows.schedules),
         keys.audit,
+        keys.quotas,
     )
     http = _wire_rest(ground, keys, releases, completions, servicers)
     inside.app = http.state.inside
@@ -236,7 +239,7 @@ def _wire_rest(
     stores, peers = ground.stores, ground.peers
     uses = Uses(releases.known, peers.registry, stores.experiments)
     peers_stubs = {**peers.backends, REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
-    recorded = {name: Audited(stub, name, keys.audit) for name, stub in peers_stubs.items()}
+    recorded = {name: Audited(Scoped(stub, name, keys.quotas), name, keys.audit) for name, stub in peers_stubs.items()}
     return app.build(
         completer=completions.completer,
         router=completions.router,
@@ -320,6 +323,12 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
                 "ratchet.sandbox.v1.ProgramService": program_pb2_grpc.ProgramServiceStub(sandbox),
             },
+            ledger=GrpcLedger(
+                trainer_pb2_grpc.TrainerServiceStub(trainer),
+                eval_pb2_grpc.EvalServiceStub(evaluation),
+                registry_pb2_grpc.RegistryServiceStub(registry),
+                dataset_pb2_grpc.DatasetServiceStub(registry),
+            ),
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),
             workflows=StreamQueue(

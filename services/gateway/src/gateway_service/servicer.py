@@ -17,6 +17,7 @@ from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
@@ -27,6 +28,7 @@ from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.domain.workflows.schedules import Schedules
 from gateway_service.domain.workflows.workflows import Workflows
+from gateway_service.scoped import Scoped
 from ratchet.gateway.v1 import (
     experiment_pb2,
     experiment_pb2_grpc,
@@ -228,6 +230,7 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
             actor=caller().id,
             keep_traffic=request.keep_traffic,
             monthly_tokens=request.monthly_tokens,
+            project=request.project,
         )
         return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
 
@@ -487,6 +490,7 @@ class Servicers:
     webhooks: WebhookServicer
     workflows: WorkflowServicer
     audit: AuditLog
+    quotas: Quotas
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
@@ -508,4 +512,5 @@ class Servicers:
             self.webhooks,
             self.workflows,
         )
-        return {name: Audited(servicer, name, self.audit) for name, servicer in zip(ADDING, own, strict=True)}
+        scoped = [(name, Scoped(one, name, self.quotas)) for name, one in zip(ADDING, own, strict=True)]
+        return {name: Audited(one, name, self.audit) for name, one in scoped}

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from gateway_service.domain.keys.key import MIN_SECRET
+from gateway_service.domain.keys.quotas import Quota
 from gateway_service.domain.keys.usage import KeyLimits
 from ratchet_kit import files
 from ratchet_kit.http_server import Certificate
@@ -43,6 +44,9 @@ class Settings(ServiceSettings):
     """Bytes of a gRPC request."""
     key_limits: KeyLimits = KeyLimits()
     """Limits of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
+
+    quotas: dict[str, Quota] = Field(default_factory=dict)
+    """By project, "default" for the platform's own: {"acme": {"runs": 2, "tokens": 5000000}}."""
 
     tls_cert_file: Path | None = None
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""

@@ -21,6 +21,7 @@ from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.keys.quotas import Ledger, Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.platform import HealthCheck, RolloutNodes
@@ -97,6 +98,7 @@ class Peers:
     workflows: WorkQueue
     failures: Mapping[str, FailureSource] = field(default_factory=dict)
     """By the names of the services that know some."""
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class KeyRoom:
     keys: Keys
     authenticator: Authenticator
     usage: Usage
+    quotas: Quotas
     audit: AuditLog
 
 
@@ -145,8 +148,11 @@ def wire_keys(ground: Ground) -> KeyRoom:
     keys = Keys(ground.stores.keys, known, ground.clock)
     authenticator = Authenticator(keys if ground.settings.auth == "on" else None)
     audit = AuditLog(ground.stores.audit, ground.clock)
-    usage = Usage(ground.settings.key_limits, ground.clock, ground.stores.completions.tokens_of_keys)
-    return KeyRoom(known, keys, authenticator, usage, audit)
+    settings = ground.settings
+    quotas = Quotas(settings.quotas, ground.peers.ledger, ground.clock)
+    tokens = {project: quota.tokens for project, quota in settings.quotas.items()}
+    usage = Usage(settings.key_limits, ground.clock, ground.stores.completions.tokens_of_keys, tokens)
+    return KeyRoom(known, keys, authenticator, usage, quotas, audit)
 
 
 @dataclass(frozen=True, slots=True)

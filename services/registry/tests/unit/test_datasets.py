@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database
@@ -241,6 +242,17 @@ async def test_near_duplicates_are_told(world: World) -> None:
     ]
     newer = await world.add({"train": files["validation"]})
     assert "mine@1" not in " ".join(newer.splits["train"].content.notices), "its own earlier version"
+
+
+async def test_the_sets_of_other_projects_are_not_compared(world: World) -> None:
+    """A finding names the set and the problem that are nearly the same."""
+    for name in ("beta~mine", "shared"):
+        await world.add({"test": line("t", TEMPERATURE)}, name)
+    with projects.acting("acme"):
+        own = await world.add({"test": line("t", TEMPERATURE)}, "acme~mine")
+    notices = " ".join(own.splits["test"].content.notices)
+    assert "shared@1/test" in notices
+    assert "beta" not in notices
 
 
 async def test_every_set_that_may_be_measured_on_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, We
 MAX_COMPLETIONS = 256
 MAX_TOP_LOGPROBS = 20
 """As vLLM's own default, and OpenAI's limit."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@~-]{0,99}")
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPTIONS = ("max_model_len", "max_num_seqs", "kv_cache_bytes", "tensor_parallel_size")
@@ -46,7 +46,7 @@ _STATES_TO_PROTO = {
 def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
     """Raises InvalidArgument."""
     faults = Faults()
-    faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_', '@' or '-'")
+    faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_', '@', '~' or '-'")
     faults.unless(request.source_uri, "source_uri", "must be a folder or an fsspec URL")
     given, at = request.options, faults.under("options")
     at.unless(given.dtype in (pb.DTYPE_UNSPECIFIED, *_DTYPES), "dtype", "must be one of those known here")

@@ -38,6 +38,7 @@ def create_key(
     monthly_tokens: Annotated[
         int, typer.Option(help="Tokens of prompts and answers that it may use in a month (UTC); 0: no limit.", min=0)
     ] = 0,
+    project: Annotated[str, typer.Option(help="Project whose things it reaches, such as acme. Default: yours.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Create a key. Its secret is printed only this once: it is not kept."""
@@ -45,7 +46,13 @@ def create_key(
     with Client() as client:
         end = None if days is None else datetime.now(UTC) + timedelta(days=days)
         made = client.keys.create(
-            name, scopes, models=model, expire_time=end, keep_traffic=keep_traffic, monthly_tokens=monthly_tokens
+            name,
+            scopes,
+            models=model,
+            expire_time=end,
+            keep_traffic=keep_traffic,
+            monthly_tokens=monthly_tokens,
+            project=project,
         )
     if as_json:
         print_json(made)

@@ -29,7 +29,7 @@ from ratchet_policies import (
 
 log = get_logger(__name__)
 
-_OURS = re.compile(r"eval-(eval_[0-9A-Z]{26})")
+_OURS = re.compile(r"eval-(eval_[0-9A-Z]{26}(?:-[a-z0-9]+)?)")
 
 
 class EnginePolicyHost:

@@ -27,6 +27,7 @@ from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
+from ratchet_kit.projects import is_seen
 from ratchet_kit.sql import Database, insert_all_if_absent
 from ratchet_kit.text import storable
 
@@ -206,7 +207,8 @@ class SqlEvaluationStore:
         found: dict[str, Sample] = {}
         for some in parts(requests, _IN_A_QUERY):
             query = select(samples).where(samples.c.request.in_(some))
-            found |= {row.request: to_sample(row) for row in await self._database.rows(query)}
+            rows = await self._database.rows(query)
+            found |= {row.request: to_sample(row) for row in rows if is_seen(row.evaluation_id)}
         return found
 
     async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:

@@ -41,6 +41,7 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import RewardRef
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.projects import is_seen
 from ratchet_kit.statistics import too_few
 from ratchet_kit.times import Clock
 from ratchet_problems.examples import Examples
@@ -277,9 +278,9 @@ class Evaluations:
         return await asyncio.to_thread(compare, baseline.spec, facts[baseline_id], before, after, question)
 
     async def measurements(self, id: str) -> Sequence[Measurement]:
-        """Of its own problems, by all evaluations. Raises NotFound."""
+        """Of its own problems, by all evaluations that the caller sees. Raises NotFound."""
         await self._store.get(id)
-        return await self._store.measurements(id)
+        return [one for one in await self._store.measurements(id) if is_seen(one.evaluation_id)]
 
     async def fingerprints(self, id: str) -> Sequence[str]:
         """Of the problems that it measures."""

@@ -140,7 +140,8 @@ class EvaluationStore(Protocol):
         ...
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
-        """By request, a sample of any evaluation that was drawn for it."""
+        """By request, a sample of any evaluation that was drawn for it; of those that the present work sees, by their
+        project."""
         ...
 
     async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message
 
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey
+from ratchet_kit import logs
 
 URL = "http://gateway"
 
@@ -84,7 +85,8 @@ class InProcess(httpx.BaseTransport):
         try:
             key = await self._key()
             set_caller(key)
-            await self._app(self._scope(request) | {"state": {"key": key}}, receive, send)
+            with logs.bound(actor=key.id, project=key.view):
+                await self._app(self._scope(request) | {"state": {"key": key}}, receive, send)
         except Exception as error:  # noqa: BLE001  it is the client's
             pieces.put(error)
         finally:

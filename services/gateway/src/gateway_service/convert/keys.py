@@ -48,6 +48,7 @@ def key_to_proto(key: ApiKey, tokens_this_month: int = 0) -> key_pb2.Key:
         keep_traffic=key.keep_traffic,
         monthly_tokens=key.monthly_tokens,
         tokens_this_month=tokens_this_month,
+        project=key.project,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
+from ratchet_kit import projects
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.times import Clock
 
@@ -59,7 +60,11 @@ class ReleaseFailures:
             for release in page:
                 if release.create_time < after_time or len(found) == limit:
                     return found
-                if release.state in (State.FAILED, State.ROLLED_BACK, State.FALLING_BACK):
+                if projects.is_seen(release.id) and release.state in (
+                    State.FAILED,
+                    State.ROLLED_BACK,
+                    State.FALLING_BACK,
+                ):
                     found.append(_failed(release))
             last = page[-1].id
         return found

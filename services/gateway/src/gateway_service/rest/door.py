@@ -45,7 +45,7 @@ class Door:
                 return
             set_caller(key)
             scope.setdefault("state", {})["key"] = key
-            stack.enter_context(logs.bound(actor=key.id))
+            stack.enter_context(logs.bound(actor=key.id, project=key.view))
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length) > MAX_BODY_BYTES:
                 await errors.http_response(Request(scope), _too_large())(scope, receive, send)

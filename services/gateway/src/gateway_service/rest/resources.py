@@ -111,7 +111,7 @@ def _named(message: Message, request: Request) -> Message:
     """Where a service asks who calls, that is the gateway for an API key, whatever the client says. Raises
     PermissionDenied for programs that would go before those of the platform."""
     if "caller" in message.DESCRIPTOR.fields_by_name:
-        if getattr(message, "priority", None) == priority_pb2.PRIORITY_HIGH and not request.state.key.is_admin:
+        if getattr(message, "priority", None) == priority_pb2.PRIORITY_HIGH and not request.state.key.is_operator:
             raise PermissionDenied("high priority is for keys of scope admin")
         message.caller = "/".join(filter(None, ["gateway", request.state.key.id]))  # type: ignore[attr-defined]
     return message

@@ -11,6 +11,7 @@ from typing import Any
 from ratchet_kit.errors import Aborted, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
+from ratchet_kit.projects import is_seen
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, every, surviving
 from ratchet_kit.worker import HeldWork
@@ -128,7 +129,7 @@ class Examinations(HeldWork[Dataset]):
         while page := await self._store.page(None, VERSIONS_AT_ONCE, after):
             after = [page[-1].name, page[-1].number]
             for dataset in page:
-                if dataset.state is not State.READY or dataset.card.pairs:
+                if dataset.state is not State.READY or dataset.card.pairs or not is_seen(dataset.name):
                     continue
                 is_own, is_gated = dataset.name == name, dataset.ref in gated
                 if not is_own or is_gated:

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/gateway/v1/key.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\"\xe8\x02\n\x03Key\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\x12(\n\x06scopes\x18\x04 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06models\x18\x07 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\t \x01(\t\x12\x14\n\x0crevoke_actor\x18\n \x01(\t\x12\x14\n\x0ckeep_traffic\x18\x0b \x01(\x08\x12\x16\n\x0emonthly_tokens\x18\x0c \x01(\x03\x12\x19\n\x11tokens_this_month\x18\r \x01(\x03\"\xcd\x01\n\x10\x43reateKeyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x06scopes\x18\x03 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12\x0e\n\x06models\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ckeep_traffic\x18\x06 \x01(\x08\x12\x16\n\x0emonthly_tokens\x18\x07 \x01(\x03\"I\n\x11\x43reateKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"8\n\x0fListKeysRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x10ListKeysResponse\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10RevokeKeyRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11RevokeKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\"0\n\x14SetKeyTrafficRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04keep\x18\x02 \x01(\x08\"=\n\x15SetKeyTrafficResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\"\xb0\x01\n\nAuditEntry\x12\n\n\x02id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x12\n\nactor_name\x18\x04 \x01(\t\x12\x0e\n\x06method\x18\x05 \x01(\t\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\t\"\x7f\n\x17ListAuditEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12.\n\nafter_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"d\n\x18ListAuditEntriesResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.AuditEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xf5\x04\n\nKeyService\x12q\n\tCreateKey\x12$.ratchet.gateway.v1.CreateKeyRequest\x1a%.ratchet.gateway.v1.CreateKeyResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/keys:\x01*\x12k\n\x08ListKeys\x12#.ratchet.gateway.v1.ListKeysRequest\x1a$.ratchet.gateway.v1.ListKeysResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/keys\x12s\n\tRevokeKey\x12$.ratchet.gateway.v1.RevokeKeyRequest\x1a%.ratchet.gateway.v1.RevokeKeyResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/keys/{id}\x12\x8a\x01\n\rSetKeyTraffic\x12(.ratchet.gateway.v1.SetKeyTrafficRequest\x1a).ratchet.gateway.v1.SetKeyTrafficResponse\"$\x82\xd3\xe4\x93\x02\x1e\x1a\x19/api/v1/keys/{id}/traffic:\x01*\x12\x84\x01\n\x10ListAuditEntries\x12+.ratchet.gateway.v1.ListAuditEntriesRequest\x1a,.ratchet.gateway.v1.ListAuditEntriesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/auditb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/gateway/v1/key.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\"\xf9\x02\n\x03Key\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\x12(\n\x06scopes\x18\x04 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06models\x18\x07 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\t \x01(\t\x12\x14\n\x0crevoke_actor\x18\n \x01(\t\x12\x14\n\x0ckeep_traffic\x18\x0b \x01(\x08\x12\x16\n\x0emonthly_tokens\x18\x0c \x01(\x03\x12\x19\n\x11tokens_this_month\x18\r \x01(\x03\x12\x0f\n\x07project\x18\x0e \x01(\t\"\xde\x01\n\x10\x43reateKeyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x06scopes\x18\x03 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12\x0e\n\x06models\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ckeep_traffic\x18\x06 \x01(\x08\x12\x16\n\x0emonthly_tokens\x18\x07 \x01(\x03\x12\x0f\n\x07project\x18\x08 \x01(\t\"I\n\x11\x43reateKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"8\n\x0fListKeysRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x10ListKeysResponse\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10RevokeKeyRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11RevokeKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\"0\n\x14SetKeyTrafficRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04keep\x18\x02 \x01(\x08\"=\n\x15SetKeyTrafficResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\"\xb0\x01\n\nAuditEntry\x12\n\n\x02id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x12\n\nactor_name\x18\x04 \x01(\t\x12\x0e\n\x06method\x18\x05 \x01(\t\x12\x10\n\x08resource\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\t\"\x7f\n\x17ListAuditEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12.\n\nafter_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"d\n\x18ListAuditEntriesResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.AuditEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xf5\x04\n\nKeyService\x12q\n\tCreateKey\x12$.ratchet.gateway.v1.CreateKeyRequest\x1a%.ratchet.gateway.v1.CreateKeyResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/keys:\x01*\x12k\n\x08ListKeys\x12#.ratchet.gateway.v1.ListKeysRequest\x1a$.ratchet.gateway.v1.ListKeysResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/keys\x12s\n\tRevokeKey\x12$.ratchet.gateway.v1.RevokeKeyRequest\x1a%.ratchet.gateway.v1.RevokeKeyResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/keys/{id}\x12\x8a\x01\n\rSetKeyTraffic\x12(.ratchet.gateway.v1.SetKeyTrafficRequest\x1a).ratchet.gateway.v1.SetKeyTrafficResponse\"$\x82\xd3\xe4\x93\x02\x1e\x1a\x19/api/v1/keys/{id}/traffic:\x01*\x12\x84\x01\n\x10ListAuditEntries\x12+.ratchet.gateway.v1.ListAuditEntriesRequest\x1a,.ratchet.gateway.v1.ListAuditEntriesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/auditb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,29 +45,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYSERVICE'].methods_by_name['ListAuditEntries']._loaded_options = None
   _globals['_KEYSERVICE'].methods_by_name['ListAuditEntries']._serialized_options = b'\202\323\344\223\002\017\022\r/api/v1/audit'
   _globals['_KEY']._serialized_start=148
-  _globals['_KEY']._serialized_end=508
-  _globals['_CREATEKEYREQUEST']._serialized_start=511
-  _globals['_CREATEKEYREQUEST']._serialized_end=716
-  _globals['_CREATEKEYRESPONSE']._serialized_start=718
-  _globals['_CREATEKEYRESPONSE']._serialized_end=791
-  _globals['_LISTKEYSREQUEST']._serialized_start=793
-  _globals['_LISTKEYSREQUEST']._serialized_end=849
-  _globals['_LISTKEYSRESPONSE']._serialized_start=851
-  _globals['_LISTKEYSRESPONSE']._serialized_end=933
-  _globals['_REVOKEKEYREQUEST']._serialized_start=935
-  _globals['_REVOKEKEYREQUEST']._serialized_end=965
-  _globals['_REVOKEKEYRESPONSE']._serialized_start=967
-  _globals['_REVOKEKEYRESPONSE']._serialized_end=1024
-  _globals['_SETKEYTRAFFICREQUEST']._serialized_start=1026
-  _globals['_SETKEYTRAFFICREQUEST']._serialized_end=1074
-  _globals['_SETKEYTRAFFICRESPONSE']._serialized_start=1076
-  _globals['_SETKEYTRAFFICRESPONSE']._serialized_end=1137
-  _globals['_AUDITENTRY']._serialized_start=1140
-  _globals['_AUDITENTRY']._serialized_end=1316
-  _globals['_LISTAUDITENTRIESREQUEST']._serialized_start=1318
-  _globals['_LISTAUDITENTRIESREQUEST']._serialized_end=1445
-  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_start=1447
-  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_end=1547
-  _globals['_KEYSERVICE']._serialized_start=1550
-  _globals['_KEYSERVICE']._serialized_end=2179
+  _globals['_KEY']._serialized_end=525
+  _globals['_CREATEKEYREQUEST']._serialized_start=528
+  _globals['_CREATEKEYREQUEST']._serialized_end=750
+  _globals['_CREATEKEYRESPONSE']._serialized_start=752
+  _globals['_CREATEKEYRESPONSE']._serialized_end=825
+  _globals['_LISTKEYSREQUEST']._serialized_start=827
+  _globals['_LISTKEYSREQUEST']._serialized_end=883
+  _globals['_LISTKEYSRESPONSE']._serialized_start=885
+  _globals['_LISTKEYSRESPONSE']._serialized_end=967
+  _globals['_REVOKEKEYREQUEST']._serialized_start=969
+  _globals['_REVOKEKEYREQUEST']._serialized_end=999
+  _globals['_REVOKEKEYRESPONSE']._serialized_start=1001
+  _globals['_REVOKEKEYRESPONSE']._serialized_end=1058
+  _globals['_SETKEYTRAFFICREQUEST']._serialized_start=1060
+  _globals['_SETKEYTRAFFICREQUEST']._serialized_end=1108
+  _globals['_SETKEYTRAFFICRESPONSE']._serialized_start=1110
+  _globals['_SETKEYTRAFFICRESPONSE']._serialized_end=1171
+  _globals['_AUDITENTRY']._serialized_start=1174
+  _globals['_AUDITENTRY']._serialized_end=1350
+  _globals['_LISTAUDITENTRIESREQUEST']._serialized_start=1352
+  _globals['_LISTAUDITENTRIESREQUEST']._serialized_end=1479
+  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_start=1481
+  _globals['_LISTAUDITENTRIESRESPONSE']._serialized_end=1581
+  _globals['_KEYSERVICE']._serialized_start=1584
+  _globals['_KEYSERVICE']._serialized_end=2213
 # @@protoc_insertion_point(module_scope)

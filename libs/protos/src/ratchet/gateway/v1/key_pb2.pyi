@@ -37,6 +37,7 @@ class Key(_message.Message):
     KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
     MONTHLY_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENS_THIS_MONTH_FIELD_NUMBER: _builtins.int
+    PROJECT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     """For people."""
@@ -53,6 +54,8 @@ class Key(_message.Message):
     """
     tokens_this_month: _builtins.int
     """Tokens used this month, up to some seconds ago. Set in lists."""
+    project: _builtins.str
+    """Project whose things it reaches; empty: the platform's own."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]: ...
     @_builtins.property
@@ -85,10 +88,11 @@ class Key(_message.Message):
         keep_traffic: _builtins.bool = ...,
         monthly_tokens: _builtins.int = ...,
         tokens_this_month: _builtins.int = ...,
+        project: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes", "tokens_this_month", b"tokens_this_month"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "project", b"project", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes", "tokens_this_month", b"tokens_this_month"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -105,12 +109,15 @@ class CreateKeyRequest(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
     MONTHLY_TOKENS_FIELD_NUMBER: _builtins.int
+    PROJECT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
     keep_traffic: _builtins.bool
     """True: prompts, answers and feedback of its requests are kept to learn from."""
     monthly_tokens: _builtins.int
     """See Key.monthly_tokens."""
+    project: _builtins.str
+    """See Key.project: a letter, then up to 7 letters and digits. A project's keys create keys of their own project alone."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]:
         """Empty means inference."""
@@ -133,10 +140,11 @@ class CreateKeyRequest(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         keep_traffic: _builtins.bool = ...,
         monthly_tokens: _builtins.int = ...,
+        project: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "keep_traffic", b"keep_traffic", "models", b"models", "monthly_tokens", b"monthly_tokens", "name", b"name", "project", b"project", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.traffic.record import Arm, Unit, unit_id
+from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
@@ -75,6 +76,8 @@ class Router:
         """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion,
         PermissionDenied when the caller's key is not for the model, or for a version that is not released."""
         key = caller()
+        if not projects.is_seen(target.model):
+            raise NotFound(f"model {target.model} does not exist")
         key.require_model(target.model)
         match target:
             case VersionRef():

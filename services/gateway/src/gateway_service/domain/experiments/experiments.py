@@ -26,6 +26,7 @@ from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.projects import is_seen
 from ratchet_kit.times import Clock
 from ratchet_kit.work import every, surviving
 
@@ -190,7 +191,7 @@ class Experiments:
             page = await self._exchanges.page(selection, min(KEPT_AT_ONCE, replay.latest - len(found)), after)
             if not page:
                 break
-            found += [ReplayPrompt(exchange_id=one.id, problem=one.problem) for one in page]
+            found += [ReplayPrompt(exchange_id=one.id, problem=one.problem) for one in page if is_seen(one.id)]
             after = page[-1].id
         if not found:
             raise FailedPrecondition(f"no traffic of model {model} is kept: set keep_traffic on its API keys")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway_service.domain.traffic.record import ProblemRef
+from ratchet_kit import projects
 from ratchet_kit.faults import Faults
 from ratchet_policies import Prompt, Sampling
 
@@ -50,4 +51,5 @@ def check_prompts(replay: Replay | None, prompts: Sequence[ReplayPrompt]) -> Non
 def answer_id(experiment_id: str, number: int, variant: str) -> str:
     """Id of the answer's record: always the same, so that no answer is stored twice, whoever makes it."""
     digest = hashlib.sha256(f"{experiment_id}\n{number}\n{variant}".encode()).hexdigest()
-    return f"cmpl_{digest[:32]}"
+    project = projects.project_of(experiment_id)
+    return f"cmpl_{digest[:26].upper()}-{project}" if project else f"cmpl_{digest[:32]}"

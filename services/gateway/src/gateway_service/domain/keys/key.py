@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, PermissionDenied, Unauthenticated
 
 PREFIX = "rk_"
@@ -59,6 +60,21 @@ class ApiKey:
     def is_admin(self) -> bool:
         return Scope.ADMIN in self.scopes
 
+    @property
+    def project(self) -> str:
+        """Empty: the platform's own."""
+        return projects.project_of(self.id)
+
+    @property
+    def view(self) -> str:
+        """The project whose things it sees; empty for an administrator of the platform, who sees all."""
+        return self.project or ("" if self.is_admin else projects.DEFAULT)
+
+    @property
+    def is_operator(self) -> bool:
+        """An administrator of the platform, and not of a project alone."""
+        return not self.view
+
     def require(self, scope: Scope) -> None:
         """Raises PermissionDenied unless the key has the scope."""
         if not self.is_admin and self.scopes.isdisjoint(INCLUDING.get(scope, {scope})):
@@ -75,7 +91,7 @@ class ApiKey:
     def require_own(self, completion_id: str, key_id: str) -> None:
         """Raises PermissionDenied for a completion of another key. An id is no secret: those of one gateway follow one
         another."""
-        if not self.is_admin and self.id != key_id:
+        if not (self.is_admin and self._oversees(key_id)) and self.id != key_id:
             raise PermissionDenied(f"completion {completion_id} is of another API key")
 
     def check_valid(self, now: datetime) -> None:
@@ -94,6 +110,9 @@ class ApiKey:
         if self.revoke_time:
             raise FailedPrecondition(f"API key {self.id} was revoked")
         return replace(self, keep_traffic=keep)
+
+    def _oversees(self, key_id: str) -> bool:
+        return projects.owned_by(key_id, self.view) if self.view else True
 
     def _scope_names(self) -> str:
         return ", ".join(sorted(self.scopes))

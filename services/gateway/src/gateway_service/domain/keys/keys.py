@@ -7,6 +7,7 @@ from datetime import datetime
 from gateway_service.domain.keys.key import PREFIX, ApiKey, NewKey, Scope, digest_of, new_secret
 from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
+from ratchet_kit import projects
 from ratchet_kit.errors import AlreadyExists, NotFound, Unauthenticated
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
@@ -39,9 +40,10 @@ class Keys:
         actor: str = "",
         keep_traffic: bool = False,
         monthly_tokens: int = 0,
+        project: str = "",
     ) -> NewKey:
         """Idempotent under `request_id`; a repeated request gets the key without its secret. `actor`: the id of the key
-        that asks for it. `keep_traffic`: what it sends may be kept.
+        that asks for it. `keep_traffic`: what it sends may be kept. `project`: empty for that of the present call.
 
         Raises InvalidArgument that names every field at fault, AlreadyExists when the request id was used for another
         key.
@@ -55,13 +57,18 @@ class Keys:
             faults.read(f"models[{index}]", check_model_name, model)
         faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
         faults.bounds("monthly_tokens", monthly_tokens, at_least=0)
+        own = projects.current() or projects.DEFAULT
+        rule = "must be 8 letters and digits at most, the first a letter"
+        faults.unless(not project or projects.is_name(project), "project", rule)
+        faults.unless(own in (projects.DEFAULT, project) or not project, "project", f"must be {own}, as yours is")
         faults.raise_if_any()
         narrowed = [sorted(set(models)), str(expire_time)] if models or expire_time else []
         consent = ["keep_traffic"] if keep_traffic else []
         budget = [monthly_tokens] if monthly_tokens else []
-        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed, *consent, *budget)
         secret = new_secret()
-        key = self._key(name, frozenset(scopes), secret)
+        with projects.acting(project or own):
+            request = Request.of(request_id, name, sorted(set(scopes)), *narrowed, *consent, *budget)
+            key = self._key(name, frozenset(scopes), secret)
         key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor, keep_traffic=keep_traffic)
         key = replace(key, monthly_tokens=monthly_tokens)
         made = await self._make(key, secret, request)

@@ -1,12 +1,13 @@
 """What each API key may use at a time: requests, requests at once, tokens."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gateway_service.domain.keys.key import ApiKey
+from ratchet_kit import projects
 from ratchet_kit.errors import ResourceExhausted, invalid
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -58,15 +59,24 @@ MonthlyTokens = Callable[[str], Awaitable[Mapping[str, int]]]
 class Usage:
     """What the keys use. There are as many of them as keys that were made: it holds no more than those."""
 
-    def __init__(self, limits: KeyLimits, clock: Clock, monthly_tokens: MonthlyTokens | None = None) -> None:
-        """`monthly_tokens`: None has no months before this process."""
+    def __init__(
+        self,
+        limits: KeyLimits,
+        clock: Clock,
+        monthly_tokens: MonthlyTokens | None = None,
+        of_projects: Mapping[str, int] = {},
+    ) -> None:
+        """`monthly_tokens`: None has no months before this process. `of_projects`: tokens that the keys of a project
+        may use together in a month."""
         self._limits = limits
         self._clock = clock
         self._monthly_tokens = monthly_tokens
+        self._of_projects = of_projects
         self._month = ""
         self._of_month: dict[str, int] = {}
+        """By the id of a key, and by project."""
         self._warned: set[str] = set()
-        """Keys, in this month."""
+        """Keys and projects, in this month."""
         self._under_way: defaultdict[str, int] = defaultdict(int)
         self._requests: dict[str, _Bucket] = {}
         self._tokens: dict[str, _Bucket] = {}
@@ -120,28 +130,43 @@ class Usage:
                 f"the API key has used its {most:,} tokens of {self._month}: it may go on next month (UTC), or with"
                 " another key, which an administrator makes"
             )
+        project = key.project or projects.DEFAULT
+        most = self._of_projects.get(project, 0)
+        if most and self.this_month(project) >= most:
+            used = f"project {project} has used its {most:,} tokens of {self._month}"
+            raise ResourceExhausted(f"{used}: it may go on next month (UTC), or with a larger quota of the operator's")
         self._take(self._tokens, self._limits.tokens_per_minute, key, 1, 0, "tokens")
 
     def spend(self, key: ApiKey, tokens: int) -> None:
         """Notes the tokens of an answer."""
-        used = self._of_month[key.id] = self.this_month(key.id) + tokens
-        if key.monthly_tokens and used >= NOTICE * key.monthly_tokens and key.id not in self._warned:
-            self._warned.add(key.id)
-            log.warning("key.budget_nearly_used", key=key.id, name=key.name, tokens=used, of=key.monthly_tokens)
+        project = key.project or projects.DEFAULT
+        budgets = (
+            (key.id, key.monthly_tokens, "key.budget_nearly_used"),
+            (project, self._of_projects.get(project, 0), "project.budget_nearly_used"),
+        )
+        for owner, most, event in budgets:
+            used = self._of_month[owner] = self.this_month(owner) + tokens
+            if most and used >= NOTICE * most and owner not in self._warned:
+                self._warned.add(owner)
+                log.warning(event, owner=owner, name=key.name, tokens=used, of=most)
         if self._limits.tokens_per_minute:
             self._bucket(self._tokens, self._limits.tokens_per_minute, key).level -= tokens
 
-    def this_month(self, key_id: str) -> int:
-        """Tokens that it has used, at other gateways until the last refresh."""
+    def this_month(self, owner: str) -> int:
+        """Tokens that a key or a project has used, at other gateways until the last refresh."""
         self._turn()
-        return self._of_month.get(key_id, 0)
+        return self._of_month.get(owner, 0)
 
     async def refresh(self) -> None:
         """Reads what was used at all gateways; an answer of the last second may not be in it yet. Raises
         Unavailable."""
         self._turn()
         if self._monthly_tokens:
-            self._of_month = dict(await self._monthly_tokens(self._month))
+            by_key = await self._monthly_tokens(self._month)
+            of_projects = Counter[str]()
+            for id, tokens in by_key.items():
+                of_projects[projects.project_of(id) or projects.DEFAULT] += tokens
+            self._of_month = {**by_key, **of_projects}
 
     def _turn(self) -> None:
         month = month_of(self._clock.now())

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from gateway_service.domain.traffic.material import Material
 from gateway_service.domain.traffic.metrics import Metrics
+from ratchet_kit import projects
 from ratchet_kit.names import VersionRef
 
 MAX_KEPT_TEXT = 64 * 1024
@@ -37,7 +38,10 @@ class Unit(StrEnum):
 
 
 def unit_id(unit: Unit, name: str) -> str:
-    """How a unit is known and recorded: by a digest, since users' names are private; empty for no name."""
+    """How a unit is known and recorded: by a digest, since users' names are private; empty for no name. Users and
+    sessions are their project's."""
+    if name and unit in (Unit.USER, Unit.SESSION):
+        name += projects.suffix()
     return hashlib.sha256(f"{unit}\n{name}".encode()).hexdigest()[:32] if name else ""
 
 

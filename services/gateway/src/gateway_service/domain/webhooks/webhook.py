@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gateway_service.domain.webhooks.event import Event, Kind
+from ratchet_kit import projects
 from ratchet_kit.ids import new_id
 
 PREFIX = "whsec_"
@@ -46,8 +47,9 @@ class Webhook:
     """The id of the key that made it."""
 
     def wants(self, event: Event) -> bool:
-        """What happened before it was made, or happens while it is paused, is not its matter."""
-        if self.paused or event.create_time < self.create_time:
+        """What happens in another project, before it was made, or while it is paused, is not its matter."""
+        is_its_projects = projects.project_of(event.resource) == projects.project_of(self.id)
+        if not is_its_projects or self.paused or event.create_time < self.create_time:
             return False
         return not self.kinds or event.kind in self.kinds
 
@@ -88,7 +90,9 @@ class Delivery:
 
     @classmethod
     def of(cls, event: Event, webhook: Webhook, now: datetime) -> "Delivery":
-        return cls(new_id("del"), webhook.id, event.id, event.kind, event.body(), now, next_time=now)
+        with projects.of_owner(webhook.id):
+            id = new_id("del")
+        return cls(id, webhook.id, event.id, event.kind, event.body(), now, next_time=now)
 
     def succeed(self, status: int, now: datetime) -> "Delivery":
         return replace(self, state=State.DELIVERED, status=status, error="", end_time=now)

@@ -39,7 +39,7 @@ class Webhooks:
         request = Request.of(request_id, url, sorted(kinds), description)
         if existing := await self._store.find(request):
             return NewWebhook(existing, "")
-        if await self._store.count() >= MAX_WEBHOOKS:
+        if len((await self.page(MAX_WEBHOOKS, "")).items) >= MAX_WEBHOOKS:
             raise ResourceExhausted(f"there are {MAX_WEBHOOKS} webhooks: delete one that is not needed")
         webhook = Webhook(
             new_id("hook"), url, new_secret(), self._clock.now(), kinds, description=description, actor=actor

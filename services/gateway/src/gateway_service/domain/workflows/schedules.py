@@ -9,6 +9,7 @@ from gateway_service.domain.workflows.ports import Runner, ScheduleStore
 from gateway_service.domain.workflows.schedule import Schedule, Trigger
 from gateway_service.domain.workflows.workflow import Plan
 from gateway_service.domain.workflows.workflows import Workflows, check_plan
+from ratchet_kit import projects
 from ratchet_kit.errors import NotFound, RatchetError, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
@@ -75,7 +76,7 @@ class Schedules:
         """Makes up for the latest due time that was missed while no gateway ran. Raises Unavailable."""
         now = self._clock.now()
         for schedule in await self._store.due(now):
-            with surviving("schedule", schedule_id=schedule.id):
+            with surviving("schedule", schedule_id=schedule.id), projects.of_owner(schedule.id):
                 await self._take(schedule, now)
 
     async def _take(self, seen: Schedule, now: datetime) -> None:

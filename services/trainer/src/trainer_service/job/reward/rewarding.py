@@ -14,8 +14,8 @@ from trainer_service.domain.spec.hyperparameters import Hyperparameters
 
 
 def metric(component: str) -> str:
-    """Its name in those of metrics, where a plug-in's "plugin:x" is "plugin_x"."""
-    return component.replace(":", "_")
+    """Its name in those of metrics: a plug-in's "plugin:x" is "plugin_x" there, a project's "acme~x" is "acme_x"."""
+    return component.replace(":", "_").replace("~", "_")
 
 
 class Measurer(Protocol):

@@ -1,0 +1,225 @@
+"""A service as both doors call it: a key of a project reaches what is the project's, and learns of nothing else.
+
+Whose a thing is stands in its id or name (`ratchet_kit.projects`), so this one place decides for every RPC, before
+anything is looked up: what exists and is another's gets the answer of what does not exist. An RPC that is not in the
+tables below is for keys of the platform's own project alone; test_scoped.py walks all of them.
+"""
+
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
+from typing import Any
+
+import grpc
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+
+from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.quotas import Quotas
+from ratchet_kit import projects
+from ratchet_kit.errors import NotFound, PermissionDenied
+from ratchet_protos.http import Rule, rules
+
+SHARED = frozenset(
+    {
+        "GetModel",
+        "GetVersion",
+        "ListVersions",
+        "WatchVersion",
+        "GetDataset",
+        "WatchDataset",
+        "ReadDataset",
+        "ListFindings",
+        "GetReward",
+    }
+)
+"""RPCs whose path may name what is the platform's own, which all read. Elsewhere what a path names is the project's."""
+OWN = {
+    "CreateModel": ("name",),
+    "CreateReward": ("name",),
+    "CreateDataset": ("name",),
+    "CreateRun": ("spec.output_model",),
+    "CreateRelease": ("spec.candidate.model",),
+    "CreateExperiment": ("spec.variants.version.model",),
+    "PlanExperiment": ("model",),
+    "CreateFeedback": ("completion_id", "choice.over_id"),
+} | dict.fromkeys(
+    (
+        "Complete",
+        "StreamComplete",
+        "CreateEvaluation",
+        "CompareEvaluations",
+        "PlanComparison",
+        "CreatePair",
+        "RankEvaluations",
+        "CreateKey",
+        "CreateWebhook",
+        "CreateWorkflow",
+        "CreateSchedule",
+        "ListWorkflows",
+        "ListSchedules",
+        "CreateBatch",
+        "Execute",
+        "Grade",
+        "ForgetTraffic",
+        "ListReleases",
+        "ListExperiments",
+        "ListKeys",
+        "ListAuditEntries",
+        "ListExchanges",
+        "ListPreferencePairs",
+        "ListAcceptedProblems",
+        "ListWebhooks",
+        "ListRuns",
+        "ListEvaluations",
+        "ListPairs",
+        "ListModels",
+        "ListRewards",
+        "ListDatasets",
+        "ListBatches",
+        "GetFailures",
+        "GetPlatform",
+        "GetCatalogue",
+        "GetCapabilities",
+    ),
+    (),
+)
+"""RPCs whose path has no variable: the fields that name what is to be the project's. Others may name what is shared."""
+TEXTS = {
+    *("args", "arguments", "code", "completion", "content", "description", "expected", "expected_stdout", "prompt"),
+    *("json_schema", "parameters", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "text"),
+    "chat_template",
+}
+"""Fields of what people, programs and models write: no reference."""
+WRITTEN = TEXTS | {"request_id", "next_page_token"}
+"""Fields of a reply that are no reference."""
+LABELS = TEXTS | {
+    *("display_name", "key", "page_token", "reason", "request_id", "role", "routing_key", "session", "user", "value"),
+    "voter",
+}
+"""Fields of a request that are no reference."""
+PLACES = frozenset({"uri", "source_uri"})
+"""Fields of folders and URLs, which say nothing of whose they are."""
+
+
+class Scoped:
+    """Stands for a stub or a servicer, method by method."""
+
+    def __init__(self, backend: object, service: str, quotas: Quotas) -> None:
+        """`service`: its full name."""
+        for method in descriptor_pool.Default().FindServiceByName(service).methods:
+            if hasattr(backend, method.name):  # of some services the gateway answers a part
+                call = getattr(backend, method.name)
+                wrapped = _stream(method, call) if method.server_streaming else _unary(method, call, quotas)
+                setattr(self, method.name, wrapped)
+
+
+def _unary(method: MethodDescriptor, call: Callable[..., Any], quotas: Quotas) -> Callable[..., Any]:
+    async def scoped(request: Message, *more: object) -> Message:
+        project = admitted(method, request)
+        with projects.acting(project):
+            async with quotas.room(method.name, project):
+                return hidden(await call(request, *more))
+
+    return scoped
+
+
+def _stream(method: MethodDescriptor, call: Callable[..., Any]) -> Callable[..., Any]:
+    async def scoped(request: Message, *more: object) -> AsyncIterator[Message]:
+        admitted(method, request)
+        replies = call(request, *more)
+        try:
+            async for reply in replies:
+                yield hidden(reply)
+        finally:
+            if isinstance(replies, grpc.aio.Call):
+                replies.cancel()
+            else:
+                await replies.aclose()
+
+    return scoped
+
+
+def admitted(method: MethodDescriptor, request: Message) -> str:
+    """The project that the caller acts for: its key's, or that of what an administrator of the platform names.
+
+    Raises NotFound for what is another's, PermissionDenied for what is shared and would be changed, and for an RPC that
+    is not for projects.
+    """
+    project, found = caller().view, rules(method)
+    refer = {text: field for field, text in _texts(request, LABELS)}
+    if not project:
+        is_read = found and found[0].verb == "GET"
+        named = {projects.project_of(text) for text in refer} - {""}
+        return "" if is_read else named.pop() if len(named) == 1 else projects.DEFAULT
+    for text in refer:
+        if not projects.seen_by(text, project):
+            raise NotFound(f"{text[:200]} does not exist")
+    if project != projects.DEFAULT:
+        _check_own(method, found[0] if found else None, request, project)
+        if places := [text for text, field in refer.items() if field in PLACES and text]:
+            raise PermissionDenied(f"{places[0][:200]}: a project names models; folders and URLs are the operator's")
+    return project
+
+
+def _check_own(method: MethodDescriptor, rule: Rule | None, request: Message, project: str) -> None:
+    paths = rule.variables if rule else ()
+    if not paths and method.name not in OWN:
+        raise PermissionDenied(f"{method.name} is not for keys of a project")
+    for path in OWN.get(method.name, () if method.name in SHARED else paths[:1]):
+        for text in _values([request], path.split(".")):
+            if not text or projects.owned_by(text, project):
+                continue
+            if path.endswith("id"):
+                raise NotFound(f"{text[:200]} does not exist")
+            raise PermissionDenied(f"{text[:200]} is not of project {project}, whose names begin with {project}~")
+
+
+def hidden(reply: Message) -> Message:
+    """The reply, without references to what the caller does not see: a run that waits names the one before it, say."""
+    if project := caller().view:
+        _hide(reply, project)
+    return reply
+
+
+def _values(messages: Sequence[Any], names: Sequence[str]) -> Sequence[str]:
+    """Texts of a field, at the end of a path through messages and lists of them."""
+    for name in names:
+        found = [getattr(message, name) for message in messages]
+        messages = [one for value in found for one in ([value] if isinstance(value, str | Message) else value)]
+    return messages
+
+
+def _texts(message: Message, without: Container[str]) -> Iterator[tuple[str, str]]:
+    """Each text in a message, with the name of its field."""
+    for field, value in message.ListFields():
+        if field.name not in without:
+            for one in _each(field, value):
+                if isinstance(one, Message):
+                    yield from _texts(one, without)
+                elif isinstance(one, str):
+                    yield field.name, one
+
+
+def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        return [*value.keys(), *value.values()]
+    return value if field.is_repeated else [value]
+
+
+def _hide(message: Message, project: str) -> None:
+    for field, value in message.ListFields():
+        if field.name in WRITTEN:
+            continue
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            for key in list(value):
+                if isinstance(value[key], Message):
+                    _hide(value[key], project)
+                elif isinstance(value[key], str):
+                    value[key] = projects.without_others(value[key], project)
+        elif field.message_type:
+            for one in value if field.is_repeated else [value]:
+                _hide(one, project)
+        elif field.type == field.TYPE_STRING and field.is_repeated:
+            value[:] = [projects.without_others(one, project) for one in value]
+        elif field.type == field.TYPE_STRING:
+            setattr(message, field.name, projects.without_others(value, project))
