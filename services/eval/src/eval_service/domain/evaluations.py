@@ -282,7 +282,7 @@ class Evaluations:
         return await self._store.measurements(id)
 
     async def fingerprints(self, id: str) -> Sequence[str]:
-        """Of the problems that it measures."""
+        """Fingerprints of the problems that it measures."""
         facts = (await self._store.problems([id]))[id]
         return sorted({one.fingerprint for one in facts if not one.excluded} - {""})
 
