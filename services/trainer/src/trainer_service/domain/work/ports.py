@@ -128,7 +128,7 @@ class Shown:
     files: Mapping[str, bytes]
     """Name -> content, of the small ones on record."""
     scored: Sequence[Step] = ()
-    """Steps that it has had, each with nothing but the score of its checkpoint, which came later."""
+    """Steps with nothing but the score that an evaluation gave their checkpoint; each once."""
 
     @property
     def project(self) -> str:
