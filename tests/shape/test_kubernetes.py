@@ -27,7 +27,7 @@ OF_OPERATORS = {"RayCluster", "ScaledObject", "TriggerAuthentication"}
 """Kinds of KubeRay and KEDA, whose schemas are not Kubernetes's."""
 CALLS = {
     "gateway": {"trainer", "rollout", "sandbox", "eval", "registry"},
-    "trainer": {"rollout", "sandbox", "registry"},
+    "trainer": {"rollout", "sandbox", "eval", "registry"},
     "eval": {"rollout", "sandbox", "registry"},
     "registry": {"eval"},
     "rollout": {"rollout"},

@@ -118,7 +118,7 @@ def priority(run: pb.Run) -> str:
 
 
 def waits(run: pb.Run) -> str:
-    """What a queued run waits for, or one that has trained; or the run that one makes room for; empty for any other."""
+    """The reason why a run waits that is queued or has trained, or the run that it makes room for; else empty."""
     return activity(run) if run.waits_for or (run.preempted_by and run.state == pb.Run.STATE_RUNNING) else ""
 
 

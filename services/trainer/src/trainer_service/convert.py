@@ -9,7 +9,6 @@ from typing import Any
 from google.protobuf.descriptor import EnumDescriptor
 
 from ratchet.common.v1 import priority_pb2, problem_pb2, verdict_pb2
-from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_environments import convert as environments
@@ -32,7 +31,7 @@ from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
-from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec, SuiteEntry, Validation
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec, Validation, ValidationSet
 from trainer_service.domain.spec.thresholds import Thresholds
 
 _VERDICTS = {name.removeprefix("VERDICT_"): number for name, number in verdict_pb2.Verdict.items()}
@@ -160,16 +159,14 @@ def _examples_from_proto(message: problem_pb2.ProblemSetRef) -> ProblemSetRef:
 
 def _validation_from_proto(message: pb.Validation) -> Validation:
     suite = (
-        SuiteEntry(_problem_set_from_proto(one.problems), one.weight if one.HasField("weight") else 1.0)
+        ValidationSet(_problem_set_from_proto(one.problems), one.weight if one.HasField("weight") else 1.0)
         for one in message.suite
     )
     return Validation(tuple(suite), message.samples if message.HasField("samples") else 1)
 
 
 def _validation_to_proto(value: Validation) -> pb.Validation:
-    suite = [
-        eval_pb2.SuiteEntry(problems=_problem_set_to_proto(one.problems), weight=one.weight) for one in value.suite
-    ]
+    suite = [pb.ValidationSet(problems=_problem_set_to_proto(one.problems), weight=one.weight) for one in value.suite]
     return pb.Validation(suite=suite, samples=value.samples)
 
 

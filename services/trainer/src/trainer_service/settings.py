@@ -31,7 +31,7 @@ class Settings(ServiceSettings):
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"
     eval_target: str = "127.0.0.1:8705"
-    """Of eval-service, which measures checkpoints of runs with `validate`."""
+    """Eval-service, which measures checkpoints of runs with `validate`."""
     runs_folder: Path = Field(default_factory=lambda: files.home() / "runs")
     """The folder of the runs: checkpoints, logs. With a cluster, one that all its nodes share."""
     artifact_url: str = ""

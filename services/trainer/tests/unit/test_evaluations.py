@@ -14,10 +14,12 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Unavai
 from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.evaluations import GrpcEvaluations
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
-from trainer_service.domain.spec.spec import ProblemSetRef, SuiteEntry, Validation
+from trainer_service.domain.spec.spec import ProblemSetRef, Validation, ValidationSet
 from trainer_service.domain.work.ports import Measured, MeasuredProblems
 
-SUITE = Validation((SuiteEntry(ProblemSetRef("mine/test"), 0.7), SuiteEntry(ProblemSetRef("humaneval+", 20), 0.3)), 4)
+SUITE = Validation(
+    (ValidationSet(ProblemSetRef("mine/test"), 0.7), ValidationSet(ProblemSetRef("humaneval+", 20), 0.3)), 4
+)
 
 
 class EvalService:

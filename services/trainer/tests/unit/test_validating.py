@@ -9,12 +9,12 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable,
 from ratchet_kit.names import VersionRef
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Phase, Run, State, Step
-from trainer_service.domain.spec.spec import ProblemSetRef, SuiteEntry, Validation
+from trainer_service.domain.spec.spec import ProblemSetRef, Validation, ValidationSet
 from trainer_service.domain.work.validating import TOO_SLOW
 
 from ..driving import driving, submitted
 
-SUITE = Validation((SuiteEntry(ProblemSetRef("mine/test"), 0.7), SuiteEntry(ProblemSetRef("humaneval+"), 0.3)), 4)
+SUITE = Validation((ValidationSet(ProblemSetRef("mine/test"), 0.7), ValidationSet(ProblemSetRef("humaneval+"), 0.3)), 4)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_a_suite_is_checked_and_pinned_when_the_run_is_made(trainer: Any, 
 
 
 async def test_a_run_is_validated_in_one_way_and_not_on_what_it_learns_from(trainer: Any, make_spec: Any) -> None:
-    learned = Validation((SuiteEntry(ProblemSetRef("composed/train")),))
+    learned = Validation((ValidationSet(ProblemSetRef("composed/train")),))
     spec = make_spec(validate=learned, validation_problems=ProblemSetRef("composed/validation"))
     with pytest.raises(InvalidArgument) as caught:
         await trainer.create("r2", spec)

@@ -105,6 +105,31 @@ async def test_wandb_offline_writes_a_run(tmp_path: Path) -> None:
     assert [one.artifact.type for one in found if one.HasField("artifact")] == ["record"]
 
 
+async def test_wandb_has_scores_that_come_late_over_a_step_of_their_own(tmp_path: Path) -> None:
+    tracker = Wandb({"WANDB_API_KEY": "k" * 40, "WANDB_MODE": "offline"}, str(tmp_path))
+    scored = Step(1, {"validation_score": 0.5, "validation_score_low": 0.25}, "sha256:w", NOW, 1)
+    await tracker.show(replace(_shown(1, 2, 3), scored=[scored]), "")
+    found = _records(tmp_path)
+    rows = [
+        {name: json.loads(item.value_json) for item in one.history.item for name in (item.key, *item.nested_key)}
+        for one in found
+        if one.HasField("history")
+    ]
+    assert [row["scored_step"] for row in rows if row.get("validation_score") == 0.5] == [1]
+    over = {one.metric.name: one.metric.step_metric for one in found if one.HasField("metric")}
+    assert over["validation_score"] == over["validation_score_low"] == "scored_step"
+
+
+async def test_tensorboard_has_scores_that_come_late_at_their_step(tmp_path: Path) -> None:
+    board = TensorBoard(str(tmp_path))
+    key = await board.show(_shown(1, 2, 3), "")
+    scored = Step(1, {"validation_score": 0.5}, "sha256:w", NOW, 1)
+    await board.show(replace(_shown(over=True), scored=[scored]), key)
+    (file,) = (tmp_path / key).iterdir()
+    events: Any = EventAccumulator(str(file)).Reload()
+    assert [(one.step, one.value) for one in events.Scalars("validation_score")] == [(1, 0.5)]
+
+
 async def test_wandb_has_the_model_that_came_of_a_run_by_its_name(tmp_path: Path) -> None:
     shown = _shown(1)
     best = Checkpoint(1, "s3://models/step-1", "sha256:w", NOW, 0.5)

@@ -135,8 +135,8 @@ class Fields(ABC):
                 raise self.wrong(path, "must be a set, or a set and a number, as mine@1/train=3") from error
         elif isinstance(value, str) and isinstance(made, problem_pb2.ProblemSetRef):
             made.name = value
-        elif isinstance(value, str) and isinstance(made, eval_pb2.SuiteEntry):
-            made.CopyFrom(entry(value))
+        elif isinstance(value, str) and isinstance(made, eval_pb2.SuiteEntry | trainer_pb2.ValidationSet):
+            made.MergeFromString(entry(value).SerializeToString())  # a run's has the same fields
         elif isinstance(value, str) and isinstance(made, environment_pb2.EnvironmentSpec):
             try:
                 made.CopyFrom(environment(value) or made)

@@ -77,7 +77,8 @@ class Cell:  # mutable: it is what the command follows
             self.run = client.runs.create(spec, record.request_id(spec, "train"))
         else:
             self.run = client.runs.get(self.run.id)
-        if self.run.step != (self.steps[-1].number if self.steps else 0):
+        # Scores of evaluations come after their steps.
+        if self.run.spec.HasField("validate") or self.run.step != (self.steps[-1].number if self.steps else 0):
             self.steps = list(client.runs.steps(self.run.id))
         if self.run.state in (pb.Run.STATE_FAILED, pb.Run.STATE_CANCELLED):
             if is_first_look and self.measured:  # it was left so by an earlier command

@@ -283,7 +283,7 @@ class Evaluations:
         return [one for one in await self._store.measurements(id) if is_seen(one.evaluation_id)]
 
     async def fingerprints(self, id: str) -> Sequence[str]:
-        """Of the problems that it measures."""
+        """Fingerprints of the problems that it measures."""
         facts = (await self._store.problems([id]))[id]
         return sorted({one.fingerprint for one in facts if not one.excluded} - {""})
 

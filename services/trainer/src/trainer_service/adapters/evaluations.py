@@ -24,7 +24,7 @@ from ratchet_kit.errors import (
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import AnyModel, Location
 from ratchet_kit.statistics import estimate_from_proto
-from trainer_service.domain.spec.spec import ProblemSetRef, PromptForm, RunSpec, SuiteEntry, Validation
+from trainer_service.domain.spec.spec import ProblemSetRef, PromptForm, RunSpec, Validation, ValidationSet
 from trainer_service.domain.work.ports import Measured, MeasuredProblems
 
 DEADLINE_S = 20
@@ -50,7 +50,7 @@ class GrpcEvaluations:
             raise InvalidArgument(error.message, violations) from error
         pinned = [one.name for one in _sets(reply.evaluation.spec)]
         entries = (
-            SuiteEntry(ProblemSetRef(name, entry.problems.limit), entry.weight)
+            ValidationSet(ProblemSetRef(name, entry.problems.limit), entry.weight)
             for name, entry in zip(pinned, spec.validate.suite, strict=True)
         )
         return Validation(tuple(entries), spec.validate.samples)

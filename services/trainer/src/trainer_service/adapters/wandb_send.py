@@ -7,9 +7,9 @@ from typing import Any
 
 import wandb
 
-SCORE = "validation_score"
-BEST = {"reward_mean": "max", SCORE: "max", "score_mean": "max", "loss": "min"}
+BEST = {"reward_mean": "max", "validation_score": "max", "score_mean": "max", "loss": "min"}
 """Metrics, and which of their values a table of runs shows."""
+SCORED_STEP = "scored_step"
 
 
 def main() -> None:
@@ -42,8 +42,9 @@ def main() -> None:
     for number, time, metrics in sent["steps"]:
         run.log({**metrics, "_timestamp": time}, step=number)
     for number, metrics in sent["scored"]:  # W&B takes no earlier step again
-        run.define_metric(f"{SCORE}*", step_metric="scored_step", summary="max,last")
-        run.log({**metrics, "scored_step": number})
+        for name in metrics:
+            run.define_metric(name, step_metric=SCORED_STEP, summary=f"{BEST.get(name, 'none')},last")
+        run.log({**metrics, SCORED_STEP: number})
     run.summary.update(sent["summary"])
     if sent["files"]:
         artifact = wandb.Artifact(f"record-{sent['id']}", type="record")

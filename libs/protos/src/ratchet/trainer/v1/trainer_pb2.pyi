@@ -18,7 +18,6 @@ from ratchet.common.v1 import problem_pb2 as _problem_pb2
 from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 from ratchet.common.v1 import usage_pb2 as _usage_pb2
 from ratchet.common.v1 import verdict_pb2 as _verdict_pb2
-from ratchet.eval.v1 import eval_pb2 as _eval_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1178,13 +1177,13 @@ class Validation(_message.Message):
     samples: _builtins.int
     """Completions per problem. Absent: 1."""
     @_builtins.property
-    def suite(self) -> _containers.RepeatedCompositeFieldContainer[_eval_pb2.SuiteEntry]:
+    def suite(self) -> _containers.RepeatedCompositeFieldContainer[Global___ValidationSet]:
         """The score is the weighted mean of the sets' pass@1. GetRun shows the exact versions of data sets."""
 
     def __init__(
         self,
         *,
-        suite: _abc.Iterable[_eval_pb2.SuiteEntry] | None = ...,
+        suite: _abc.Iterable[Global___ValidationSet] | None = ...,
         samples: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_samples", b"_samples", "samples", b"samples"]  # noqa: Y015
@@ -1196,6 +1195,34 @@ class Validation(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__samples) -> _WhichOneofReturnType__samples | None: ...
 
 Global___Validation: _TypeAlias = Validation  # noqa: Y015
+
+@_typing.final
+class ValidationSet(_message.Message):
+    """One of several sets that checkpoints are evaluated on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    weight: _builtins.float
+    """Its share in the score, relative to the others'. Absent: 1."""
+    @_builtins.property
+    def problems(self) -> _problem_pb2.ProblemSetRef: ...
+    def __init__(
+        self,
+        *,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        weight: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "problems", b"problems", "weight", b"weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "problems", b"problems", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+
+Global___ValidationSet: _TypeAlias = ValidationSet  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):

@@ -75,16 +75,20 @@ export async function runForm(signal) {
         ),
       ),
       onlyWhen(
-        (value) => !scores(value),
+        answers,
         field(
           "Evaluated on",
           el("input", { name: "suite", autocomplete: "off", "data-of": "spec.validate.suite spec.validate" }),
-          "In place of the set above: sets with weights, such as mine/test=0.7, humaneval+=0.3. Each checkpoint is evaluated beside the run.",
+          "In place of that set: mine/test=0.7, humaneval+=0.3. Checkpoints are evaluated on these, beside the run.",
         ),
       ),
       onlyWhen(
-        (value) => !scores(value),
-        field("Samples per problem", numeric("samples", "", { min: "1", "data-of": "spec.validate.samples" }), "Empty: 1."),
+        answers,
+        field(
+          "Samples of a problem there",
+          numeric("samples", "", { min: "1", "data-of": "spec.validate.samples" }),
+          "Empty: 1.",
+        ),
       ),
       onlyWhen(
         scores,

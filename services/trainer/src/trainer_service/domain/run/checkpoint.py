@@ -35,7 +35,7 @@ class Checkpoint:
 
     @property
     def awaits_score(self) -> bool:
-        """Of a run whose checkpoints are evaluated."""
+        """True where an evaluation is to score it; means nothing where the job validates."""
         return not self.is_scored and not self.unscored
 
     @property

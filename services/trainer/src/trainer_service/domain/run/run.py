@@ -115,7 +115,7 @@ class Track:
     seen: str = ""
     """Attempt and state of the run when it was last told of it."""
     scored: tuple[int, ...] = ()
-    """Steps that it was sent with the score of an evaluation."""
+    """Steps of which it has had the score by an evaluation."""
     is_done: bool = False
     """It has all of a run that is over, or was given up."""
     fault: str = ""

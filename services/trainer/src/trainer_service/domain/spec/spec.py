@@ -32,19 +32,19 @@ class ProblemSetRef:
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteEntry:
-    """One of the sets that an evaluation measures."""
+class ValidationSet:
+    """One of the sets that checkpoints are evaluated on."""
 
     problems: ProblemSetRef
     weight: float = 1.0
-    """Its share in the whole score, relative to the others'."""
+    """Its share in the score, relative to the others'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
     """How eval-service measures the checkpoints of a run."""
 
-    suite: tuple[SuiteEntry, ...]
+    suite: tuple[ValidationSet, ...]
     samples: int = 1
     """Completions per problem."""
 

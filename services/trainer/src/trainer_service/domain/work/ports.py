@@ -73,10 +73,10 @@ class Measured:
 
     id: str
     policy_id: str = ""
-    """Of the weights that were measured; empty until they are loaded."""
+    """The weights that were measured; empty until they are loaded."""
     is_over: bool = False
     score: Estimate | None = None
-    """Of the whole suite; None until it has succeeded."""
+    """Pass@1 of the whole suite; None until it has succeeded."""
     failure: str = ""
     """The reason that it ended without a score."""
     progress: str = ""
@@ -86,7 +86,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class MeasuredProblems:
     digest: str
-    """Of the sets, "sha256:<hex>"."""
+    """One digest of all sets, "sha256:<hex>"."""
     fingerprints: tuple[str, ...]
     """See ratchet_problems.fingerprint."""
 
@@ -96,8 +96,8 @@ class Evaluations(Protocol):
     reached, or are busy."""
 
     async def create(self, request_id: str, spec: RunSpec, uri: str) -> Measured:
-        """Of the exported model at `uri`; the same again returns the same evaluation. Raises RatchetError where it is
-        refused, and will be again."""
+        """Begins one of the exported model at `uri`; the same again returns the same evaluation. Raises RatchetError
+        where it is refused, and will be again."""
         ...
 
     async def get(self, id: str) -> Measured:
@@ -105,7 +105,7 @@ class Evaluations(Protocol):
         ...
 
     async def problems(self, id: str) -> MeasuredProblems:
-        """What one has measured that is over. Raises NotFound."""
+        """The problems that one has measured which is over. Raises NotFound."""
         ...
 
     async def cancel(self, id: str) -> None:
@@ -128,7 +128,7 @@ class Shown:
     files: Mapping[str, bytes]
     """Name -> content, of the small ones on record."""
     scored: Sequence[Step] = ()
-    """Steps that it has had, each with nothing but the score of its checkpoint, which came later."""
+    """Steps with nothing but the score that an evaluation gave their checkpoint; each once."""
 
     @property
     def project(self) -> str:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
-from trainer_service.domain.run.checkpoint import SCORE
 from trainer_service.domain.run.ports import RunFiles, RunStore
 from trainer_service.domain.run.run import Run, Step, Track
 from trainer_service.domain.work.ports import Shown, Tracker
@@ -57,11 +56,10 @@ class Tracking:
         checkpoints = await self._store.checkpoints(run.id, AT_ONCE, -1)
         last = steps[-1].number if steps else track.step
         scored = [one for one in checkpoints if one.evaluation_id and one.is_scored and one.step <= last]
-        known = {*track.scored, *(step.number for step in steps if SCORE in step.metrics)}
         late = [
             Step(one.step, one.metrics, one.policy_id, one.create_time, run.attempt)
             for one in scored
-            if one.step not in known
+            if one.step not in track.scored
         ]
         if not steps and not late and seen == track.seen:
             return False

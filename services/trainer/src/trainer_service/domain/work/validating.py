@@ -55,7 +55,7 @@ class Validating:
                     await self.advance(run)
 
     async def awaits(self, run: Run) -> bool:
-        """Whether a checkpoint of the run is to get a score yet. Raises Unavailable."""
+        """True while a checkpoint of the run is to get a score. Raises Unavailable."""
         return any(one.awaits_score for one in await self._checkpoints(run))
 
     async def advance(self, run: Run) -> None:
