@@ -70,7 +70,7 @@ def test_a_turn_outlives_its_command_and_its_gateway(platform: Platform, client:
     assert result.returncode == 0, result.stdout + result.stderr
     turn = client.workflows.get(id)
     record = MessageToDict(turn.record)
-    candidate = record["candidate"]
+    candidate = int(record["candidate"])
     assert (turn.state, turn.attempt, record["state"]) == (pb.Workflow.STATE_SUCCEEDED, 2, "released")
     assert f"starter@{candidate} is released: it is the champion, as starter@{before} was." in result.stdout
     assert client.models.get("starter").aliases["champion"] == candidate

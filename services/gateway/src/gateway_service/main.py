@@ -201,7 +201,7 @@ def _wire(ground: Ground) -> Service:
         keys.quotas,
     )
     http = _wire_rest(ground, keys, releases, completions, servicers)
-    inside.app = http.state.inside
+    inside.app = http
     return Service(
         models=serving.models,
         refresher=Refresher(keys.known, releases.known, keys.usage, ground.intervals.refresh),

@@ -23,7 +23,7 @@ async def asked(world: World, key_id: str, ask: Callable[[Client], T]) -> T:
     async def key() -> ApiKey:
         return await world.gateway.authenticator.of_id(key_id)
 
-    transport = InProcess(world.gateway.http.state.inside, key, "flow_1")
+    transport = InProcess(world.gateway.http, key, "flow_1")
     with Client.over(SyncTransport(Address(URL), 10, transport)) as client:
         return await asyncio.to_thread(ask, client)
 
@@ -52,7 +52,7 @@ async def test_a_watch_comes_as_it_goes_and_ends_when_nobody_waits(world: World)
     async def key() -> ApiKey:
         return ANYBODY
 
-    transport = InProcess(world.gateway.http.state.inside, key, "flow_1")
+    transport = InProcess(world.gateway.http, key, "flow_1")
     client = Client.over(SyncTransport(Address(URL), 10, transport))
     watching = client.releases.watch(release.id)
     assert (await asyncio.to_thread(next, watching)).id == release.id

@@ -90,8 +90,6 @@ class Plan:
                 raise source.wrong("search.asha", "needs train.validate_every: it goes by validation scores")
         self.seeds = _seeds(source, fields.get("seeds", 1), first=1 if self.search and "seeds" in fields else 0)
         self.variants = [] if self.search else self._crossed(fields.get("vary", {}))
-        if len(self.variants) * len(self.seeds) > MAX_RUNS:
-            raise source.wrong("vary", f"makes {len(self.variants) * len(self.seeds)} runs; {MAX_RUNS} are allowed")
 
     @property
     def sets(self) -> list[str]:
@@ -125,6 +123,9 @@ class Plan:
         of_axes = [self._axis(str(name), values) for name, values in axes.items()]
         if not of_axes:
             return [self.variant(AS_WRITTEN, {})]
+        runs = math.prod(map(len, of_axes)) * len(self.seeds)
+        if runs > MAX_RUNS:  # a few lines make billions
+            raise self._source.wrong("vary", f"makes {runs} runs; {MAX_RUNS} are allowed")
         return [
             self.variant(", ".join(name for name, _ in point), {k: v for _, one in point for k, v in one.items()})
             for point in itertools.product(*of_axes)

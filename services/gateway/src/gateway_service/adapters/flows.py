@@ -42,7 +42,7 @@ ERRORS = {code.name: kind for kind, code in CODES.items()}
 
 @dataclass(slots=True)
 class Inside:
-    """The application behind its door. Mutable: the rooms are wired before it is there."""
+    """The HTTP application. Mutable: the rooms are wired before it is there."""
 
     app: ASGIApp | None = None
 
@@ -85,8 +85,7 @@ class ThreadRunner:
         try:
             return await self._in_thread(work, workflow.actor, workflow.id)
         except Unauthenticated as error:
-            raise_for = f"The API key {workflow.actor} that created it is not valid: {error.message}."
-            return Ending(Outcome.FAILED, raise_for)
+            return Ending(Outcome.FAILED, f"It acts for {workflow.actor}, which created it: {error.message}.")
 
     async def abandon(self, record: Mapping[str, Any], actor: str) -> None:
         await self._in_thread(lambda client, transport: kinds.abandon(client, record), actor, "")

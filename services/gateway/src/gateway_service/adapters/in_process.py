@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message
 
-from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import ApiKey
-from ratchet_kit import logs
+from gateway_service.rest.door import INSIDER
 
 URL = "http://gateway"
 
@@ -34,8 +33,8 @@ class InProcess(httpx.BaseTransport):
     under way."""
 
     def __init__(self, app: ASGIApp, key: Callable[[], Awaitable[ApiKey]], request_id: str) -> None:
-        """Made in the event loop. `app` lies behind the door. `key` is asked at each call; what it raises is raised to
-        the client. `request_id`: of all calls, for the audit log."""
+        """Made in the event loop. `app` has the door, which takes a key at its scope's INSIDER. `key` is asked at
+        each call; what it raises is raised to the client. `request_id`: of all calls, for the audit log."""
         self._app = app
         self._key = key
         self._request_id = request_id
@@ -83,10 +82,7 @@ class InProcess(httpx.BaseTransport):
                 pieces.put(message["body"])
 
         try:
-            key = await self._key()
-            set_caller(key)
-            with logs.bound(actor=key.id, project=key.view):
-                await self._app(self._scope(request) | {"state": {"key": key}}, receive, send)
+            await self._app(self._scope(request) | {INSIDER: await self._key()}, receive, send)
         except Exception as error:  # noqa: BLE001  it is the client's
             pieces.put(error)
         finally:

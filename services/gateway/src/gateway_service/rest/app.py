@@ -48,8 +48,7 @@ def build(
     refresh: Callable[[], Awaitable[None]],
     clock: Clock,
 ) -> FastAPI:
-    """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory. Its
-    `state.inside` answers whom the gateway itself has let in: the scope's `state` has the key."""
+    """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory."""
     app = FastAPI(title="Ratchet", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     errors.install(app)
     app.include_router(health.build(health.Readiness(check_ready, clock)))
@@ -69,7 +68,6 @@ def build(
     tracks = (*completions.tracks, *of_responses.tracks, *of_messages.tracks)
     express = Express(app.build_middleware_stack(), {track.path: track for track in tracks})
     app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage))
-    app.state.inside = RequestMiddleware(express)
     return app
 
 
