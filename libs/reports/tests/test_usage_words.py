@@ -35,6 +35,11 @@ def test_a_cost_needs_prices(cost: float | None, said: str):
     assert usage_words.cost(usage(cost)) == said
 
 
+def test_a_cost_is_also_said_for_a_thousand_answers():
+    assert usage_words.cost(usage(4.1), answers=656) == "4.10 EUR, 6.25 EUR for 1,000 answers"
+    assert usage_words.cost(usage(None), answers=656) == ""
+
+
 def test_a_run_says_its_budget_and_what_it_may_cost():
     spec = trainer_pb2.RunSpec(budget=50)
     run = trainer_pb2.Run(spec=spec, usage=usage(4.1), forecast=trainer_pb2.Forecast(cost=61.5, currency="EUR"))

@@ -62,6 +62,7 @@ for command in (
     platform.failures,
     platform.logs,
     platform.restart,
+    platform.disk,
     platform.backup,
     platform.restore,
     platform.down,

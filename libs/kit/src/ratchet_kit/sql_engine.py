@@ -75,12 +75,13 @@ async def migrate(url: str, package: str, revision: str = "head") -> None:
     engine = create_engine(url)
     try:
         async with engine.begin() as connection:
-            await connection.run_sync(_upgrade, package, revision)
+            await connection.run_sync(upgrade, package, revision)
     finally:
         await engine.dispose()
 
 
-def _upgrade(connection: Connection, package: str, to: str) -> None:
+def upgrade(connection: Connection, package: str, to: str = "head") -> None:
+    """As `migrate`, in the connection's transaction."""
     if connection.dialect.name == "postgresql":  # SQLite's transaction holds the write lock already
         key = zlib.crc32(f"ratchet:{package}".encode())
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})

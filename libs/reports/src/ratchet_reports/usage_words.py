@@ -16,11 +16,12 @@ def money(amount: float, currency: str) -> str:
     return f"{amount:,.2f} {currency}" if amount >= 0.1 or not amount else f"{amount:.2g} {currency}"
 
 
-def cost(usage: pb.Usage, budget: float | None = None) -> str:
-    """Empty without prices."""
+def cost(usage: pb.Usage, budget: float | None = None, answers: int = 0) -> str:
+    """Of that budget, and for each thousand of `answers`. Empty without prices."""
     if not usage.HasField("cost"):
         return ""
-    return money(usage.cost, usage.currency) + (f" of {budget:g}" if budget is not None else "")
+    each = f", {money(1000 * usage.cost / answers, usage.currency)} for 1,000 answers" if answers else ""
+    return money(usage.cost, usage.currency) + (f" of {budget:g}" if budget is not None else "") + each
 
 
 def together(usages: Iterable[pb.Usage], gained: float) -> str:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,7 @@ from ratchet_kit.times import duration
 from ratchet_local import control
 from ratchet_local.backup import restore as restore_home
 from ratchet_local.backup import save
+from ratchet_local.disk import entries
 from ratchet_local.home import Home
 from ratchet_local.ports import DEFAULT_PORT_BASE
 from ratchet_local.processes import memory_bytes
@@ -138,6 +141,23 @@ def restore(file: Annotated[Path, typer.Argument(help="File that `ratchet backup
         raise CommandError(f"{file} is not there.")
     restore_home(home, file)
     say(f"{home.path} is as it was saved. Start it with: ratchet up")
+
+
+def disk(as_json: JsonFlag = False) -> None:
+    """Show the disk that the platform of this machine takes, and what makes it smaller."""
+    _say_which()
+    home = Home.default()
+    found = entries(home)
+    if not found:
+        raise CommandError(f"No platform was started in {home.path}.")
+    free = shutil.disk_usage(home.path).free
+    if as_json:
+        print_json({"folder": str(home.path), "free_bytes": free, "entries": [asdict(entry) for entry in found]})
+        return
+    rows = [(entry.name, filesize.decimal(entry.size), f"{entry.files:,}", entry.kind) for entry in found]
+    print_table(("entry", "size", "files", "holds"), rows, clipped=("holds",), right=("size", "files"))
+    whole = filesize.decimal(sum(entry.size for entry in found))
+    say(f"{whole} in {home.path}; {filesize.decimal(free)} are free there.")
 
 
 def failures(since: SinceOption = "", as_json: JsonFlag = False) -> None:

@@ -34,7 +34,7 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ("used", usage_words.used(evaluation.usage) or "-"),
             (
                 "cost",
-                usage_words.cost(evaluation.usage) or usage_words.UNPRICED,
+                usage_words.cost(evaluation.usage, answers=evaluation.samples_done) or usage_words.UNPRICED,
             ),
             ("created", when(evaluation.create_time)),
             ("started", when(evaluation.start_time)),

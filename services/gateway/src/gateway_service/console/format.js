@@ -76,8 +76,11 @@ export function waiting(usage) {
 }
 
 export const money = (amount, currency) => `${amount >= 0.1 ? amount.toFixed(2) : short(amount)} ${currency}`;
-export const cost = (usage, budget) =>
-  usage?.cost == null ? "" : `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}`;
+export function cost(usage, budget, answers) {
+  if (usage?.cost == null) return "";
+  const each = answers ? `, ${money((1000 * usage.cost) / answers, usage.currency)} for 1,000 answers` : "";
+  return `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}${each}`;
+}
 
 export const clock = (text) => (text ? new Date(text).toLocaleString() : "");
 
