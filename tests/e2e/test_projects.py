@@ -130,7 +130,7 @@ def attempts(things: Iterable[str]) -> Iterator[tuple[str, Message, Message]]:
     pool = descriptor_pool.Default()
     for method in itertools.chain(*(pool.FindServiceByName(f"ratchet.{name}").methods for name in SERVICES)):
         kind = message_factory.GetMessageClass(method.input_type)
-        texts = text_fields(method.input_type, ("request_id",))
+        texts = text_fields(method.input_type, ("request_id", "prompt"))
         fields = [path for path in texts if path[-1] in NAMES or path[-1].endswith(("id", "ids"))]
         for thing, path in itertools.product(things, fields if rules(method) else ()):
             variables = {variable for rule in rules(method)[:1] for variable in rule.variables}

@@ -10,6 +10,7 @@ import httpx
 from gateway_service import main
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.keys.caller import set_caller
+from gateway_service.domain.keys.identities import IdentityProvider
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.quotas import Ledger
 from gateway_service.domain.ports import GateResult
@@ -98,6 +99,7 @@ class World:
         self.workflows, self.schedules = MemoryWorkflowStore(), MemoryScheduleStore()
         self.queue = MemoryQueue()
         self.ledger: Ledger | None = None
+        self.identities: IdentityProvider | None = None
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
         self.gateway: main.Service
         self._running = AsyncExitStack()
@@ -138,6 +140,7 @@ class World:
             self.feed,
             self.queue,
             ledger=self.ledger,
+            identities=self.identities,
         )
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7), intervals=INTERVALS

@@ -10,7 +10,7 @@ from ratchet_kit import projects
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _RANDOM_BITS = 80
 TIME_LETTERS = 10
-"""Of a ULID; those after them are random."""
+"""Letters of a ULID that say the time; those after them are random."""
 _lock = threading.Lock()
 _last = 0
 

@@ -66,6 +66,10 @@ def page_size(requested: int, default: int = 50, maximum: int = 1000) -> int:
     return min(requested or default, maximum)
 
 
+LOOKED_THROUGH = 200
+"""Items at a time of a list in which many are another project's."""
+
+
 async def fetch_page(
     fetch: Callable[[int, K | None], Awaitable[Sequence[T]]],
     key: Callable[[T], K],
@@ -85,14 +89,13 @@ async def fetch_page(
         violation = FieldViolation("page_token", "is not a token that this list returned")
         raise InvalidArgument("page_token is not valid", [violation])
     limit = page_size(size)
-    seen = list[T]()
+    seen, wanted = list[T](), limit + 1
     while True:
-        wanted = limit + 1 - len(seen)
         items = await fetch(wanted, after)
         seen += [item for item in items if _is_seen(key(item))]
         if len(seen) > limit or len(items) < wanted:
             break
-        after = key(items[-1])
+        after, wanted = key(items[-1]), max(limit + 1, LOOKED_THROUGH)
     more = encode_token(key(seen[limit - 1])) if len(seen) > limit else ""
     return Page(seen[:limit], more)
 

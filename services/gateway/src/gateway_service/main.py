@@ -24,6 +24,7 @@ from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.ledger import GrpcLedger
 from gateway_service.adapters.nodes import AllPolicies, NodesHealth
+from gateway_service.adapters.oidc import OidcProvider
 from gateway_service.adapters.registry import GrpcModelRegistry, GuardedRegistry
 from gateway_service.adapters.sql.audit import SqlAuditStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
@@ -108,6 +109,7 @@ PEER_TIMEOUT = timedelta(minutes=10)
 WATCH_TIMEOUT = timedelta(days=30)
 """A run is watched for days."""
 GENERATE_TIMEOUT = timedelta(minutes=5)
+IDENTITIES_TIMEOUT = timedelta(seconds=5)
 ROUTING_TIMEOUT = timedelta(seconds=10)
 """For what a completion needs from the registry: better an early error than a late one."""
 
@@ -304,6 +306,10 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             )
         )
         sender = HttpSender(await stack.enter_async_context(httpx.AsyncClient()))
+        identities, oidc = None, settings.oidc
+        if oidc is not None:
+            http = await stack.enter_async_context(httpx.AsyncClient(timeout=IDENTITIES_TIMEOUT.total_seconds()))
+            identities = OidcProvider(http, oidc.issuer, oidc.audience)
         redis = await stack.enter_async_context(streams.connect(settings.redis_url))
         checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}
         yield Peers(
@@ -329,6 +335,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 registry_pb2_grpc.RegistryServiceStub(registry),
                 dataset_pb2_grpc.DatasetServiceStub(registry),
             ),
+            identities=identities,
             sender=sender,
             feed=RedisFeed(redis, settings.worker_name()),
             workflows=StreamQueue(

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.quotas import Quotas
+from ratchet.common.v1 import priority_pb2
 from ratchet_kit import projects
 from ratchet_kit.errors import NotFound, PermissionDenied
 from ratchet_protos.http import Rule, rules
@@ -156,6 +157,8 @@ def admitted(method: MethodDescriptor, request: Message) -> str:
             raise NotFound(f"{text[:200]} does not exist")
     if project != projects.DEFAULT:
         _check_own(method, found[0] if found else None, request, project)
+        if _is_urgent(request):
+            raise PermissionDenied("high priority, which takes the place of other projects' work, is the operator's")
         if places := [text for text, field in refer.items() if field in PLACES and text]:
             raise PermissionDenied(f"{places[0][:200]}: a project names models; folders and URLs are the operator's")
     return project
@@ -172,6 +175,13 @@ def _check_own(method: MethodDescriptor, rule: Rule | None, request: Message, pr
             if path.endswith("id"):
                 raise NotFound(f"{text[:200]} does not exist")
             raise PermissionDenied(f"{text[:200]} is not of project {project}, whose names begin with {project}~")
+
+
+def _is_urgent(message: Message) -> bool:
+    fields = message.ListFields()
+    if any(field.name == "priority" and value == priority_pb2.PRIORITY_HIGH for field, value in fields):
+        return True
+    return any(_is_urgent(value) for _, value in fields if isinstance(value, Message))
 
 
 def hidden(reply: Message) -> Message:

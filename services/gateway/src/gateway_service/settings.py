@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from gateway_service.domain.keys.identities import Oidc
 from gateway_service.domain.keys.key import MIN_SECRET
 from gateway_service.domain.keys.quotas import Quota
 from gateway_service.domain.keys.usage import KeyLimits
@@ -45,6 +46,9 @@ class Settings(ServiceSettings):
     key_limits: KeyLimits = KeyLimits()
     """Limits of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
 
+    oidc: Oidc | None = None
+    """Tokens of this identity provider are taken beside keys: {"issuer": "https://id.example.com", "audience":
+    "ratchet", "grants": {"ml-leads": "admin", "acme": "train@acme"}}."""
     quotas: dict[str, Quota] = Field(default_factory=dict)
     """By project, "default" for the platform's own: {"acme": {"runs": 2, "tokens": 5000000}}."""
 

@@ -18,6 +18,7 @@ from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, R
 from gateway_service.domain.failures import Failures, FailureSource, ReleaseFailures
 from gateway_service.domain.keys.audit import AuditLog, AuditStore
 from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.identities import Identities, IdentityProvider
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
@@ -99,6 +100,7 @@ class Peers:
     failures: Mapping[str, FailureSource] = field(default_factory=dict)
     """By the names of the services that know some."""
     ledger: Ledger | None = None
+    identities: IdentityProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ class KeyRoom:
 def wire_keys(ground: Ground) -> KeyRoom:
     known = KnownKeys(ground.stores.keys)
     keys = Keys(ground.stores.keys, known, ground.clock)
-    authenticator = Authenticator(keys if ground.settings.auth == "on" else None)
+    provider, oidc = ground.peers.identities, ground.settings.oidc
+    identities = Identities(provider, oidc) if provider and oidc else None
+    authenticator = Authenticator(keys if ground.settings.auth == "on" else None, identities)
     audit = AuditLog(ground.stores.audit, ground.clock)
     settings = ground.settings
     quotas = Quotas(settings.quotas, ground.peers.ledger, ground.clock)

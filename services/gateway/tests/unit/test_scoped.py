@@ -318,8 +318,10 @@ async def test_kept_traffic_is_its_projects(world: World) -> None:
 async def test_high_priority_is_for_the_operator(world: World) -> None:
     secret = await act_as(world, "acme")
     async with as_key(world, secret) as http:
-        reply = await http.post("/api/v1/batches", json={"priority": "PRIORITY_HIGH"})
-    assert reply.status_code == 403
+        batch = await http.post("/api/v1/batches", json={"priority": "PRIORITY_HIGH"})
+        spec = {"output_model": "acme~coder", "priority": "PRIORITY_HIGH"}
+        run = await http.post("/api/v1/runs", json={"spec": spec})
+    assert batch.status_code == run.status_code == 403, "it takes the place of other projects' work"
 
 
 def as_key(world: World, secret: str) -> httpx.AsyncClient:

@@ -1,23 +1,29 @@
 """Decides who may call."""
 
 from gateway_service.domain.keys.caller import ANYBODY
+from gateway_service.domain.keys.identities import TOKEN, Identities
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.keys import Keys
 from ratchet_kit.errors import Unauthenticated
 
 
 class Authenticator:
-    """Checks the API key of each call. Without keys, everybody may call everything."""
+    """Checks the API key of each call, or the token of an identity provider. Without keys, everybody may call
+    everything."""
 
-    def __init__(self, keys: Keys | None) -> None:
+    def __init__(self, keys: Keys | None, identities: Identities | None = None) -> None:
         self._keys = keys
+        self._identities = identities
 
     async def identify(self, secret: str) -> ApiKey:
-        """The key of the secret, ANYBODY where there are no keys. Raises Unauthenticated without a valid key."""
+        """The key of the secret, ANYBODY where there are no keys. Raises Unauthenticated without a valid key, and what
+        `Identities.identify` raises."""
         if self._keys is None:
             return ANYBODY
         if not secret:
             raise Unauthenticated("an API key is needed: Authorization: Bearer rk_...")
+        if self._identities is not None and secret.startswith(TOKEN):
+            return await self._identities.identify(secret)
         return await self._keys.authenticate(secret)
 
     async def of_id(self, key_id: str) -> ApiKey:

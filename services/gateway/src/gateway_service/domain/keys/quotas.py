@@ -1,4 +1,4 @@
-"""What a project may use: runs at once, time of machines and tokens in a month, storage."""
+"""Quotas of projects: runs at once, time of machines and tokens in a month, storage."""
 
 import asyncio
 from collections import defaultdict
@@ -30,9 +30,9 @@ class Quota:
     cpu_seconds: int = 0
     """As `gpu_seconds`."""
     tokens: int = 0
-    """Of prompts and answers of its keys in a month."""
+    """Tokens of prompts and answers of all its keys in a month."""
     storage_bytes: int = 0
-    """Of its versions and data sets."""
+    """Size of its versions and data sets."""
 
 
 @dataclass(frozen=True, slots=True)

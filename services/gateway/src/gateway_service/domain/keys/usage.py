@@ -140,15 +140,11 @@ class Usage:
     def spend(self, key: ApiKey, tokens: int) -> None:
         """Notes the tokens of an answer."""
         project = key.project or projects.DEFAULT
-        budgets = (
-            (key.id, key.monthly_tokens, "key.budget_nearly_used"),
-            (project, self._of_projects.get(project, 0), "project.budget_nearly_used"),
-        )
-        for owner, most, event in budgets:
+        for owner, most in ((key.id, key.monthly_tokens), (project, self._of_projects.get(project, 0))):
             used = self._of_month[owner] = self.this_month(owner) + tokens
             if most and used >= NOTICE * most and owner not in self._warned:
                 self._warned.add(owner)
-                log.warning(event, owner=owner, name=key.name, tokens=used, of=most)
+                log.warning("key.budget_nearly_used", owner=owner, key=key.id, name=key.name, tokens=used, of=most)
         if self._limits.tokens_per_minute:
             self._bucket(self._tokens, self._limits.tokens_per_minute, key).level -= tokens
 
