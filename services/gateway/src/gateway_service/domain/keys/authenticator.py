@@ -1,10 +1,10 @@
 """Decides who may call."""
 
 from gateway_service.domain.keys.caller import ANYBODY
-from gateway_service.domain.keys.identities import TOKEN, Identities
+from gateway_service.domain.keys.identities import PERSON, TOKEN, Identities
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.keys import Keys
-from ratchet_kit.errors import Unauthenticated
+from ratchet_kit.errors import FailedPrecondition, Unauthenticated
 
 
 class Authenticator:
@@ -28,7 +28,12 @@ class Authenticator:
 
     async def of_id(self, key_id: str) -> ApiKey:
         """The key of an id, for what the gateway does for its holder. Raises Unauthenticated when it is not valid any
-        more."""
+        more, FailedPrecondition for somebody who has none."""
+        if key_id.startswith(PERSON):
+            raise FailedPrecondition(
+                "a workflow acts for an API key, which outlasts a login: make one (ratchet keys create --scope train), "
+                "and create the workflow with it"
+            )
         return ANYBODY if self._keys is None else await self._keys.of_id(key_id)
 
     async def check(self, secret: str, scope: Scope) -> ApiKey:

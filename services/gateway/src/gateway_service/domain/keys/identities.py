@@ -12,6 +12,8 @@ from ratchet_kit.errors import PermissionDenied, invalid
 
 TOKEN = "eyJ"
 """The begin of every JSON Web Token, and of no key."""
+PERSON = "user_"
+"""The begin of the id of somebody who has no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _id(issuer: str, subject: str, project: str) -> str:
     """The same for each token of somebody: for limits, the audit log and what they make. It has the form of ids of
     `ratchet_kit.ids`, with the project's mark."""
     digest = hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()[:26].upper()
-    return f"user_{digest}-{project}" if project else f"user_{digest}"
+    return f"{PERSON}{digest}-{project}" if project else f"{PERSON}{digest}"
 
 
 def _texts(value: object) -> Sequence[str]:
