@@ -72,7 +72,7 @@ def _revision(connection: Connection, version: str) -> str:
 
 
 def _tables(new: Connection, there: set[str]) -> Sequence[Table]:
-    """Those of the target that the source has, each behind those that its rows refer to. Other services' tables may lie
+    """The tables that both have, each behind those that its rows refer to. Other services' tables may lie
     beside them."""
     metadata = MetaData()
     metadata.reflect(new, only=lambda name, _: name in there and not name.startswith("alembic_version_"))
