@@ -17,7 +17,7 @@ def money(amount: float, currency: str) -> str:
 
 
 def cost(usage: pb.Usage, budget: float | None = None, answers: int = 0) -> str:
-    """The cost, of that budget, and for each thousand of `answers`. Empty without prices."""
+    """Cost, its budget, and the cost of 1,000 of `answers`. Empty without prices."""
     if not usage.HasField("cost"):
         return ""
     each = f", {money(1000 * usage.cost / answers, usage.currency)} for 1,000 answers" if answers else ""
