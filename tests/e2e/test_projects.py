@@ -1,4 +1,5 @@
-"""Two teams on one real platform: one works, the other tries everything that REST offers on what is there."""
+"""Two teams on one real platform: one works, the other tries everything that REST offers on what is there. Part of
+`make e2e-full`; test_scoped.py of the gateway has the same walk over its RPCs in `make test`."""
 
 import collections
 import itertools
@@ -27,7 +28,7 @@ from ratchet_testing.requests import fill, text_fields
 
 from .conftest import Platform
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 
 STARTER = Path(__file__).parents[2] / "models" / "starter"
 SERVICES = (

@@ -83,7 +83,7 @@ def described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
     return {
         "response_model": None,
         "response_class": Response,
-        "responses": {200: {"model": answer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        "responses": {200: {"model": answer, "content": {"text/event-stream": {}}}},
         "openapi_extra": {
             "requestBody": {"required": True, "content": content},
             "parameters": [header | {"name": name, "description": text} for name, text in headers.items()],
