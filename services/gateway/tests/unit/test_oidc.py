@@ -76,9 +76,9 @@ async def test_a_token_is_taken_by_the_keys_of_its_issuer(issuer: Issuer, provid
         {"iss": None},
         {"aud": "other"},
         {"aud": None},
-        {"exp": int(time.time()) - 600},
+        {"exp": 1_000_000_000},
         {"exp": None},
-        {"nbf": int(time.time()) + 600},
+        {"nbf": 4_000_000_000},
         {"sub": None},
     ],
 )
