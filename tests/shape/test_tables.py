@@ -67,6 +67,26 @@ async def test_rows_are_copied(package: str, sqlite_url: str, postgres_url: str)
 
 
 @pytest.mark.integration
+async def test_what_another_service_has_in_the_same_database_stays(sqlite_url: str, postgres_url: str) -> None:
+    first, second = "eval_service", "sandbox_service"
+    for package in (first, second):
+        await migrate(sqlite_url, package)
+        with connected(sqlite_url) as connection:
+            for table in metadata_of(package).sorted_tables:
+                connection.execute(table.insert(), [row_of(table, 1)])
+    told = dict[str, int]()
+    copy(first, sqlite_url, postgres_url, told.__setitem__)
+    table = metadata_of(first).sorted_tables[0]
+    with connected(postgres_url) as new:
+        new.execute(table.insert(), [row_of(table, 2)])
+    told.clear()
+    copy(second, sqlite_url, postgres_url, told.__setitem__)
+    assert told.keys() == metadata_of(second).tables.keys()
+    with connected(postgres_url) as new:
+        assert len(read(new, table)) == 2
+
+
+@pytest.mark.integration
 def test_rows_of_another_revision_are_not_copied(sqlite_url: str, postgres_url: str) -> None:
     with pytest.raises(FailedPrecondition, match="is of revision none of trainer_service, not trainer_"):
         copy("trainer_service", sqlite_url, postgres_url, lambda table, rows: None)

@@ -49,13 +49,14 @@ def copy(package: str, source: str, target: str, progress: Progress) -> None:
         with from_engine.connect() as old, to_engine.begin() as new:
             if _revision(new, version):
                 raise FailedPrecondition(f"the target has tables of {package}: name a new database")
+            others = set(inspect(new).get_table_names())  # services may share a database
             upgrade(new, package)
             if (made := _revision(old, version)) != (needed := _revision(new, version)):
                 raise FailedPrecondition(
                     f"{source} is of revision {made or 'none'} of {package}, not {needed}: start this version of the "
                     "service on it once, and stop it"
                 )
-            tables = _tables(new, set(inspect(old).get_table_names()))
+            tables = _tables(new, set(inspect(old).get_table_names()) - others)
             for table in reversed(tables):
                 new.execute(table.delete())  # what a migration put there is in the source, too, as it is now
             for table in tables:
@@ -72,8 +73,7 @@ def _revision(connection: Connection, version: str) -> str:
 
 
 def _tables(new: Connection, there: set[str]) -> Sequence[Table]:
-    """The tables that both have, each behind those that its rows refer to. Other services' tables may lie
-    beside them."""
+    """Those of `there` that the target has, too, each behind those that its rows refer to."""
     metadata = MetaData()
     metadata.reflect(new, only=lambda name, _: name in there and not name.startswith("alembic_version_"))
     return metadata.sorted_tables
