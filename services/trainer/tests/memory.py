@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from ratchet_kit import projects
 from ratchet_kit.errors import Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
@@ -399,6 +400,8 @@ class MemoryEvaluations:
     def __init__(self) -> None:
         self.created: dict[str, str] = {}
         """The exports, by request id; ids of evaluations are "eval_1", "eval_2" and so on in this order."""
+        self.made_for: list[str] = []
+        """The project of each that was created."""
         self.cancelled: list[str] = []
         self.fault: Exception | None = None
         self._found: dict[str, Measured] = {}
@@ -416,6 +419,7 @@ class MemoryEvaluations:
         if self.fault:
             raise self.fault
         self.created.setdefault(request_id, uri)
+        self.made_for.append(projects.current())
         id = f"eval_{list(self.created).index(request_id) + 1}"
         return self._found.setdefault(id, Measured(id, progress="0 of 8 samples"))
 

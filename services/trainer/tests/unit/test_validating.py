@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable, invalid
 from ratchet_kit.names import VersionRef
 from trainer_service.domain.run.checkpoint import Checkpoint
@@ -34,6 +35,16 @@ async def step(trainer: Any, run: Run, number: int, attempt: int = 1) -> None:
     uri = f"/exports/step-{number}-attempt-{attempt}"
     await trainer.reports.checkpoint(run.id, attempt, Checkpoint(number, uri, policy_id, now))
     await trainer.validating.look()
+
+
+async def test_an_evaluation_is_of_its_runs_project(trainer: Any, make_spec: Any) -> None:
+    with projects.acting("acme"):
+        created = await trainer.create("r1", make_spec(steps=3, output_model="acme~coder", validate=SUITE))
+    async with driving(trainer, created.id):
+        await submitted(trainer, created, 1)
+    await trainer.reports.started(created.id, 1)
+    await step(trainer, created, 1)
+    assert trainer.evaluations.made_for == ["acme"]
 
 
 async def checkpoint(trainer: Any, run: Run, number: int) -> Checkpoint:

@@ -8,6 +8,7 @@ id: a restart, or a second service, evaluates nothing twice. An export that cann
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE
@@ -51,7 +52,7 @@ class Validating:
         """At all runs whose checkpoints are evaluated. Raises Unavailable."""
         for run in await self._store.unfinished():
             if run.spec.validate:
-                with surviving("validate", run_id=run.id):
+                with surviving("validate", run_id=run.id), projects.of_owner(run.id):
                     await self.advance(run)
 
     async def awaits(self, run: Run) -> bool:
