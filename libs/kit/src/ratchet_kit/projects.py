@@ -20,6 +20,7 @@ DEFAULT = "default"
 """In the context: the platform's own project, whose things have no mark."""
 _PROJECT = r"[a-z][a-z0-9]{0,7}"
 ANOTHERS = "another project's"
+SHORTEST_ID = len("x_") + 26
 MARK = rf"(?:{_PROJECT}~)?"
 """Regular expression of the mark of a name."""
 _NAME = re.compile(rf"(?<![A-Za-z0-9._-])({_PROJECT})~")
@@ -87,4 +88,6 @@ def without_others(text: str, project: str) -> str:
 
 
 def _marks(text: str) -> list[str]:
-    return _NAME.findall(text) + _ID.findall(text)
+    """Each reply of the gateway is looked at text by text: most have neither."""
+    names = _NAME.findall(text) if "~" in text else []
+    return names + _ID.findall(text) if "_" in text and len(text) >= SHORTEST_ID else names

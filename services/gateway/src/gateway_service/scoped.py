@@ -6,6 +6,10 @@ tables below is for keys of the platform's own project alone; test_scoped.py wal
 """
 
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from functools import cache
 from typing import Any
 
 import grpc
@@ -13,11 +17,15 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 
+import ratchet_benchmarks
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.quotas import Quotas
 from ratchet.common.v1 import priority_pb2
+from ratchet_benchmarks import users
 from ratchet_kit import projects
-from ratchet_kit.errors import NotFound, PermissionDenied
+from ratchet_kit.errors import InvalidArgument, NotFound, PermissionDenied, RatchetError
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.names import DatasetRef
 from ratchet_protos.http import Rule, rules
 
 SHARED = frozenset(
@@ -100,6 +108,8 @@ LABELS = TEXTS | {
 """Fields of a request that are no reference."""
 PLACES = frozenset({"uri", "source_uri"})
 """Fields of folders and URLs, which say nothing of whose they are."""
+SETS = frozenset({"ratchet.common.v1.ProblemSetRef.name", "ratchet.common.v1.ProblemRef.problem_set"})
+"""Fields of sets by name; a file on the platform's machine goes there as well."""
 
 
 class Scoped:
@@ -117,7 +127,7 @@ class Scoped:
 def _unary(method: MethodDescriptor, call: Callable[..., Any], quotas: Quotas) -> Callable[..., Any]:
     async def scoped(request: Message, *more: object) -> Message:
         project = admitted(method, request)
-        with projects.acting(project):
+        with projects.acting(project), _errors():
             async with quotas.room(method.name, project):
                 return hidden(await call(request, *more))
 
@@ -129,8 +139,9 @@ def _stream(method: MethodDescriptor, call: Callable[..., Any]) -> Callable[...,
         admitted(method, request)
         replies = call(request, *more)
         try:
-            async for reply in replies:
-                yield hidden(reply)
+            with _errors():
+                async for reply in replies:
+                    yield hidden(reply)
         finally:
             if isinstance(replies, grpc.aio.Call):
                 replies.cancel()
@@ -147,20 +158,22 @@ def admitted(method: MethodDescriptor, request: Message) -> str:
     is not for projects.
     """
     project, found = caller().view, rules(method)
-    refer = {text: field for field, text in _texts(request, LABELS)}
+    texts = list(_texts(request, LABELS))
     if not project:
         is_read = found and found[0].verb == "GET"
-        named = {projects.project_of(text) for text in refer} - {""}
+        named = {projects.project_of(text) for _, text in texts} - {""}
         return "" if is_read else named.pop() if len(named) == 1 else projects.DEFAULT
-    for text in refer:
+    for _, text in texts:
         if not projects.seen_by(text, project):
             raise NotFound(f"{text[:200]} does not exist")
     if project != projects.DEFAULT:
         _check_own(method, found[0] if found else None, request, project)
         if _is_urgent(request):
             raise PermissionDenied("high priority, which takes the place of other projects' work, is the operator's")
-        if places := [text for text, field in refer.items() if field in PLACES and text]:
-            raise PermissionDenied(f"{places[0][:200]}: a project names models; folders and URLs are the operator's")
+        for field, text in texts:
+            if field.name in PLACES or (field.full_name in SETS and _is_file(text)):
+                rule = "a project names models and data sets; folders, files and URLs are the operator's"
+                raise PermissionDenied(f"{text[:200]}: {rule}")
     return project
 
 
@@ -177,11 +190,42 @@ def _check_own(method: MethodDescriptor, rule: Rule | None, request: Message, pr
             raise PermissionDenied(f"{text[:200]} is not of project {project}, whose names begin with {project}~")
 
 
+def _is_file(name: str) -> bool:
+    """True for what a service would look for on its disk: the name of no data set, benchmark or set of our own."""
+    if users.is_path(name) or name.startswith((".", "~", "/")):
+        return True
+    if name.partition("/")[0].partition("@")[0] in ratchet_benchmarks.BENCHMARKS:
+        return False
+    try:
+        DatasetRef.parse(name)
+    except InvalidArgument:
+        return "/" in name
+    return False
+
+
 def _is_urgent(message: Message) -> bool:
     fields = message.ListFields()
     if any(field.name == "priority" and value == priority_pb2.PRIORITY_HIGH for field, value in fields):
         return True
     return any(_is_urgent(value) for _, value in fields if isinstance(value, Message))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """As `rpc_errors`; what the sentence names of another project's is masked, as in a reply."""
+    try:
+        with rpc_errors():
+            yield
+    except RatchetError as error:
+        if project := caller().view:
+            error.message = projects.without_others(error.message, project)
+            error.args = (error.message,)
+            if isinstance(error, InvalidArgument):
+                error.violations = tuple(
+                    replace(one, description=projects.without_others(one.description, project))
+                    for one in error.violations
+                )
+        raise
 
 
 def hidden(reply: Message) -> Message:
@@ -199,37 +243,49 @@ def _values(messages: Sequence[Any], names: Sequence[str]) -> Sequence[str]:
     return messages
 
 
-def _texts(message: Message, without: Container[str]) -> Iterator[tuple[str, str]]:
-    """Each text in a message, with the name of its field."""
+def _texts(message: Message, without: Container[str]) -> Iterator[tuple[FieldDescriptor, str]]:
+    """Each text in a message, with its field."""
     for field, value in message.ListFields():
         if field.name not in without:
             for one in _each(field, value):
                 if isinstance(one, Message):
                     yield from _texts(one, without)
                 elif isinstance(one, str):
-                    yield field.name, one
+                    yield field, one
 
 
 def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
-    if field.message_type and field.message_type.GetOptions().map_entry:
+    if _kind(field) is _Kind.MAP:
         return [*value.keys(), *value.values()]
     return value if field.is_repeated else [value]
 
 
+class _Kind(Enum):
+    MAP, MESSAGE, TEXT, OTHER = range(4)
+
+
+@cache
+def _kind(field: FieldDescriptor) -> _Kind:
+    if field.message_type:
+        return _Kind.MAP if field.message_type.GetOptions().map_entry else _Kind.MESSAGE
+    return _Kind.TEXT if field.type == field.TYPE_STRING else _Kind.OTHER
+
+
 def _hide(message: Message, project: str) -> None:
     for field, value in message.ListFields():
-        if field.name in WRITTEN:
+        kind = _kind(field)
+        if kind is _Kind.OTHER or field.name in WRITTEN:
             continue
-        if field.message_type and field.message_type.GetOptions().map_entry:
+        if kind is _Kind.MAP:
             for key in list(value):
                 if isinstance(value[key], Message):
                     _hide(value[key], project)
                 elif isinstance(value[key], str):
                     value[key] = projects.without_others(value[key], project)
-        elif field.message_type:
+        elif kind is _Kind.MESSAGE:
             for one in value if field.is_repeated else [value]:
                 _hide(one, project)
-        elif field.type == field.TYPE_STRING and field.is_repeated:
+        elif field.is_repeated:
             value[:] = [projects.without_others(one, project) for one in value]
-        elif field.type == field.TYPE_STRING:
+        elif not projects.seen_by(value, project):
             setattr(message, field.name, projects.without_others(value, project))

@@ -17,7 +17,14 @@ from gateway_service.domain.keys.key import Scope
 from gateway_service.scoped import LABELS, OWN, PLACES, SHARED, Scoped
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import projects
-from ratchet_kit.errors import NotFound, PermissionDenied, RatchetError
+from ratchet_kit.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    RatchetError,
+)
 from ratchet_protos.http import rules
 from ratchet_testing.requests import fill, text_fields
 
@@ -181,6 +188,56 @@ async def test_a_folder_or_a_url_is_for_the_operator_to_name(world: World, path:
         reply = await http.post("/api/v1/models/acme~coder/versions", json=body)
         run = await http.post("/api/v1/runs", json={"spec": {"base": {"uri": path}}})
     assert {reply.status_code, run.status_code} <= {403, 404}
+
+
+@pytest.mark.parametrize("name", ["problems/beta.jsonl", "/srv/x.parquet", "~/x.json", "./x", "a/b/c", "Problems/X"])
+async def test_a_file_of_problems_is_for_the_operator_to_name(world: World, asked: dict[str, Asked], name: str) -> None:
+    secret = await act_as(world, "acme")
+    for field in ("problems", "validation_problems", "pairs", "examples"):
+        async with as_key(world, secret) as http:
+            run = await http.post("/api/v1/runs", json={"spec": {"output_model": "acme~coder", field: {"name": name}}})
+        assert run.status_code == 403, (field, run.text)
+    async with as_key(world, secret) as http:
+        measured = await http.post("/api/v1/evaluations", json={"spec": {"suite": [{"problems": {"name": name}}]}})
+    assert measured.status_code == 403
+    assert not [request for one in asked.values() for request in one.requests], "a service was asked"
+
+
+@pytest.mark.parametrize("name", ["acme~mine@1/train", "mine", "composed/test", "humaneval+", "mbpp+@v0.2.0", "basics"])
+async def test_names_of_sets_are_no_files(world: World, asked: dict[str, Asked], name: str) -> None:
+    secret = await act_as(world, "acme")
+    async with as_key(world, secret) as http:
+        measured = await http.post("/api/v1/evaluations", json={"spec": {"problems": {"name": name}}})
+    assert measured.status_code == 200, measured.text
+
+
+async def test_a_folder_is_refused_wherever_else_its_text_stands(world: World, asked: dict[str, Asked]) -> None:
+    secret = await act_as(world, "acme")
+    spec = {"base": {"uri": "/srv/model"}, "output_model": "acme~coder", "tracker_project": "/srv/model"}
+    async with as_key(world, secret) as http:
+        assert (await http.post("/api/v1/runs", json={"spec": spec})).status_code == 403
+
+
+async def test_an_error_names_nothing_of_anothers(world: World, asked: dict[str, Asked]) -> None:
+    said = f"beta~mine is used by run_{ULID}-beta, and acme~mine by run_{ULID}-acme"
+    trainer: Any = asked["ratchet.trainer.v1.TrainerService"]
+
+    async def get(request: Message) -> Message:
+        raise InvalidArgument(said, [FieldViolation("spec.problems", said)])
+
+    async def watch(request: Message) -> AsyncIterator[Message]:
+        yield trainer_pb2.WatchRunResponse()
+        raise FailedPrecondition(said)
+
+    trainer.GetRun, trainer.WatchRun = get, watch
+    await world.start()
+    secret = await act_as(world, "acme")
+    async with as_key(world, secret) as http:
+        found = (await http.get(f"/api/v1/runs/run_{ULID}-acme")).text
+        events = (await http.get(f"/api/v1/runs/run_{ULID}-acme/watch")).text
+    for text in (found, events):
+        assert "beta" not in text
+        assert f"another project's is used by another project's, and acme~mine by run_{ULID}-acme" in text
 
 
 async def test_a_key_without_a_project_sees_what_is_the_platforms_and_its_operator_all(
