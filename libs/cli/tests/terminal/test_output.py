@@ -2,14 +2,16 @@
 
 import io
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 from rich.text import Text
 
 from ratchet_cli.terminal import output
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import print_fields, print_heading, print_list, print_table, sparkline
+from ratchet_cli.terminal.output import ago, print_fields, print_heading, print_list, print_table, sparkline
 
 ID = "run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN"
 SENTENCE = "the job died 5 times, the last at step 7: it reported nothing for too long"
@@ -111,3 +113,10 @@ def test_a_list_is_sorted_by_any_column_and_says_where_it_is_cut(
     assert capsys.readouterr().err == "There are more than these 2: --limit 0 shows all.\n"
     order("", limit=3)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(-90, "1m ago"), (3, "0s ago"), (86_500 * 2, "in 2d"), (3700, "in 1h")])
+def test_a_time_is_ago_or_to_come(seconds: float, said: str) -> None:
+    moment = Timestamp()
+    moment.FromDatetime(datetime.now(UTC) + timedelta(seconds=seconds))
+    assert ago(moment) == said

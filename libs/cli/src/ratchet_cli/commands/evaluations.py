@@ -9,15 +9,7 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import importing, options, runtimes, schedule
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import (
-    JsonFlag,
-    SortOption,
-    age,
-    print_json,
-    print_list,
-    say,
-    stderr,
-)
+from ratchet_cli.terminal.output import JsonFlag, SortOption, age, print_json, print_list, say, stderr
 from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client

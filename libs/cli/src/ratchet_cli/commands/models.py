@@ -9,15 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from ratchet.gateway.v1 import traffic_pb2
 from ratchet_cli.commands.options import DetachFlag, Limit, Name
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import (
-    JsonFlag,
-    SortOption,
-    ago,
-    print_json,
-    print_list,
-    print_table,
-    say,
-)
+from ratchet_cli.terminal.output import JsonFlag, SortOption, ago, print_json, print_list, print_table, say
 from ratchet_cli.views.models import follow_version
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name

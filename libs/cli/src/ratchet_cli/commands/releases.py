@@ -9,15 +9,7 @@ import typer
 from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import (
-    JsonFlag,
-    SortOption,
-    ago,
-    print_json,
-    print_list,
-    say,
-    stdout,
-)
+from ratchet_cli.terminal.output import JsonFlag, SortOption, ago, print_json, print_list, say, stdout
 from ratchet_cli.views import releases as view
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client

@@ -44,7 +44,7 @@ MAX_PROMPT_TOKENS = 64
 MAX_TOKENS = 72
 
 STAGES = (5, 25, 50, 100)
-"""Percents. A stage of 1 % waits for 800 requests, which is a quarter of the demo's time and shows nothing more."""
+"""Percents. A stage of 1 % would wait for 800 requests (55 s more: docs/demo.md) and show nothing more."""
 STAGE_SECONDS = 4.0
 STAGE_SAMPLES = 8
 

@@ -143,7 +143,9 @@ def _sorted(found: Iterable[M], sort: str, columns: Mapping[str, Callable[[M], o
     if name not in columns:
         raise CommandError(f"--sort {name}: choose one of {', '.join(columns)}.", code=2)
     cells = [(str(columns[name](item)), item) for item in found]
-    with_value = sorted((one for one in cells if one[0] != "-"), key=lambda one: _order(one[0]), reverse=largest_first)
+    with_value = sorted((one for one in cells if one[0] != "-"), key=lambda one: _order(one[0]))
+    if largest_first:  # what looks the same, such as two ages of "2h", turns, too
+        with_value.reverse()
     return [item for _, item in [*with_value, *(one for one in cells if one[0] == "-")]]
 
 
@@ -190,8 +192,11 @@ def ago(time: Timestamp) -> str:
     if not time.seconds:
         return "-"
     seconds = int((datetime.now(UTC) - time.ToDatetime(tzinfo=UTC)).total_seconds())
+    if is_to_come := seconds < -AGES["m"]:  # less: the clocks of two machines
+        seconds = -seconds
     unit = next(unit for unit, size in AGES.items() if seconds >= size or size == 1)
-    return f"{max(seconds, 0) // AGES[unit]}{unit} ago"
+    number = f"{max(seconds, 0) // AGES[unit]}{unit}"
+    return f"in {number}" if is_to_come else f"{number} ago"
 
 
 def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0, width: int = 40) -> str:
