@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ratchet.gateway.v1.workflow_pb2 import WorkflowPlan
 from ratchet_client import Client
+from ratchet_client.workflows import TURN
 
 from . import traffic
 from .conftest import Screen, until
@@ -14,6 +16,7 @@ from .test_flows import grpo
 from .test_forms import SOURCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.usefixtures("known")]
+IMPROVE = Path(__file__).parents[2] / "examples/improve.yaml"
 AXE = Path(__file__).parents[2] / ".venvs/axe/node_modules/axe-core/axe.min.js"
 REACHABLE = "main :is(a[href], button, input, select, textarea, summary, [tabindex='0'])"
 READY = "!document.querySelector('[aria-busy]') && !document.body.innerText.includes('Loading …')"
@@ -42,10 +45,25 @@ def pages(client: Client) -> Sequence[str]:
     reward = client.rewards.create("half", SOURCE)
     before, after = sorted(one.id for one in client.evaluations.list(model=traffic.MODEL))[:2]
     problem = client.evaluations.compare_sets(before, after).benchmarks[0].changed[0].problem_id
-    lists = ("", "models", "runs", "releases", "experiments", "evaluations", "votes", "datasets", "rewards", "keys")
+    flow = client.workflows.create(WorkflowPlan(kind=TURN, name="improve.yaml", text=IMPROVE.read_text()))
+    client.workflows.cancel(flow.id)
+    lists = (
+        "",
+        "models",
+        "workflows",
+        "runs",
+        "releases",
+        "experiments",
+        "evaluations",
+        "votes",
+        "datasets",
+        "rewards",
+        "keys",
+    )
     return (
         *lists,
         f"models/{traffic.MODEL}",
+        f"workflows/{flow.id}",
         f"runs/{run.id}",
         f"runs/{run.id}/samples",
         *([f"experiments/{experiment.id}"] if experiment else []),
@@ -75,6 +93,7 @@ def test_axe_finds_nothing_serious(screen: Screen, axe: str, pages: Sequence[str
             if one["impact"] in ("serious", "critical")
         ]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        assert not [wrong for wrong in ("[object", "undefined", "NaN") if wrong in page.inner_text("main")], view
     assert found == []
 
 

@@ -19,7 +19,6 @@ from gateway_service import wiring
 from gateway_service.adapters.datasets import GrpcDataSets
 from gateway_service.adapters.event_feed import RedisFeed
 from gateway_service.adapters.failures import EvaluationFailures, RunFailures, VersionFailures
-from gateway_service.adapters.flows import Inside
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.ledger import GrpcLedger
@@ -34,8 +33,8 @@ from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.webhooks import SqlWebhookStore
 from gateway_service.adapters.sql.workflows import SqlScheduleStore, SqlWorkflowStore
+from gateway_service.adapters.thread_runner import Inside
 from gateway_service.adapters.webhook_sender import HttpSender
-from gateway_service.audited import Audited
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.completer import Completer
@@ -66,18 +65,17 @@ from gateway_service.domain.workflows.workflow import Workflow
 from gateway_service.domain.workflows.workflows import Workflows
 from gateway_service.rest import app
 from gateway_service.rest.resources import REGISTRY
-from gateway_service.scoped import Scoped
 from gateway_service.servicer import (
     ExperimentServicer,
     GatewayServicer,
     KeyServicer,
     PlatformServicer,
     ReleaseServicer,
-    Servicers,
     TrafficServicer,
     WebhookServicer,
     WorkflowServicer,
 )
+from gateway_service.servicers import Servicers, guarded
 from gateway_service.settings import Settings
 from gateway_service.wiring import CompletionRoom, Ground, Intervals, KeyRoom, Peers, ReleaseRoom, Stores
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
@@ -241,14 +239,14 @@ def _wire_rest(
     stores, peers = ground.stores, ground.peers
     uses = Uses(releases.known, peers.registry, stores.experiments)
     peers_stubs = {**peers.backends, REGISTRY: GuardedRegistry(peers.backends[REGISTRY], uses)}
-    recorded = {name: Audited(Scoped(stub, name, keys.quotas), name, keys.audit) for name, stub in peers_stubs.items()}
+    guarded_stubs = guarded(peers_stubs, keys.quotas, keys.audit)
     return app.build(
         completer=completions.completer,
         router=completions.router,
         registry=peers.registry,
         authenticator=keys.authenticator,
         usage=keys.usage,
-        backends={**recorded, **servicers.backends},
+        backends={**guarded_stubs, **servicers.backends},
         check_ready=stores.check_ready,
         refresh=releases.known.refresh,
         clock=ground.clock,

@@ -1,15 +1,11 @@
 """gRPC in. REST calls the same methods in this process, without a context, so that both answer alike."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import grpc
+from typing import TypeAlias
 
 from gateway_service import convert
-from gateway_service.audited import Audited
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionResponse, ResponseDelta
 from gateway_service.domain.experiments.experiments import Experiments
@@ -17,7 +13,6 @@ from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
-from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
@@ -28,7 +23,6 @@ from gateway_service.domain.version_health import VersionHealth
 from gateway_service.domain.webhooks.webhooks import Webhooks
 from gateway_service.domain.workflows.schedules import Schedules
 from gateway_service.domain.workflows.workflows import Workflows
-from gateway_service.scoped import Scoped
 from ratchet.gateway.v1 import (
     experiment_pb2,
     experiment_pb2_grpc,
@@ -463,54 +457,3 @@ class WorkflowServicer(workflow_pb2_grpc.WorkflowServiceServicer):
     ) -> workflow_pb2.DeleteScheduleResponse:
         await self._schedules.delete(request.id)
         return workflow_pb2.DeleteScheduleResponse()
-
-
-ADDING: Mapping[str, Callable[[Any, grpc.aio.Server], None]] = {
-    "ratchet.gateway.v1.GatewayService": gateway_pb2_grpc.add_GatewayServiceServicer_to_server,
-    "ratchet.gateway.v1.ReleaseService": release_pb2_grpc.add_ReleaseServiceServicer_to_server,
-    "ratchet.gateway.v1.ExperimentService": experiment_pb2_grpc.add_ExperimentServiceServicer_to_server,
-    "ratchet.gateway.v1.KeyService": key_pb2_grpc.add_KeyServiceServicer_to_server,
-    "ratchet.gateway.v1.PlatformService": platform_pb2_grpc.add_PlatformServiceServicer_to_server,
-    "ratchet.gateway.v1.TrafficService": traffic_pb2_grpc.add_TrafficServiceServicer_to_server,
-    "ratchet.gateway.v1.WebhookService": webhook_pb2_grpc.add_WebhookServiceServicer_to_server,
-    "ratchet.gateway.v1.WorkflowService": workflow_pb2_grpc.add_WorkflowServiceServicer_to_server,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Servicers:
-    """All of them."""
-
-    gateway: GatewayServicer
-    releases: ReleaseServicer
-    experiments: ExperimentServicer
-    keys: KeyServicer
-    platform: PlatformServicer
-    traffic: TrafficServicer
-    webhooks: WebhookServicer
-    workflows: WorkflowServicer
-    audit: AuditLog
-    quotas: Quotas
-
-    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
-        """Adds the servicers and returns their full names."""
-        backends = self.backends
-        for service, add in ADDING.items():
-            add(backends[service], grpc_server)
-        return list(backends)
-
-    @property
-    def backends(self) -> Mapping[str, object]:
-        """By their full names; REST calls them in this process. What they change is in the audit log."""
-        own = (
-            self.gateway,
-            self.releases,
-            self.experiments,
-            self.keys,
-            self.platform,
-            self.traffic,
-            self.webhooks,
-            self.workflows,
-        )
-        scoped = [(name, Scoped(one, name, self.quotas)) for name, one in zip(ADDING, own, strict=True)]
-        return {name: Audited(one, name, self.audit) for name, one in scoped}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_service.adapters import redactions
-from gateway_service.adapters.flows import Inside, ThreadRunner
+from gateway_service.adapters.thread_runner import Inside, ThreadRunner
 from gateway_service.domain.champions import StartLoads
 from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer

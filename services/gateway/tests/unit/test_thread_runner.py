@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from gateway_service.adapters.flows import Inside, ThreadRunner
+from gateway_service.adapters.thread_runner import Inside, ThreadRunner
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.workflows.workflow import Plan, Workflow
 from ratchet_kit.errors import InvalidArgument, Unauthenticated

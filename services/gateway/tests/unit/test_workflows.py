@@ -1,9 +1,11 @@
 """Workflows: created once, done by whichever worker lives, cancelled and resumed."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from gateway_service.domain.keys.caller import caller, set_caller
 from gateway_service.domain.workflows.workflow import Plan, State, Workflow
 from gateway_service.domain.workflows.workflows import MAX_TEXT, Workflows
 from gateway_service.worker import WorkflowWork
@@ -96,6 +98,13 @@ async def test_a_platform_that_is_away_is_no_end_of_it(room: Room) -> None:
     with pytest.raises(Unavailable):
         await room.do(made)
     assert (await room.store.get(made.id)).state is State.RUNNING
+
+
+async def test_somebody_without_a_key_cancels_by_the_key_that_created_it(room: Room) -> None:
+    made = await room.workflows.create("r", TURN, "key_1")
+    set_caller(replace(caller(), id="user_1"))
+    await room.workflows.cancel(made.id)
+    assert room.runner.abandoned == [({}, "key_1")]
 
 
 async def test_cancelling_ends_what_is_under_way_and_resuming_takes_it_up_again(room: Room) -> None:

@@ -125,7 +125,7 @@ export async function workflow({ host, parts: [id], signal }) {
         ["what it says", one.sentence],
         ["plan", `${one.plan.name} (${kind(one.plan)})`],
         ["model", one.model && modelLink(one.model)],
-        ["made", `${ago(one.create_time)} by ${one.schedule_id || one.actor}`],
+        ["made", el("span", {}, ago(one.create_time), ` by ${one.schedule_id || one.actor}`)],
         ["took", between(one.start_time, one.end_time)],
       ]);
     },

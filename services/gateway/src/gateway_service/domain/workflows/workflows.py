@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.identities import PERSON
 from gateway_service.domain.workflows.ports import Runner, WorkflowStore
 from gateway_service.domain.workflows.workflow import Line, Plan, Workflow
 from ratchet_kit.faults import Faults
@@ -68,12 +69,13 @@ class Workflows:
         return await fetch_page(self._store.page, lambda workflow: workflow.id, str, page_size, page_token)
 
     async def cancel(self, workflow_id: str) -> Workflow:
-        """With what it has under way, for the key that asks. Idempotent. Raises NotFound, FailedPrecondition when it
-        has ended otherwise."""
+        """With what it has under way, for the key that asks; for somebody without one, for the key that created it.
+        Idempotent. Raises NotFound, FailedPrecondition when it has ended otherwise."""
         now = self._clock.now()
         workflow = await self._store.change(workflow_id, lambda workflow: workflow.cancel(now))
+        actor = workflow.actor if caller().id.startswith(PERSON) else caller().id
         with surviving("abandon", workflow_id=workflow_id):
-            await self._runner.abandon(workflow.record, caller().id)
+            await self._runner.abandon(workflow.record, actor)
         return workflow
 
     async def resume(self, workflow_id: str) -> Workflow:
