@@ -73,7 +73,7 @@ def _revision(connection: Connection, version: str) -> str:
 
 
 def _tables(new: Connection, there: set[str]) -> Sequence[Table]:
-    """Those of `there` that the target has, too, each behind those that its rows refer to."""
+    """The tables of `there` that the target has, too, each behind those that its rows refer to."""
     metadata = MetaData()
     metadata.reflect(new, only=lambda name, _: name in there and not name.startswith("alembic_version_"))
     return metadata.sorted_tables
