@@ -50,13 +50,13 @@ class Home:
     def folders(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((self.memory, self.pids, *self.more)))
 
-    def make(self) -> "LaneCgroup":
+    def make(self, pids: int = PIDS) -> "LaneCgroup":
         """An empty cgroup. Raises NoCgroup."""
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         more = tuple(folder / name for folder in self.more)
         group = LaneCgroup(self.memory / name, self.pids / name, self.unified, more)
         try:
-            group.create()
+            group.create(pids)
         except OSError as error:
             group.remove()
             raise NoCgroup(f"{error.filename}: {error.strerror}") from None
@@ -95,11 +95,11 @@ class LaneCgroup:
         self.cpu_usage = -1
         """A descriptor of the account of its CPU time, where there's one."""
 
-    def create(self) -> None:
+    def create(self, pids: int = PIDS) -> None:
         """Raises OSError."""
         for folder in self._folders:
             folder.mkdir()
-        (self._pids / "pids.max").write_text(str(PIDS))
+        (self._pids / "pids.max").write_text(str(pids))
         if self._unified:
             # one process too much is a job too much; the lane dies with it, and a fresh one takes its place
             (self._memory / "memory.oom.group").write_text("1")
@@ -195,6 +195,15 @@ def find(proc: Path = Path("/proc")) -> Home:
         else:
             return Home(candidate, candidate, unified=True)
     raise NoCgroup(reasons[0])
+
+
+def find_or_reason() -> Home | NoCgroup:
+    try:
+        return find()
+    except NoCgroup as error:
+        return error
+    except OSError as error:
+        return NoCgroup(str(error))
 
 
 @dataclass(frozen=True, slots=True)

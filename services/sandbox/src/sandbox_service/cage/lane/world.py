@@ -61,6 +61,13 @@ class World:
         self._mount()
         return [self._rules.make()] if self._rules else []
 
+    def rules_anew(self) -> list[int]:
+        """In the keeper: as `open` returns them, for one more program in the same folder."""
+        if not self._rules:
+            return []
+        self._rules.drop()
+        return [self._rules.make()]
+
     def number_anew(self) -> None:
         """In the zygote, before the first fork of a program."""
 
@@ -81,7 +88,7 @@ class World:
 
         Raises LeftBehind.
         """
-        cpu = self._end_strays()
+        cpu = self.end_strays()
         self._within.demand_unchanged()
         return cpu
 
@@ -96,19 +103,28 @@ class World:
     def _look_from_outside(self, zygote: int) -> Outside:
         return Outside(zygote, -1)
 
-    def _end_strays(self) -> float:
+    def end_strays(self) -> float:
+        """In the zygote: kills what still runs. Returns the CPU seconds of that. Raises LeftBehind."""
         return 0.0
 
 
 class OwnWorld(World):
     """With namespaces, and the capability to mount in them."""
 
-    def __init__(self, rules: landlock.Rules | None, processes: bool, proc: int) -> None:
-        """`processes`: programs may start some, and run what they write. `proc`: a descriptor of the machine's."""
+    def __init__(
+        self,
+        rules: landlock.Rules | None,
+        processes: bool,
+        proc: int,
+        size: int = scratch.SIZE,
+        inodes: int = scratch.INODES,
+    ) -> None:
+        """`processes`: programs may start some, and run what they write. `proc`: a descriptor of the machine's. `size`:
+        bytes that the folder holds."""
         super().__init__(root.SCRATCH, rules)
         flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
         owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
-        options = f"size={scratch.SIZE},nr_inodes={scratch.INODES},{owner}"
+        options = f"size={size},nr_inodes={inodes},{owner}"
         self._mount, self._umount = libc.prepared_mount("tmpfs", self.folder, flags, options)
         self._processes, self._proc = processes, proc
         self._drop = libc.prepared_drop()
@@ -136,7 +152,7 @@ class OwnWorld(World):
     def _look_from_outside(self, zygote: int) -> Outside:
         return Outside(zygote, self._proc)
 
-    def _end_strays(self) -> float:
+    def end_strays(self) -> float:
         if self._signal_all.attempt() == -errno.ESRCH:  # as it is with most: there's nobody
             return 0.0
         if not self._processes:

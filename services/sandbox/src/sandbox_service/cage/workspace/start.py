@@ -1,0 +1,63 @@
+"""What a forked process of a workspace does until the program has the word."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from sandbox_service.cage.kernel import libc, seccomp
+from sandbox_service.cage.lane import jail, lockdown
+from sandbox_service.cage.run import command, runner
+from sandbox_service.cage.wire import wire
+from sandbox_service.cage.workspace import files
+
+PAYLOAD_FD = 4  # after the standard streams and the way out
+_DESCRIPTORS = 1024
+_OWN = ("HOME", "TMPDIR", "PYTHONPATH", "NLTK_DATA")  # as this place has them: lockdown.py
+
+
+class Start:
+    def __init__(self, locked: lockdown.Locked, setup: dict[str, Any]) -> None:
+        """Confines the calling process as well: see seccomp.Filter."""
+        self._world, self._processes = locked.world, locked.processes
+        self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
+        self._own_files = "own-files" in locked.layers
+        self._disk, self._tasks = setup["disk"][0], setup["tasks"]
+        shared = -1 if setup["cgroup"] else jail.SHARED_BYTES[locked.processes]
+        if "seccomp" not in locked.layers:
+            raise lockdown.Lacking("programs of a workspace can't be held here without seccomp")
+        self._filter = seccomp.Filter(locked.processes, shared, commands=True)
+
+    def settle(self) -> None:
+        """In pid 1, before the first fork: it takes on what is the same for all programs."""
+        self._world.settle()
+        jail.limit_lane(self._disk, _DESCRIPTORS)
+        self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)
+
+    def begin(self, places: int) -> int:
+        """In a fork. `places`: how many descriptors it has: the standard streams, the way out, the payload, and what
+        is the world's."""
+        self._world.enter(places)
+        mode, arguments, memory, cpu = wire.receive(PAYLOAD_FD)
+        os.closerange(PAYLOAD_FD, _DESCRIPTORS)
+        if not self._own_pids:  # there, all end with pid 1
+            libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        if self._processes:
+            libc.prctl(libc.PR_SET_DUMPABLE, 1)  # for the exact count of shared memory: process_tree.py
+        jail.limit_program(memory, cpu, self._processes, self._tasks)
+        self._filter.load()
+        frames = wire.Frames(wire.RESULT_FD, "")
+        try:
+            return _MODES[mode](frames, *arguments)
+        except (OSError, ValueError) as error:
+            frames.send("error", *runner.describe(error))
+            return 1
+
+
+def _command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str], folder: str) -> int:
+    os.chdir(folder or ".")
+    return command.run_command(frames, argv, {key: os.environ[key] for key in _OWN if key in os.environ} | environment)
+
+
+_MODES: dict[str, Callable[..., int]] = {"command": _command, "write": files.write, "read": files.read}
