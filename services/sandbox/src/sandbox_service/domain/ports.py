@@ -1,4 +1,4 @@
-"""What the domain needs from outside: lanes to run jobs, cages that last, a meter, a store for batches. Their queue is the kit's."""
+"""What the domain needs from outside: lanes to run jobs, cages that last, a meter, a store for batches."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta

@@ -1,6 +1,6 @@
 """A workspace: a cage with a folder that lasts an episode. Plain data.
 
-    LIVE ── lease or wall time over, deleted, or its processes lost ──> gone: nothing of it is kept
+LIVE ── lease or wall time over, deleted, or its processes lost ──> gone: nothing of it is kept
 """
 
 from collections.abc import Mapping

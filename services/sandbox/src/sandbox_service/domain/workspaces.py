@@ -53,9 +53,7 @@ class Workspaces:
         self._under_way: dict[str, asyncio.Future[Workspace]] = {}
         self._taken_bytes = self._taken = 0
 
-    async def create(
-        self, spec: WorkspaceSpec, lease: timedelta, caller: str = "", request_id: str = ""
-    ) -> Workspace:
+    async def create(self, spec: WorkspaceSpec, lease: timedelta, caller: str = "", request_id: str = "") -> Workspace:
         """Raises ResourceExhausted at the node's bound, FailedPrecondition below the least level, Unimplemented for a
         runtime that isn't here, AlreadyExists, Unavailable."""
         request = Request.of(request_id, spec, lease, owner=caller)
@@ -197,6 +195,5 @@ class Workspaces:
         await asyncio.gather(*(self._end(id, reason) for id, reason in reasons.items()))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Background: ends what is over, at the latest half a second later, and all of them at the stop."""
+        """Background: ends what is over, at the latest half a second later."""
         await work.every(_SWEEP, stop, self.sweep, name="workspaces")
-        await asyncio.gather(*(self._end(id, "the node stops") for id in list(self._live)))

@@ -23,7 +23,7 @@ from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Usa
 
 log = get_logger(__name__)
 
-_CANCEL_GRACE = 10  # seconds
+_CANCEL_GRACE, _STOP_GRACE = 10, 1  # seconds
 _FILES_CPU, _FILES_WALL = timedelta(minutes=1), timedelta(minutes=10)
 _OUTPUT = 16 << 10  # of what moves files, for its complaints
 
@@ -41,7 +41,8 @@ class Place:
 class WorkspaceCage:
     def __init__(self, spec: WorkspaceSpec, place: Place, pid: int, connection: socket.socket) -> None:
         """`pid`: of its keeper."""
-        self._spec, self._place, self._pid, self._socket = spec, place, pid, connection
+        self._spec, self._place, self._socket = spec, place, connection
+        self._keeper = os.pidfd_open(pid)
         self._kills = cgroups.Kills()
         self._up, self._stopped = True, False
         self.level = Level.NONE
@@ -106,8 +107,7 @@ class WorkspaceCage:
         try:
             note = os.memfd_create("payload")
             try:
-                with open(note, "wb", closefd=False) as file:
-                    file.write(payload)
+                os.write(note, payload)
                 os.lseek(note, 0, os.SEEK_SET)
                 try:
                     socket.send_fds(self._socket, [b"."], [inlet.reader, *(one.writer for one in outlets), note])
@@ -166,7 +166,7 @@ class WorkspaceCage:
             await asyncio.gather(answer, return_exceptions=True)
 
     def _killed_at_its_limit(self) -> bool:
-        """Whether the kernel has killed for memory in this workspace since the last call, as it had taken all it may."""
+        """Whether the kernel has killed in this workspace since the last call, as it had taken all the memory it may."""
         if self._place.cgroup is None:
             return False
         before, self._kills = self._kills, self._place.cgroup.kills()
@@ -179,23 +179,38 @@ class WorkspaceCage:
     def _kill(self) -> None:
         self._up = False
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            signal.pidfd_send_signal(self._keeper, signal.SIGKILL)
 
     async def stop(self) -> None:
         if self._stopped:
             return
         self._stopped = True
-        self._kill()
-        # whoever waits for its answer sees the end at once
+        # the keeper ends when it's hung up on, once all that it holds is dead; else it's killed
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        if not await self._has_ended(_STOP_GRACE):
+            self._kill()
+            await self._has_ended(_CANCEL_GRACE)
         await asyncio.to_thread(self._remove_traces)
         self._socket.close()
+        os.close(self._keeper)
         self._place.release()
+
+    async def _has_ended(self, within: float) -> bool:
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self._keeper, ended.set)
+        try:
+            async with asyncio.timeout(within):
+                await ended.wait()
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(self._keeper)
+        return True
 
     def _remove_traces(self) -> None:
         if self._place.cgroup is not None and not self._place.cgroup.remove():
-            log.warning("workspace.cgroup_left_behind", keeper=self._pid)
+            log.warning("workspace.cgroup_left_behind")
         remove_stage(self._place.stage)
 
 

@@ -69,12 +69,17 @@ class WorkspaceCages:
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
         group, no_cgroup = self._cgroup(spec)
+        cage: WorkspaceCage | None = None
         python = self._environments[spec.runtime].python
         environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(python)}:{ENVIRONMENT['PATH']}:/names"}
-        place = Place(stage, group, environment, lambda: self._free_uids.append(uid))
+
+        def release() -> None:
+            self._free_uids.append(uid)
+            self._made.discard(cage)  # type: ignore[arg-type]
+
+        place = Place(stage, group, environment, release)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        cage: WorkspaceCage | None = None
         try:
             with theirs:
                 pid = await nursery.fork(theirs, group.cpu_usage if group else -1)

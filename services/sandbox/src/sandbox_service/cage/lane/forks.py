@@ -21,7 +21,9 @@ PLACES = 6  # for the descriptors of a child: from 0 on
 # What a child does, given how many descriptors it has: it returns the exit status.
 Begin = Callable[[int], int]
 
-FORK, FORK_LAST, WAIT, TIME, CLEAR = range(5)  # orders: the first byte, and then for forks how many descriptors come along
+FORK, FORK_LAST, WAIT, TIME, CLEAR = range(
+    5
+)  # orders: the first byte, and then for forks how many descriptors come along
 COUNT = struct.Struct("=I")
 CHILD = struct.Struct("=idq")  # status, CPU seconds, kilobytes resident at most
 SECONDS = struct.Struct("=d")
@@ -44,8 +46,9 @@ def start(
     keep: int,
     serve: "Callable[[socket, int, int, Begin, World], None] | None" = None,
 ) -> Ends:
-    """Forks the zygote, or another process that does as `serve` says. `prepare`: what it does first. `complaints`: a descriptor for its last words. `keep`: another
-    one that it has, and all its children. When it's ready, it says so by seconds."""
+    """Forks the zygote, or another process that does as `serve` says. `prepare`: what it does first. `complaints`: a
+    descriptor for its last words. `keep`: another one that it has, and all its children. When it's ready, it says so by
+    seconds."""
     theirs, orders = (_high_socket(side) for side in socketpair(AF_UNIX, SOCK_SEQPACKET))
     born, there = (_high_socket(side) for side in socketpair())
     born.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)

@@ -35,15 +35,16 @@ def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
 
     Raises OSError, ValueError for a name that leads out, or files of more than `most` bytes.
     """
-    output = open(1, "wb", 1 << 16, closefd=False)
-    with tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+    with (
+        open(1, "wb", 1 << 16, closefd=False) as output,
+        tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
         for name in names:
             for path, descriptor, status in _named(_parts(name)):
                 most -= status.st_size if stat.S_ISREG(status.st_mode) else 0
                 if most < 0:
                     raise ValueError("more bytes than may be read at once: read fewer files")
                 _pack(archive, path, descriptor, status)
-    output.flush()
     return 0
 
 

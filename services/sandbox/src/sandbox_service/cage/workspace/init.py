@@ -6,11 +6,14 @@ It reads nothing but its orders. Without a process namespace it is an ordinary p
 import os
 import select
 import signal
-from _socket import CMSG_SPACE, socket
+import struct
+from _socket import CMSG_SPACE, SCM_CREDENTIALS, SOL_SOCKET, socket
 
 from sandbox_service.cage.kernel import libc
 from sandbox_service.cage.lane import forks
 from sandbox_service.cage.lane.world import World
+
+_CREDENTIALS = struct.Struct("=iII")
 
 
 def serve_init(orders: socket, there: int, ended: int, begin: forks.Begin, world: World) -> None:
@@ -19,8 +22,9 @@ def serve_init(orders: socket, there: int, ended: int, begin: forks.Begin, world
 
 class _Init:
     def __init__(self, orders: socket, there: int, ended: int, begin: forks.Begin, world: World) -> None:
-        self._orders, self._there, self._ended, self._begin, self._world = orders, there, ended, begin, world
-        self._awaited = 0
+        self._orders, self._there, self._ended = orders, socket(fileno=there), ended
+        self._begin, self._world = begin, world
+        self._awaited, self._own_pids = 0, os.getpid() == 1
 
     def serve(self) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -47,12 +51,17 @@ class _Init:
     def _fork(self, places: int) -> None:
         pid = os.fork()
         if pid == 0:
-            os.write(self._there, b".")
+            if not self._own_pids:
+                os.write(self._there.fileno(), b".")
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             forks.enter(self._begin, places)
         os.closerange(0, forks.PLACES)
         self._awaited = pid
+        if self._own_pids:
+            # not by the child: what was left running here may stop it before it could
+            credentials = _CREDENTIALS.pack(pid, os.getuid(), os.getgid())
+            self._there.sendmsg([b"."], [(SOL_SOCKET, SCM_CREDENTIALS, credentials)])
 
     def _reap(self) -> None:
         """All that has ended; what the keeper awaits is told."""
@@ -66,4 +75,3 @@ class _Init:
             if pid == self._awaited:
                 self._awaited = 0
                 os.write(self._ended, forks.CHILD.pack(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss))
-

@@ -87,8 +87,10 @@ class Keeper:
         for descriptor in descriptors:
             os.close(descriptor)
         self._result.close_writer()
-        end = self._watch(children[0], budget)
-        children[0].close()
+        try:
+            end = self._watch(children[0], budget)
+        finally:
+            children[0].close()
         strays = self._zygote.clear() if end != "exited" or not self._stays else 0.0
         used = budget.final_cpu(strays)
         if end == "exited":

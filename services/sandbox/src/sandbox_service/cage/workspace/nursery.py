@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
+from _socket import CMSG_SPACE, socket
 from typing import Any, NoReturn
 
 from sandbox_service.cage.kernel import libc
@@ -69,7 +69,8 @@ def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int
             _keep(descriptors, setup, proc)
         status = 0
     except SystemExit as end:
-        forks.complain(2, end)
+        if end.code:
+            forks.complain(2, end)
     except BaseException as error:  # noqa: BLE001
         forks.complain(2, error)
     finally:

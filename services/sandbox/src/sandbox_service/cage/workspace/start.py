@@ -2,17 +2,19 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from sandbox_service.cage.kernel import libc, seccomp
-from sandbox_service.cage.lane import jail, lockdown
+from sandbox_service.cage.lane import jail, lockdown, root
 from sandbox_service.cage.run import command, runner
 from sandbox_service.cage.wire import wire
 from sandbox_service.cage.workspace import files
 
 PAYLOAD_FD = 4  # after the standard streams and the way out
 _DESCRIPTORS = 1024
+_PYTHON = ("python", "python3")
 _OWN = ("HOME", "TMPDIR", "PYTHONPATH", "NLTK_DATA")  # as this place has them: lockdown.py
 
 
@@ -57,6 +59,8 @@ class Start:
 
 def _command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str], folder: str) -> int:
     os.chdir(folder or ".")
+    if argv[0] in _PYTHON and not os.path.isdir(root.NAMES):  # the runtime's own, where no root gives it that name
+        argv = (os.path.realpath(sys.executable), *argv[1:])
     return command.run_command(frames, argv, {key: os.environ[key] for key in _OWN if key in os.environ} | environment)
 
 
