@@ -80,8 +80,11 @@ class CageLost(Exception):
 class Cage(Protocol):
     """The processes and files of one workspace. One call at a time, but for `stop`."""
 
-    level: Level
-    layers: Sequence[str]
+    @property
+    def level(self) -> Level: ...
+
+    @property
+    def layers(self) -> Sequence[str]: ...
 
     @property
     def is_up(self) -> bool: ...

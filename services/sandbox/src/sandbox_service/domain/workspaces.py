@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 
 from ratchet_kit import work
-from ratchet_kit.errors import ResourceExhausted
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, invalid
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -87,6 +87,13 @@ class Workspaces:
         return made
 
     def _take(self, spec: WorkspaceSpec) -> None:
+        if not self._most_bytes:
+            raise FailedPrecondition("this node has no workspaces: RATCHET_SANDBOX_WORKSPACE_BYTES is 0")
+        if spec.limits.bytes > self._most_bytes:
+            most = (
+                f"may not be more than the {self._most_bytes >> 20} MiB of memory and disk that this node has for all"
+            )
+            raise invalid("limits", most)
         if self._taken >= MOST or self._taken_bytes + spec.limits.bytes > self._most_bytes:
             soonest = min((live.workspace.expire_time for live in self._live.values()), default=self._clock.now())
             raise ResourceExhausted(

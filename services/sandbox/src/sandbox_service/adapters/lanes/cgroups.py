@@ -77,7 +77,10 @@ class Home:
 
     def own(self) -> list[str]:
         """The cgroups of this process that are there now."""
-        return sorted({path.name for folder in self.folders for path in folder.glob(f"{PREFIX}{os.getpid()}-*")})
+        return self.own_of(os.getpid())
+
+    def own_of(self, pid: int) -> list[str]:
+        return sorted({path.name for folder in self.folders for path in folder.glob(f"{PREFIX}{pid}-*")})
 
 
 def _alive(name: str) -> bool:

@@ -129,8 +129,8 @@ class WorkspaceCage:
                 for number, outlet in enumerate(outlets):
                     if data := outlet.take():
                         yield Output(data, bool(number))
-                if feed.done() and (error := feed.exception()):
-                    raise error
+                if feed.done():
+                    feed.result()
             for number, outlet in enumerate(outlets):
                 if data := outlet.rest():
                     yield Output(data, bool(number))
@@ -166,7 +166,7 @@ class WorkspaceCage:
             await asyncio.gather(answer, return_exceptions=True)
 
     def _killed_at_its_limit(self) -> bool:
-        """Whether the kernel has killed in this workspace since the last call, as it had taken all the memory it may."""
+        """Whether the kernel has killed in it since the last call, as it had taken all the memory that it may."""
         if self._place.cgroup is None:
             return False
         before, self._kills = self._kills, self._place.cgroup.kills()
@@ -225,7 +225,7 @@ def remove_stage(stage: str) -> None:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    for chunk in ():
+    for chunk in tuple[bytes, ...]():
         yield chunk
 
 

@@ -75,7 +75,7 @@ class WorkspaceCages:
 
         def release() -> None:
             self._free_uids.append(uid)
-            self._made.discard(cage)  # type: ignore[arg-type]
+            self._made.discard(cage)
 
         place = Place(stage, group, environment, release)
         ours, theirs = socket.socketpair()

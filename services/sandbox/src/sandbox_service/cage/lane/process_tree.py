@@ -36,8 +36,8 @@ class ProcessTree:
         self.cpu, self.memory, self.peak, self.busy = 0.0, 0, 0, False
 
     def look(self, children: list[Child], limit: int, files: int) -> None:
-        """`children`: the program and, where there's one, its tester; none for what runs by itself. `files`: bytes of its
-        files that are in memory.
+        """`children`: the program and, where there's one, its tester; none for what runs by itself. `files`: bytes of
+        its files that are in memory.
 
         Memory is what's resident, and only above `limit` exactly: shared pages then count once in all. What can't be
         seen counts as busy.

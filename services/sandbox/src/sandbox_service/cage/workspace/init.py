@@ -33,13 +33,13 @@ class _Init:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._world.number_anew()
         os.write(self._ended, forks.SECONDS.pack(0.0))
-        room = CMSG_SPACE(4 * forks.PLACES)
+        orders, room = self._orders.fileno(), CMSG_SPACE(4 * forks.PLACES)
         while True:
-            ready = select.select((reader, self._orders), (), ())[0]
+            ready = select.select((reader, orders), (), ())[0]
             if reader in ready:
                 os.read(reader, 1 << 16)
                 self._reap()
-            if self._orders in ready:
+            if orders in ready:
                 order = self._orders.recvmsg(8, room)[0]
                 if not order:
                     return

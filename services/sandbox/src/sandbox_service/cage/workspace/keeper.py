@@ -39,7 +39,7 @@ class Keeper:
         self._own_root, self._processes = "private-root" in locked.layers, locked.processes
         self._account = locked.account
         self._memory, self._cpu, self._stays = setup["memory"], setup["cpu"], setup["stays"]
-        self._disk = setup["disk"]
+        self._disk: tuple[int, int] = setup["disk"]
         self._meter = None if self._own_root else scratch.Meter(self._world.folder, *self._disk)
         self._tree = ProcessTree(proc, locked.processes, setup["cgroup"])
         if self._processes and not self._tree.find(self._zygote.pid):
