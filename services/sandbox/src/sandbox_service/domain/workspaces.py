@@ -5,13 +5,13 @@ They live in this process and end with it: nothing of them is stored.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, invalid
+from ratchet_kit.errors import FailedPrecondition, NotFound, ResourceExhausted, invalid
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -50,28 +50,29 @@ class Workspaces:
         self._cages, self._clock, self._most_bytes = cages, clock, most_bytes
         self._live: dict[str, _Live] = {}
         self._made: Made[str] = Made("workspace")
-        self._under_way: dict[str, asyncio.Future[Workspace]] = {}
+        self._under_way: dict[str, asyncio.Task[Workspace]] = {}
         self._taken_bytes = self._taken = 0
 
     async def create(self, spec: WorkspaceSpec, lease: timedelta, caller: str = "", request_id: str = "") -> Workspace:
         """Raises ResourceExhausted at the node's bound, FailedPrecondition below the least level, Unimplemented for a
         runtime that isn't here, AlreadyExists, Unavailable."""
         request = Request.of(request_id, spec, lease, owner=caller)
-        if (id := self._made.find(request)) and id in self._live:
-            return self._get(id, caller).workspace
-        if id in self._under_way:
-            return await asyncio.shield(self._under_way[id])
+        before = self._made.find(request) or ""
+        if before in self._under_way:
+            return await asyncio.shield(self._under_way[before])
+        with suppress(NotFound):
+            return self._get(before, caller).workspace
         id = new_id("ws")
         self._made.add(request, id)
-        making = asyncio.ensure_future(self._make(id, spec, lease, caller))
-        self._under_way[id] = making
-        try:
-            return await making
-        except BaseException:
+        making = self._under_way[id] = asyncio.create_task(self._make(id, spec, lease, caller))
+        making.add_done_callback(partial(self._has_made, id))
+        # whoever gives up waiting may ask again; if nobody does, its lease ends it
+        return await asyncio.shield(making)
+
+    def _has_made(self, id: str, making: "asyncio.Task[Workspace]") -> None:
+        del self._under_way[id]
+        if making.cancelled() or making.exception():
             self._made.remove({id})
-            raise
-        finally:
-            del self._under_way[id]
 
     async def _make(self, id: str, spec: WorkspaceSpec, lease: timedelta, caller: str) -> Workspace:
         self._take(spec)
@@ -90,10 +91,8 @@ class Workspaces:
         if not self._most_bytes:
             raise FailedPrecondition("this node has no workspaces: RATCHET_SANDBOX_WORKSPACE_BYTES is 0")
         if spec.limits.bytes > self._most_bytes:
-            most = (
-                f"may not be more than the {self._most_bytes >> 20} MiB of memory and disk that this node has for all"
-            )
-            raise invalid("limits", most)
+            whole = f"{self._most_bytes >> 20} MiB of memory and disk that this node has for all"
+            raise invalid("limits", f"may not be more than the {whole}")
         if self._taken >= MOST or self._taken_bytes + spec.limits.bytes > self._most_bytes:
             soonest = min((live.workspace.expire_time for live in self._live.values()), default=self._clock.now())
             raise ResourceExhausted(
@@ -197,7 +196,7 @@ class Workspaces:
         """Ends those whose lease is over, and those whose processes are gone."""
         now = self._clock.now()
         over = [id for id, live in self._live.items() if live.workspace.expire_time <= now]
-        lost = [id for id, live in self._live.items() if not live.cage.is_up]
+        lost = [id for id, live in self._live.items() if not live.gate.locked() and not live.cage.is_up]
         reasons = dict.fromkeys(lost, "lost") | dict.fromkeys(over, "lease")
         await asyncio.gather(*(self._end(id, reason) for id, reason in reasons.items()))
 

@@ -42,8 +42,8 @@ class Nursery:
                 self._process = await asyncio.create_subprocess_exec(
                     self._environment.python,
                     *FLAGS,
-                    str(CAGE / "lane" / "enter.py"),
-                    *("nursery", str(theirs.fileno()), str(os.getpid())),
+                    str(CAGE / "workspace" / "enter.py"),
+                    *(str(theirs.fileno()), str(os.getpid())),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,

@@ -1,7 +1,5 @@
 """Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`, and once more inside its root.
 
-`enter.py nursery FD PARENT`: the process that forks workspaces (workspace/nursery.py).
-
 The package `cage` is made known here by its name. No folder of ours is ever on sys.path: so nothing beside the cage can
 be found by way of it, and nothing of the cage in place of what a runtime's packages import.
 
@@ -16,11 +14,7 @@ for _name, _path in (("sandbox_service", []), ("sandbox_service.cage", [_FOLDER]
     sys.modules[_name] = type(sys)(_name)
     sys.modules[_name].__path__ = _path
 
-if sys.argv[1] == "nursery":
-    from sandbox_service.cage.workspace import nursery
-
-    nursery.main()
-elif len(sys.argv) > 3:
+if len(sys.argv) > 3:
     from sandbox_service.cage.lane import outside
 
     outside.main()

@@ -40,7 +40,7 @@ class Keeper:
         self._account = locked.account
         self._memory, self._cpu, self._stays = setup["memory"], setup["cpu"], setup["stays"]
         self._disk: tuple[int, int] = setup["disk"]
-        self._meter = None if self._own_root else scratch.Meter(self._world.folder, *self._disk)
+        self._meter: scratch.Meter | None = None
         self._tree = ProcessTree(proc, locked.processes, setup["cgroup"])
         if self._processes and not self._tree.find(self._zygote.pid):
             raise lockdown.Lacking("programs that start processes can't be held here: /proc does not show them")
@@ -79,6 +79,7 @@ class Keeper:
             return
         limits = Limits(cpu, head["wall"], head["wall"], self._memory)
         children: list[Child] = []
+        self._measure_disk()
         budget = _Patient(children, limits, self._tree, self._account, self._zygote.pid, lambda: 0)
         self._result.open()
         *streams, payload = descriptors
@@ -118,6 +119,15 @@ class Keeper:
             if limit := budget.spent() or self._full():
                 return limit
 
+    def _measure_disk(self) -> None:
+        """Of a folder on the machine's disk, which nothing but looks holds within its bound. One that is beyond it may
+        be tidied up, and not grow: up to twice the bound."""
+        if not self._own_root:
+            size, inodes = self._disk
+            left = scratch.room(self._world.folder, 2 * size, 2 * inodes)
+            most = (max(size, 2 * size - left[0]), max(inodes, 2 * inodes - left[1]))
+            self._meter = scratch.Meter(self._world.folder, *(self._disk if min(left) < 0 else most))
+
     def _full(self) -> str:
         return "disk" if self._meter and self._meter.over() else ""
 
@@ -146,7 +156,8 @@ class Keeper:
 
     def _bytes_of_files(self) -> int:
         if not self._own_root:
-            return self._disk[0] - scratch.room(self._world.folder, *self._disk)[0]
+            most = 1 << 62
+            return most - scratch.room(self._world.folder, most, most)[0]
         file_system = os.statvfs(self._world.folder)
         return (file_system.f_blocks - file_system.f_bfree) * file_system.f_frsize
 

@@ -24,7 +24,7 @@ _THREAD_STACK = 8 << 20
 
 
 def main() -> None:
-    connection, parent = int(sys.argv[2]), int(sys.argv[3])
+    connection, parent = int(sys.argv[1]), int(sys.argv[2])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
