@@ -47,7 +47,7 @@ class Done:
 
 class Lab:
     def __init__(self, cages: WorkspaceCages, level: Level) -> None:
-        self.workspaces = Workspaces(cages, SystemClock(), MOST)
+        self.workspaces, self._cages = Workspaces(cages, SystemClock(), MOST), cages
         self.level = level
 
     async def new(self, lease: timedelta = LEASE, keep: bool = False, limits: WorkspaceLimits = LIMITS) -> str:
@@ -90,11 +90,13 @@ class Lab:
         raise AssertionError(f"no {error.__name__}")
 
     async def settle(self) -> list[psutil.Process]:
-        """All processes below this one, once they are as many as without any workspace, or after a while."""
+        """All processes below this one, unless they are as many as without any workspace, within a while."""
         until = time.monotonic() + 5
         while True:
             left = [each for each in children(recursive=True) if not _is_nursery(each)]
-            if not left or time.monotonic() > until:
+            if len(left) == 2 * self._cages.waiting:  # a keeper and its pid 1 each
+                return []
+            if time.monotonic() > until:
                 return left
             await asyncio.sleep(0.02)
 

@@ -50,13 +50,13 @@ class Home:
     def folders(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((self.memory, self.pids, *self.more)))
 
-    def make(self, pids: int = PIDS) -> "LaneCgroup":
+    def make(self) -> "LaneCgroup":
         """An empty cgroup. Raises NoCgroup."""
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         more = tuple(folder / name for folder in self.more)
         group = LaneCgroup(self.memory / name, self.pids / name, self.unified, more)
         try:
-            group.create(pids)
+            group.create()
         except OSError as error:
             group.remove()
             raise NoCgroup(f"{error.filename}: {error.strerror}") from None
@@ -98,11 +98,11 @@ class LaneCgroup:
         self.cpu_usage = -1
         """A descriptor of the account of its CPU time, where there's one."""
 
-    def create(self, pids: int = PIDS) -> None:
+    def create(self) -> None:
         """Raises OSError."""
         for folder in self._folders:
             folder.mkdir()
-        (self._pids / "pids.max").write_text(str(pids))
+        self.limit_pids(PIDS)
         if self._unified:
             # one process too much is a job too much; the lane dies with it, and a fresh one takes its place
             (self._memory / "memory.oom.group").write_text("1")
@@ -130,6 +130,9 @@ class LaneCgroup:
         """Once the lane is up: it may take what it takes now, and `spare_bytes`, beside what its programs take."""
         usage = "memory.current" if self._unified else "memory.usage_in_bytes"
         self._spare = int((self._memory / usage).read_text()) + spare_bytes + _SLACK
+
+    def limit_pids(self, pids: int) -> None:
+        (self._pids / "pids.max").write_text(str(pids))
 
     def limit_memory(self, job_bytes: int) -> None:
         """Only where it changes: a write costs as much as a small program. Raises OSError where it can't be."""

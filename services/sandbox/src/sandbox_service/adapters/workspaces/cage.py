@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ratchet_kit.errors import ResourceExhausted, invalid
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, invalid
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, protocol
 from sandbox_service.adapters.workspaces.nursery import receive
@@ -25,7 +25,8 @@ log = get_logger(__name__)
 
 _CANCEL_GRACE, _STOP_GRACE = 10, 1  # seconds
 _FILES_CPU, _FILES_WALL = timedelta(minutes=1), timedelta(minutes=10)
-_OUTPUT = 16 << 10  # of what moves files, for its complaints
+_INODE = 4096  # bytes of disk for each file that there may be, at least
+_OWN_PROCESSES = 2  # its keeper and its pid 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,38 @@ class Place:
 
 
 class WorkspaceCage:
-    def __init__(self, spec: WorkspaceSpec, place: Place, pid: int, connection: socket.socket) -> None:
+    def __init__(self, place: Place, pid: int, connection: socket.socket) -> None:
         """`pid`: of its keeper."""
-        self._spec, self._place, self._socket = spec, place, connection
+        self._place, self._socket = place, connection
+        self._spec = WorkspaceSpec()
         self._keeper = os.pidfd_open(pid)
         self._kills = cgroups.Kills()
         self._up, self._stopped = True, False
         self.level = Level.NONE
         self.layers: tuple[str, ...] = ()
 
-    async def settle(self, setup: dict[str, object]) -> dict[str, Any]:
-        """Sends the keeper its setup. Returns what it says. Raises OSError, EOFError."""
+    async def open(self, spec: WorkspaceSpec) -> None:
+        """From here on it is a workspace's. Raises OSError, EOFError, FailedPrecondition."""
+        self._spec, limits = spec, spec.limits
+        if self._place.cgroup:
+            self._place.cgroup.limit_pids(limits.processes + _OWN_PROCESSES)
+            self._place.cgroup.settle(limits.disk_bytes)
+            self._place.cgroup.limit_memory(limits.memory_bytes)
+        setup = {
+            "cpu": limits.cpu_time.total_seconds(),
+            "memory": limits.memory_bytes,
+            "disk": (limits.disk_bytes, max(1024, limits.disk_bytes // _INODE)),
+            "stays": spec.keep_processes,
+        }
+        await self.told(setup)
+
+    async def told(self, setup: dict[str, object]) -> dict[str, Any]:
+        """What the keeper says to its setup. Raises OSError, EOFError, FailedPrecondition where it lacks something."""
         await asyncio.get_running_loop().sock_sendall(self._socket, protocol.frame(setup))
-        return await receive(self._socket)
+        said = await receive(self._socket)
+        if "lacking" in said:
+            raise FailedPrecondition(said["lacking"])
+        return said
 
     @property
     def is_up(self) -> bool:
@@ -100,7 +120,9 @@ class WorkspaceCage:
     ) -> AsyncGenerator[Output | dict[str, Any]]:
         """Output, and last the keeper's answer."""
         changed = asyncio.Event()
-        payload = protocol.frame((mode, arguments, self._spec.limits.memory_bytes, cpu.total_seconds()))
+        limits = self._spec.limits
+        tasks = limits.processes + _OWN_PROCESSES
+        payload = protocol.frame((mode, arguments, limits.memory_bytes, cpu.total_seconds(), limits.disk_bytes, tasks))
         head = {"do": "run", "cpu": cpu.total_seconds(), "wall": wall.total_seconds()}
         inlet, outlets = Inlet(), (Outlet(changed), Outlet(changed))
         feed = answer = None

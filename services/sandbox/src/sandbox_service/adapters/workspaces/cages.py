@@ -4,12 +4,13 @@ import asyncio
 import os
 import socket
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from ratchet_kit.errors import FailedPrecondition, Unavailable, Unimplemented
+from ratchet_kit.errors import FailedPrecondition, RatchetError, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup
 from sandbox_service.adapters.lanes.options import LaneOptions
@@ -22,12 +23,11 @@ from sandbox_service.adapters.workspaces.nursery import Nursery
 from sandbox_service.domain import levels
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.workspace import WorkspaceSpec
+from sandbox_service.domain.workspaces import MOST
 
 log = get_logger(__name__)
 
 _START_LIMIT = 20  # seconds
-_INODE = 4096  # bytes of disk for each file that there may be, at least
-_OWN_PROCESSES = 2  # of a workspace's cgroup: its keeper and its pid 1
 
 
 class WorkspaceCages:
@@ -45,6 +45,9 @@ class WorkspaceCages:
         self._nurseries: dict[str, Nursery] = {}
         self._starting = asyncio.Lock()
         self._made: set[WorkspaceCage] = set()
+        self._spares: defaultdict[str, list[WorkspaceCage]] = defaultdict(list)
+        self._wanted = 0
+        self._refilling: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         if os.geteuid() == 0:
@@ -58,24 +61,60 @@ class WorkspaceCages:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._refilling is not None:
+            self._refilling.cancel()
+            await asyncio.gather(self._refilling, return_exceptions=True)
         await asyncio.gather(*(cage.stop() for cage in list(self._made)))
         await asyncio.gather(*(nursery.stop() for nursery in self._nurseries.values()))
         await self._toolchains.stop()
         if self._uids:
             self._uids.release()
 
+    @property
+    def waiting(self) -> int:
+        """Keepers that wait for a workspace."""
+        return sum(map(len, self._spares.values()))
+
     async def make(self, spec: WorkspaceSpec) -> WorkspaceCage:
-        nursery = await self._nursery(spec.runtime)
+        runtime, spares = spec.runtime, self._spares[spec.runtime]
+        cage = spares.pop() if spares else None
+        while cage is not None and not cage.is_up:
+            await cage.stop()
+            cage = spares.pop() if spares else None
+        cage = cage or await self._forked(runtime)
+        try:
+            async with asyncio.timeout(_START_LIMIT):
+                await cage.open(spec)
+        except BaseException as error:
+            await cage.stop()
+            if isinstance(error, (OSError, EOFError, TimeoutError)):
+                raise Unavailable(f"a workspace did not start: {error!r}") from error
+            raise
+        self._wanted = max(self._wanted, len(self._made) - self.waiting)
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.create_task(self._refill(runtime))
+        return cage
+
+    async def _refill(self, runtime: str) -> None:
+        """Keepers that wait for a workspace: as many as lived at a time, one forked after the other."""
+        with suppress(RatchetError):
+            while self.waiting < min(self._wanted, BLOCK - MOST):
+                self._spares[runtime].append(await self._forked(runtime))
+
+    async def _forked(self, runtime: str) -> WorkspaceCage:
+        """A keeper in its walls, that waits to be told what it keeps."""
+        nursery = await self._nursery(runtime)
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
-        group, no_cgroup = self._cgroup(spec)
+        group, no_cgroup = self._cgroup()
         cage: WorkspaceCage | None = None
-        python = self._environments[spec.runtime].python
+        python = self._environments[runtime].python
         environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(python)}:{ENVIRONMENT['PATH']}:/names"}
 
         def release() -> None:
             self._free_uids.append(uid)
-            self._made.discard(cage)
+            if cage:
+                self._made.discard(cage)
 
         place = Place(stage, group, environment, release)
         ours, theirs = socket.socketpair()
@@ -83,21 +122,16 @@ class WorkspaceCages:
         try:
             with theirs:
                 pid = await nursery.fork(theirs, group.cpu_usage if group else -1)
-            cage = WorkspaceCage(spec, place, pid, ours)
+            cage = WorkspaceCage(place, pid, ours)
             self._made.add(cage)
             if group:
                 await asyncio.to_thread(group.enter, pid)
             async with asyncio.timeout(_START_LIMIT):
-                hello = await cage.settle(_setup(spec, stage, uid, group is not None))
-            if "lacking" in hello:
-                raise FailedPrecondition(hello["lacking"])
+                hello = await cage.told({"stage": stage, "uid": uid, "cgroup": group is not None})
             self._settle(cage, hello, no_cgroup)
-            if group:
-                group.settle(spec.limits.disk_bytes)
-                group.limit_memory(spec.limits.memory_bytes)
         except BaseException as error:
-            ours.close()
             await self._give_up(cage, place)
+            ours.close()
             if isinstance(error, (OSError, EOFError, TimeoutError)):
                 raise Unavailable(f"a workspace did not start: {error!r}") from error
             raise
@@ -128,12 +162,12 @@ class WorkspaceCages:
             lacks = "; ".join(str(lack) for lack in levels.lacks(cage.layers, refused, least))
             raise FailedPrecondition(f"workspaces would be below {least}, the least that is allowed here: {lacks}")
 
-    def _cgroup(self, spec: WorkspaceSpec) -> tuple[cgroups.LaneCgroup | None, str]:
+    def _cgroup(self) -> tuple[cgroups.LaneCgroup | None, str]:
         """With the reason if there is none."""
         if isinstance(self._home, cgroups.NoCgroup):
             return None, str(self._home)
         try:
-            return self._home.make(spec.limits.processes + _OWN_PROCESSES), ""
+            return self._home.make(), ""
         except cgroups.NoCgroup as error:
             return None, str(error)
 
@@ -151,17 +185,3 @@ class WorkspaceCages:
                 await nursery.start()
                 self._nurseries[runtime] = nursery
             return nursery
-
-
-def _setup(spec: WorkspaceSpec, stage: str, uid: int, cgroup: bool) -> dict[str, object]:
-    limits = spec.limits
-    return {
-        "stage": stage,
-        "uid": uid,
-        "cgroup": cgroup,
-        "cpu": limits.cpu_time.total_seconds(),
-        "memory": limits.memory_bytes,
-        "disk": (limits.disk_bytes, max(1024, limits.disk_bytes // _INODE)),
-        "tasks": limits.processes + _OWN_PROCESSES,
-        "stays": spec.keep_processes,
-    }

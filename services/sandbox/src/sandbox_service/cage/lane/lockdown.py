@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sandbox_service.cage.kernel import landlock, libc, seccomp
-from sandbox_service.cage.lane import jail, root, scratch
+from sandbox_service.cage.lane import jail, root
 from sandbox_service.cage.lane.cpu_time import Account
 from sandbox_service.cage.lane.world import OwnWorld, World
 
@@ -55,8 +55,7 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    disk = setup.get("disk", (scratch.SIZE, scratch.INODES))
-    world = World(folder, rules) if refused else OwnWorld(rules, processes, proc, *disk)
+    world = World(folder, rules) if refused else OwnWorld(rules, processes, proc)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     with world.before_programs():
         data_bytes = _warm_up(packages, setup["warm"], proc)

@@ -61,6 +61,9 @@ class World:
         self._mount()
         return [self._rules.make()] if self._rules else []
 
+    def resize(self, size: int, inodes: int) -> None:
+        """In the keeper, before `open`: how much the folder holds. Without namespaces nothing but a look tells."""
+
     def rules_anew(self) -> list[int]:
         """In the keeper: as `open` returns them, for one more program in the same folder."""
         if not self._rules:
@@ -111,25 +114,20 @@ class World:
 class OwnWorld(World):
     """With namespaces, and the capability to mount in them."""
 
-    def __init__(
-        self,
-        rules: landlock.Rules | None,
-        processes: bool,
-        proc: int,
-        size: int = scratch.SIZE,
-        inodes: int = scratch.INODES,
-    ) -> None:
-        """`processes`: programs may start some, and run what they write. `proc`: a descriptor of the machine's. `size`:
-        bytes that the folder holds."""
+    def __init__(self, rules: landlock.Rules | None, processes: bool, proc: int) -> None:
+        """`processes`: programs may start some, and run what they write. `proc`: a descriptor of the machine's."""
         super().__init__(root.SCRATCH, rules)
-        flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
-        owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
-        options = f"size={size},nr_inodes={inodes},{owner}"
-        self._mount, self._umount = libc.prepared_mount("tmpfs", self.folder, flags, options)
+        self._flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
+        self.resize(scratch.SIZE, scratch.INODES)
         self._processes, self._proc = processes, proc
         self._drop = libc.prepared_drop()
         self._last_pid = -1
         self._signal_all = libc.prepared_kill(-1, signal.SIGKILL if processes else 0)
+
+    def resize(self, size: int, inodes: int) -> None:
+        owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
+        options = f"size={size},nr_inodes={inodes},{owner}"
+        self._mount, self._umount = libc.prepared_mount("tmpfs", self.folder, self._flags, options)
 
     @contextlib.contextmanager
     def before_programs(self) -> Iterator[None]:

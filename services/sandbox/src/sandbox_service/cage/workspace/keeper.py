@@ -46,6 +46,7 @@ class Keeper:
             raise lockdown.Lacking("programs that start processes can't be held here: /proc does not show them")
         if not self._own_root:
             os.mkdir(self._world.folder, 0o700)
+        self._world.resize(*self._disk)
         self._world.open(self._zygote.pid)
         self._before = self._account.seconds(self._zygote.pid) if self._account else 0.0
         self._counted, self._peak = 0.0, 0

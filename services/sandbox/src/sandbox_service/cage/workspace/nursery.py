@@ -96,12 +96,18 @@ def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
         start = Start(locked, setup)
         complaints = libc.duplicate(2, 100)
         ends = forks.start(start.settle, start.begin, locked.world, complaints, connection, serve_init)
-        keeper = Keeper(answers, locked, setup, ends, proc)
+        wire.send(answers, {"layers": locked.layers, "refused": locked.refused})
+        # may be long in coming: the service keeps some that wait
+        keeper = Keeper(answers, locked, setup | wire.receive(connection), ends, proc)
     except lockdown.Lacking as error:
         wire.send(answers, {"lacking": str(error)})
         return
+    except EOFError:
+        os.kill(ends.pid, signal.SIGKILL)
+        os.waitpid(ends.pid, 0)
+        return
     try:
-        wire.send(answers, {"layers": locked.layers, "refused": locked.refused})
+        wire.send(answers, {})
         keeper.serve()
     finally:
         keeper.end()

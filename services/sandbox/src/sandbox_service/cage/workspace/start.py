@@ -1,6 +1,7 @@
 """What a forked process of a workspace does until the program has the word."""
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -24,7 +25,6 @@ class Start:
         self._world, self._processes = locked.world, locked.processes
         self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
         self._own_files = "own-files" in locked.layers
-        self._disk, self._tasks = setup["disk"][0], setup["tasks"]
         shared = -1 if setup["cgroup"] else jail.SHARED_BYTES[locked.processes]
         if "seccomp" not in locked.layers:
             raise lockdown.Lacking("programs of a workspace can't be held here without seccomp")
@@ -33,21 +33,22 @@ class Start:
     def settle(self) -> None:
         """In pid 1, before the first fork: it takes on what is the same for all programs."""
         self._world.settle()
-        jail.limit_lane(self._disk, _DESCRIPTORS)
+        jail.limit_lane(resource.RLIM_INFINITY, _DESCRIPTORS)
         self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)
 
     def begin(self, places: int) -> int:
         """In a fork. `places`: how many descriptors it has: the standard streams, the way out, the payload, and what
         is the world's."""
         self._world.enter(places)
-        mode, arguments, memory, cpu = wire.receive(PAYLOAD_FD)
+        mode, arguments, memory, cpu, disk, tasks = wire.receive(PAYLOAD_FD)
         os.closerange(PAYLOAD_FD, _DESCRIPTORS)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         if self._processes:
             libc.prctl(libc.PR_SET_DUMPABLE, 1)  # for the exact count of shared memory: process_tree.py
-        jail.limit_program(memory, cpu, self._processes, self._tasks)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))
+        jail.limit_program(memory, cpu, self._processes, tasks)
         self._filter.load()
         frames = wire.Frames(wire.RESULT_FD, "")
         try:
