@@ -139,7 +139,7 @@ def paths_from_proto(paths: Iterable[str]) -> list[str]:
 
 
 def stdin_from_proto(request: pb.ExecRequest) -> bytes:
-    """Of any request but the first. Raises InvalidArgument."""
+    """Reads any request but the first. Raises InvalidArgument."""
     if request.WhichOneof("request") == "start":
         raise invalid("start", "must come in the first request alone")
     return request.stdin

@@ -175,11 +175,11 @@ class Workspaces:
                 raise no_workspace(id)
             try:
                 yield live
-            except CageLost as lost:
+            except CageLost as error:
                 if self._live.get(id) is not live:
-                    raise no_workspace(id) from lost
-                await self._end(id, str(lost))
-                raise no_workspace(id, f"it was lost: {lost}") from lost
+                    raise no_workspace(id) from error
+                await self._end(id, str(error))
+                raise no_workspace(id, f"it was lost: {error}") from error
 
     async def _end(self, id: str, reason: str) -> None:
         live = self._live.pop(id, None)

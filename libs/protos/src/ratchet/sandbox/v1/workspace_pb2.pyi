@@ -24,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class WorkspaceLimits(_message.Message):
-    """Of all processes and files of a workspace, from its start to its end. Unset: the default."""
+    """Bounds of all processes and files of a workspace, from its start to its end. Unset: the default."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -455,7 +455,7 @@ class ExecExit(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         END_UNSPECIFIED: ExecExit._End.ValueType  # 0
         END_EXITED: ExecExit._End.ValueType  # 1
-        """The program ended by itself: see status."""
+        """The program exited: see status."""
         END_CPU_LIMIT: ExecExit._End.ValueType  # 2
         END_MEMORY_LIMIT: ExecExit._End.ValueType  # 3
         """Memory beyond the limit. Where the kernel had to kill the workspace's own processes for it, the workspace ends."""
@@ -466,7 +466,7 @@ class ExecExit(_message.Message):
     class End(_End, metaclass=_EndEnumTypeWrapper): ...
     END_UNSPECIFIED: ExecExit.End.ValueType  # 0
     END_EXITED: ExecExit.End.ValueType  # 1
-    """The program ended by itself: see status."""
+    """The program exited: see status."""
     END_CPU_LIMIT: ExecExit.End.ValueType  # 2
     END_MEMORY_LIMIT: ExecExit.End.ValueType  # 3
     """Memory beyond the limit. Where the kernel had to kill the workspace's own processes for it, the workspace ends."""

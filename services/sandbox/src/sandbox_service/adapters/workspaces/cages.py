@@ -102,7 +102,7 @@ class WorkspaceCages:
                 self._spares[runtime].append(await self._forked(runtime))
 
     async def _forked(self, runtime: str) -> WorkspaceCage:
-        """A keeper in its walls, that waits to be told what it keeps."""
+        """A keeper in its walls, that waits for its workspace."""
         nursery = await self._nursery(runtime)
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
@@ -127,7 +127,7 @@ class WorkspaceCages:
             if group:
                 await asyncio.to_thread(group.enter, pid)
             async with asyncio.timeout(_START_LIMIT):
-                hello = await cage.told({"stage": stage, "uid": uid, "cgroup": group is not None})
+                hello = await cage.set_up({"stage": stage, "uid": uid, "cgroup": group is not None})
             self._settle(cage, hello, no_cgroup)
         except BaseException as error:
             await self._give_up(cage, place)
@@ -163,7 +163,7 @@ class WorkspaceCages:
             raise FailedPrecondition(f"workspaces would be below {least}, the least that is allowed here: {lacks}")
 
     def _cgroup(self) -> tuple[cgroups.LaneCgroup | None, str]:
-        """With the reason if there is none."""
+        """With the reason for having no cgroup."""
         if isinstance(self._home, cgroups.NoCgroup):
             return None, str(self._home)
         try:
