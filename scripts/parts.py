@@ -1,4 +1,5 @@
-"""Prints the parts of this project that a service needs, as its pyproject.toml says: `scripts/parts.py trainer`.
+"""Prints the parts of this project that a service or a library needs, as its pyproject.toml says:
+`scripts/parts.py services/trainer`.
 
 One line of folders, dependencies before what needs them: what setup.sh and the images install. Needs no package.
 """
@@ -18,7 +19,7 @@ def needs(folder: Path) -> list[str]:
     return [re.split(r"[^\w.-]", line)[0] for lines in (project.get("dependencies", []), *extras) for line in lines]
 
 
-def parts(service: Path) -> list[Path]:
+def parts(part: Path) -> list[Path]:
     """Folders, each after those that it needs."""
     folders = {f"ratchet-{file.parent.name}": file.parent for file in ROOT.glob("libs/*/pyproject.toml")}
     found: list[Path] = []
@@ -29,9 +30,9 @@ def parts(service: Path) -> list[Path]:
                 follow(folders[name])
         found.append(folder)
 
-    follow(service)
+    follow(part)
     return found
 
 
 if __name__ == "__main__":
-    print(*(folder.relative_to(ROOT) for folder in parts(ROOT / "services" / sys.argv[1])))
+    print(*(folder.relative_to(ROOT) for folder in parts(ROOT / sys.argv[1])))

@@ -39,7 +39,7 @@ lock_of() { # environment -> its lock file
 packages_of() { # environment -> the parts of this project that it runs, installed in place
   case $1 in
     light) echo libs/* services/* ;;
-    trainer | rollout) python3.11 scripts/parts.py "$1" ;;
+    trainer | rollout) python3.11 scripts/parts.py "services/$1" ;;
   esac
 }
 gib_of() { case $1 in sandbox-bigcodebench) echo 3 ;; light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }

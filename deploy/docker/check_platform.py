@@ -1,5 +1,5 @@
-"""A completion, an evaluation and a run on a data set of this machine's files, and a refused run, sent to the platform
-of RATCHET_URL and RATCHET_API_KEY.
+"""A completion, evaluations, a run and a gate on a data set of this machine's files, and a refused run, sent to the
+platform of RATCHET_URL and RATCHET_API_KEY.
 
 `check_platform.py FOLDER`: FOLDER holds the model's weights, where registry-service sees it.
 """
@@ -16,9 +16,9 @@ from ratchet.registry.v1 import dataset_pb2, registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client
 from ratchet_client.datasets import upload
-from ratchet_problems import jsonl, load
+from ratchet_problems import load, tables
 
-PROBLEMS, SAMPLES = 6, 2
+PROBLEMS, SAMPLES = 12, 2
 DATASET = "compose-test"
 # Of a call: loading a policy starts an engine, which takes time on a small machine.
 TIMEOUT = timedelta(minutes=4)
@@ -44,6 +44,7 @@ def main(folder: str) -> None:
 
         trained = train(client, version.ref)
         print(f"trained starter@{trained.ref.number}, {trained.policy_id}, at {trained.artifact_uri}")
+        print(f"gate: {gate(client, evaluation, evaluate(client, trained.ref))}")
 
 
 def register(client: Client, folder: str) -> registry_pb2.Version:
@@ -58,9 +59,9 @@ def register(client: Client, folder: str) -> registry_pb2.Version:
 def add(client: Client) -> str:
     """The data set that is measured and trained on, made of files that no service sees."""
     with tempfile.TemporaryDirectory() as folder:
-        files = {split: Path(folder, f"{split}.jsonl") for split in ("train", "test")}
+        files = {split: Path(folder, f"{split}.parquet") for split in ("train", "test")}
         for split, file in files.items():
-            jsonl.write(load(f"composed/{split}", limit=32), file)
+            tables.write(load(f"composed/{split}", limit=32), file)
         made = upload(client.datasets, DATASET, files)
     *_, made = client.datasets.watch(made.name, made.number)
     if made.state != dataset_pb2.Dataset.STATE_READY:
@@ -83,6 +84,15 @@ def evaluate(client: Client, version: model_pb2.VersionRef) -> eval_pb2.Evaluati
     if sum(evaluation.verdicts.values()) != PROBLEMS * SAMPLES:
         sys.exit(f"{PROBLEMS * SAMPLES} verdicts expected: {evaluation}")
     return evaluation
+
+
+def gate(client: Client, champion: eval_pb2.Evaluation, candidate: eval_pb2.Evaluation) -> str:
+    """The decision's reason: one step of training is seldom better."""
+    version = candidate.spec.model.version
+    decided = client.models.wait_gate(client.models.create_gate(version, candidate.id, champion.id).id)
+    if decided.state not in (registry_pb2.Gate.STATE_PASSED, registry_pb2.Gate.STATE_REFUSED):
+        sys.exit(f"the gate was not decided: {decided}")
+    return decided.reason
 
 
 def refusal(client: Client, version: model_pb2.VersionRef) -> str:

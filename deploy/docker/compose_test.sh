@@ -30,7 +30,7 @@ clean_up() {
       compose logs --tail 15 >&2 || true
     fi
     compose down --volumes --remove-orphans --timeout 20 >"$work/down.log" 2>&1 || tail -n 5 "$work/down.log" >&2
-    [ -n "${DOCKERD:-}${KEEP_IMAGES:-}" ] || docker image rm --force "${SERVICES[@]/#/$PROJECT-}" >/dev/null 2>&1 || true
+    [ -n "${DOCKERD:-}${KEEP_IMAGES:-}" ] || docker image rm --force "${SERVICES[@]/#/$PROJECT-}" "$PROJECT-ratchet" >/dev/null 2>&1 || true
   fi
   engine_stop "$work"
   rm -rf "$work" || true
@@ -66,13 +66,14 @@ else
   COMPOSE=("$work/tools/bin/docker-compose")
 fi
 
-for service in "${SERVICES[@]}"; do
+for service in "${SERVICES[@]}" ratchet; do
   case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
+  case $service in ratchet) file=ratchet.Dockerfile ;; *) file=Dockerfile ;; esac
   arguments=(--build-arg "SERVICE=$service" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
   [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
   case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
   started=$SECONDS
-  nice -n 10 docker build "${arguments[@]}" --file deploy/docker/Dockerfile --tag "$PROJECT-$service" . \
+  nice -n 10 docker build "${arguments[@]}" --file "deploy/docker/$file" --tag "$PROJECT-$service" . \
     >"$work/build-$service.log" 2>&1 || { tail -n 30 "$work/build-$service.log" >&2; fail "the image of $service does not build."; }
   size=$(docker image inspect --format '{{.Size}}' "$PROJECT-$service")
   say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"
@@ -85,4 +86,6 @@ say "healthy after $((SECONDS - started)) s"
 
 RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY \
   "$python" deploy/docker/check_platform.py /models/starter || fail "the platform does not do its work."
+RATCHET_API_KEY=$RATCHET_ADMIN_KEY compose run --rm --no-deps --no-TTY ratchet models list | grep starter >&2 \
+  || fail "the command in its image does not see the platform's models."
 say "passed"

@@ -11,7 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from ratchet_kit import errors, interceptors
+from ratchet_kit import errors, interceptors, server
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.server import MAX_FILES, serve
 from ratchet_kit.settings import ServiceSettings
@@ -31,6 +31,18 @@ async def test_health_and_reflection():
         [listed] = [reply async for reply in stub.ServerReflectionInfo(iter([request]))]
         names = {service.name for service in listed.list_services_response.service}
         assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+
+
+async def test_a_container_sees_by_a_file_that_the_service_serves_and_its_loop_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 0.05)
+    file = tmp_path / "serving"
+    async with serving(echo("unary_unary"), settings=quick(heartbeat_file=file)):
+        while not file.exists():
+            await asyncio.sleep(0.01)
+        os.utime(file, (0, 0))
+        while file.stat().st_mtime == 0:
+            await asyncio.sleep(0.01)
+    assert not file.exists()
 
 
 async def test_watches_of_strangers_are_few(monkeypatch):

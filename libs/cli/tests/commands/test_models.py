@@ -74,6 +74,16 @@ def test_versions_are_shown_with_where_they_come_from(ratchet: Any, gateway: Scr
     assert lines[3] == "champion: none -> 1, -: first version"
 
 
+def test_one_version_is_shown_with_its_files(ratchet: Any, gateway: ScriptedGateway) -> None:
+    version = {"ref": REF, "state": "STATE_READY", "artifact_uri": "s3://bucket/art_1", "size_bytes": 1 << 21}
+    lineage = {"run_id": "run_1", "step": 60}
+    gateway.answers({"version": version | {"lineage": lineage}})
+    lines = ratchet("models", "show", "starter@2").stdout.splitlines()
+    assert gateway.received[0].path == "/api/v1/models/starter/versions/2"
+    fields = {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
+    assert (fields["files"], fields["size"], fields["run"]) == ("s3://bucket/art_1", "2.0 MiB", "run_1, step 60")
+
+
 def test_failed_versions_are_counted_and_say_why(ratchet: Any, gateway: ScriptedGateway) -> None:
     model = {"name": "starter", "latest_version": 2, "failed_versions": 1}
     failed = {"ref": REF, "state": "STATE_FAILED", "failure": {"message": "there is no such folder"}}

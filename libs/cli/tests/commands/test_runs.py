@@ -119,7 +119,7 @@ def test_a_run_is_shown_by_name_with_its_sets_numbers_and_times(ratchet: Any, ga
     }
     usage = {"cpu_time": "90s", "wall_time": "100s", "wait_time": "31s", "cost": 4.1, "currency": "EUR"}
     shown = run("SUCCEEDED", spec=spec, actor="key_1", create_time="2026-01-02T03:04:05Z", usage=usage)
-    gateway.answers(shown, {"checkpoints": []})
+    gateway.answers(shown, {"checkpoints": []}, {"steps": []})
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     fields = {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
     assert fields["name"] == "night 1"
@@ -133,8 +133,24 @@ def test_a_run_is_shown_by_name_with_its_sets_numbers_and_times(ratchet: Any, ga
 
 
 @pytest.mark.usefixtures("address")
+def test_a_run_is_shown_with_its_curves(ratchet: Any, gateway: ScriptedGateway) -> None:
+    """However long it is, a line has 40 blocks; a metric that no step has has no line."""
+    steps = [{"number": number, "metrics": {"reward_mean": number / 100}} for number in range(1, 101)]
+    best = {"step": 100, "uri": "s3://b/100"}
+    shown = run("SUCCEEDED", best_checkpoint=best)
+    gateway.answers(shown, {"checkpoints": [{"step": 50, "uri": "s3://b/50"}, best]}, {"steps": steps})
+    lines = ratchet("runs", "show", "run_1").stdout.splitlines()
+    assert [line.endswith(", the best") for line in lines if line.startswith("checkpoint")] == [False, True]
+    *_, head, reward = lines
+    assert head.split() == ["first", "last"]
+    name, first, last, blocks = reward.split()
+    assert (name, first, last) == ("reward", "0.01", "1")
+    assert (len(blocks), blocks[0], blocks[-1]) == (34, "▁", "█")
+
+
+@pytest.mark.usefixtures("address")
 def test_a_budget_is_asked_for_and_without_prices_none_has_a_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
-    gateway.answers(run("QUEUED"), run("SUCCEEDED"), {"checkpoints": []})
+    gateway.answers(run("QUEUED"), run("SUCCEEDED"), {"checkpoints": []}, {"steps": []})
     assert ratchet("train", "--model", "starter", "--budget", "50", "--detach").returncode == 0
     body = gateway.received[0].body
     assert body is not None
@@ -147,7 +163,7 @@ def test_a_queued_run_says_what_it_waits_for(ratchet: Any, gateway: ScriptedGate
     waiting = run("QUEUED", waits_for="1 accelerator: 0 of 2 are free (run_0 is under way)")["run"]
     waiting["spec"] = {**waiting.get("spec", {}), "priority": "PRIORITY_HIGH"}
     leaving = run("RUNNING", step=1, preempted_by="run_9")["run"]
-    gateway.answers({"runs": [waiting, leaving]}, {"run": waiting}, {"checkpoints": []})
+    gateway.answers({"runs": [waiting, leaving]}, {"run": waiting}, {"checkpoints": []}, {"steps": []})
     lines = ratchet("runs", "list").stdout.splitlines()
     assert "high: waiting for 1 accelerator: 0 of 2 are free (run_0 is under way)" in lines[1]
     assert "making room for run_9 after this step" in lines[2]
@@ -160,7 +176,7 @@ def test_a_queued_run_says_what_it_waits_for(ratchet: Any, gateway: ScriptedGate
 def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) -> None:
     interval = {"value": 0.5, "low": 0.4, "high": 0.6}
     checkpoints = [{"step": 2, "uri": "/runs/run_1/step-2", "validation_score": 0.5, "validation": interval}]
-    gateway.answers(run("RUNNING", phase="PHASE_SAVING", step=2), {"checkpoints": checkpoints})
+    gateway.answers(run("RUNNING", phase="PHASE_SAVING", step=2), {"checkpoints": checkpoints}, {"steps": []})
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     assert "now             writing a checkpoint" in lines
     assert "checkpoint 2    /runs/run_1/step-2  0.500 (0.400 to 0.600)" in lines
@@ -178,7 +194,7 @@ def test_a_run_that_is_evaluated_shows_its_suite_and_the_evaluations(ratchet: An
         {"step": 2, "uri": "/2", "evaluation_id": "eval_2"},
         {"step": 3, "unscored": "a newer checkpoint took its turn"},
     ]
-    gateway.answers(shown, {"checkpoints": checkpoints})
+    gateway.answers(shown, {"checkpoints": checkpoints}, {"steps": []})
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     assert "now             validating step 2: eval_2, 3 of 8 samples" in lines
     assert "validation      mine@1/test=0.7, humaneval+=0.3, 4 samples a problem" in lines

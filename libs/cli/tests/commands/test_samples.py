@@ -179,6 +179,20 @@ def test_the_worst_answers_of_a_step_of_training_are_listed_with_why(ratchet: An
 
 
 @pytest.mark.usefixtures("address")
+def test_a_sample_of_an_evaluation_is_shown_whole(ratchet: Any, gateway: ScriptedGateway) -> None:
+    wrong = SAMPLES[1] | {"failed_tests": [{"test": "f(2)", "got": "3", "expected": "4"}], "tests_total": 4}
+    gateway.answers({"samples": [SAMPLES[0], wrong]}, {"prompt": "Write f."}, {"samples": [SAMPLES[0]]})
+    lines = ratchet("samples", "show", "eval_1", "p/0:1").stdout.splitlines()
+    assert [request.path.partition("eval_1/")[2] for request in gateway.received] == ["samples", "problem"]
+    assert "verdict  FAILED, 0 of 4 tests" in lines
+    assert "failure  wrong" in lines
+    assert "failed   f(2): 3, not 4" in lines
+    assert lines[-4:] == ["== Prompt", "Write f.", "== Completion", "b"]
+    missing = ratchet("samples", "show", "eval_1", "p/0:1")
+    assert (missing.returncode, "`ratchet samples list eval_1`" in missing.stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("address")
 def test_a_reward_of_nothing_is_a_number_too(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"samples": [OF_TRAINING | {"reward": 0.0, "tests_passed": 0}]})
     (row,) = json.loads(ratchet("samples", "list", "run_1", "--json").stdout)

@@ -5,9 +5,11 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import grpc
@@ -30,6 +32,8 @@ Background: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Work beside the server: returns soon after the event is set, or earlier when it has nothing left to do."""
 S = TypeVar("S", bound=ServiceSettings)
 
+HEARTBEAT_SECONDS = 5
+"""The image's HEALTHCHECK takes a file that is four times as old for a service that hangs."""
 MAX_FILES = 1 << 16
 """That a service may have open, where the kernel allows so many. No more: programs that it starts may go through them
 all."""
@@ -214,6 +218,8 @@ async def _serve(
         log.info("service.serving", address=f"{settings.host}:{port}")
         if on_ready is not None:
             on_ready(port)
+        if settings.heartbeat_file is not None:
+            tasks.append(asyncio.create_task(_run(partial(_beat, settings.heartbeat_file), stop)))
         await stop.wait()
         log.info("service.stopping", grace_seconds=grace)
     finally:
@@ -224,6 +230,17 @@ async def _serve(
     for task in tasks:
         if not task.cancelled():
             task.result()
+
+
+async def _beat(file: Path, stop: asyncio.Event) -> None:
+    """Keeps `file` young while the event loop turns, and removes it at the end."""
+    try:
+        while not stop.is_set():
+            await asyncio.to_thread(file.touch)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
+    finally:
+        await asyncio.to_thread(file.unlink, missing_ok=True)
 
 
 async def _run(work: Background, stop: asyncio.Event) -> None:

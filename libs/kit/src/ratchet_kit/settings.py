@@ -31,6 +31,7 @@ SHARED = {
     "wandb_base_url": "WANDB_BASE_URL",
     "wandb_entity": "WANDB_ENTITY",
     "wandb_mode": "WANDB_MODE",
+    "heartbeat_file": "RATCHET_HEARTBEAT_FILE",
     "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
 }
 
@@ -60,6 +61,8 @@ class ServiceSettings(BaseSettings):
     """0 takes a free one, which `serve` gives to `on_ready`."""
     metrics_port: int = 0
     """Where Prometheus reads; 0 is off."""
+    heartbeat_file: Path | None = None
+    """A file that is kept young while the service serves: containers look at its age, which starts no Python."""
     log_level: str = "INFO"
     redis_url: str = "redis://127.0.0.1:8707/0"
     artifact_url: str = ""

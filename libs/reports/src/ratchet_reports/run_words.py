@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from ratchet.common.v1 import priority_pb2, verdict_pb2
+from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.names import model_name
 from ratchet_reports import usage_words
@@ -58,7 +59,7 @@ def reward(spec: pb.RewardSpec) -> str:
     return f"{combination} of {', '.join(map(_component, spec.components))}"
 
 
-def verdict(sample: pb.TrainingSample) -> str:
+def verdict(sample: pb.TrainingSample | eval_pb2.Sample) -> str:
     return verdict_pb2.Verdict.Name(sample.verdict).removeprefix("VERDICT_") if sample.verdict else "UNTESTED"
 
 

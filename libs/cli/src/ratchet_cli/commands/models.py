@@ -9,8 +9,17 @@ from google.protobuf.duration_pb2 import Duration
 from ratchet.gateway.v1 import traffic_pb2
 from ratchet_cli.commands.options import DetachFlag, Limit, Name
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, SortOption, ago, print_json, print_list, print_table, say
-from ratchet_cli.views.models import follow_version
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    SortOption,
+    ago,
+    print_fields,
+    print_json,
+    print_list,
+    print_table,
+    say,
+)
+from ratchet_cli.views.models import follow_version, version_fields
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.names import BareModel, VersionRef
@@ -45,9 +54,17 @@ def list_models(sort: SortOption = "", limit: Limit = 0, as_json: JsonFlag = Fal
 
 
 @app.command("show")
-def show_model(name: Name, as_json: JsonFlag = False) -> None:
-    """Show a model's versions, their origins, and the history of its champions."""
+def show_model(
+    name: Annotated[str, typer.Argument(help="Model, or one version of it: name@version, name:alias.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a model's versions, their origins, and the history of its champions; or one version, with its files."""
     with Client() as client:
+        if "@" in name or ":" in name:
+            ref = version_of(client, name)
+            version = client.models.version(ref.model, ref.number)
+            print_json(version) if as_json else print_fields(version_fields(version))
+            return
         model = client.models.get(name)
         versions, history = list(client.models.versions(name)), list(client.models.alias_history(name))
     if as_json:

@@ -19,6 +19,7 @@ from ratchet_cli.terminal.output import (
     print_fields,
     print_json,
     print_list,
+    print_table,
     say,
     stderr,
     when,
@@ -170,9 +171,10 @@ def list_runs(
 
 @app.command("show")
 def show_run(id: Id, as_json: JsonFlag = False) -> None:
-    """Show a run with its checkpoints."""
+    """Show a run with its checkpoints and curves."""
     with Client() as client:
         run, checkpoints = client.runs.get(id), list(client.runs.checkpoints(id))
+        steps = [] if as_json else list(client.runs.steps(id))
     if as_json:
         print_json(run)
         return
@@ -212,11 +214,17 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
             (f"stage {place}", run_words.stage(one)) for place, one in enumerate(run.spec.curriculum.stages, start=1)
         )
     fields.extend(
-        (f"checkpoint {one.step}", f"{one.uri}{run_words.score(one)}{run_words.evaluation(one)}".strip())
+        (
+            f"checkpoint {one.step}",
+            f"{one.uri}{run_words.score(one)}{run_words.evaluation(one)}".strip()
+            + (", the best" if one.step == run.best_checkpoint.step else ""),
+        )
         for one in checkpoints
     )
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
+    if rows := view.curves(steps):
+        print_table(("", "first", "last", ""), rows)
 
 
 @app.command("config")

@@ -77,10 +77,8 @@ def list_samples(
                 "benchmark": lambda it: it.benchmark,
                 "problem": lambda it: it.problem_id,
                 "index": lambda it: it.index,
-                "verdict": lambda it: verdict_pb2.Verdict.Name(it.verdict).removeprefix("VERDICT_"),
-                "failure": lambda it: (
-                    pb.FailureClass.Name(it.failure).removeprefix("FAILURE_CLASS_").lower() if it.failure else "-"
-                ),
+                "verdict": run_words.verdict,
+                "failure": lambda it: _failure(it) or "-",
                 "tokens": lambda it: it.tokens or "-",
                 "tests": lambda it: f"{it.tests_passed} of {it.tests_total}",
                 "detail": lambda it: it.detail.partition("\n")[0][:100],
@@ -91,12 +89,20 @@ def list_samples(
 
 @app.command("show")
 def show_sample(
-    id: Annotated[str, typer.Argument(help="Id of the run.")],
-    sample: Annotated[str, typer.Argument(help="Id of the sample, such as 40-3-1: `ratchet samples list` has them.")],
+    id: Id,
+    sample: Annotated[
+        str,
+        typer.Argument(
+            help="Of a run its id, such as 40-3-1; of an evaluation its problem and index, such as HumanEval/7:0."
+        ),
+    ],
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a sample of a training run whole: reward and why, failed tests, prompt, completion, stderr."""
+    """Show a sample whole: verdict and why, failed tests, prompt and completion; of a run also reward and stderr."""
     with Client() as client:
+        if not _is_run(id):
+            _show_measured(client, id, sample, as_json)
+            return
         one = client.runs.sample(id, sample)
     if as_json:
         print_json(one)
@@ -122,6 +128,37 @@ def show_sample(
         if text:
             print_heading(heading)
             say(text)
+
+
+def _show_measured(client: Client, id: str, sample: str, as_json: bool) -> None:
+    problem, _, index = sample.rpartition(":")
+    found = client.evaluations.samples(id, problem_id=problem)
+    one = next((it for it in found if str(it.index) == index), None)
+    if one is None:
+        raise CommandError(f"{id} has no sample {sample}: `ratchet samples list {id}` has problems and indexes.")
+    if as_json:
+        print_json(one)
+        return
+    prompt = client.evaluations.problem(id, problem, one.benchmark).prompt
+    print_fields(
+        [
+            ("problem", f"{one.problem_id} of {one.benchmark}"),
+            ("verdict", f"{run_words.verdict(one)}, {one.tests_passed} of {one.tests_total} tests"),
+            *([("failure", _failure(one))] if one.failure else []),
+            ("tokens", f"{one.tokens or '-'}{', cut off' if one.truncated else ''}"),
+            ("weights", one.policy_id or "-"),
+            *(("failed", run_words.failed(test)) for test in one.failed_tests),
+            *([("held out", f"{one.held_out_failed} tests failed")] if one.held_out_failed else []),
+            *([("detail", one.detail)] if one.detail else []),
+        ]
+    )
+    for heading, text in (("Prompt", prompt), ("Program" if one.is_program else "Completion", one.completion)):
+        print_heading(heading)
+        say(text)
+
+
+def _failure(sample: pb.Sample) -> str:
+    return pb.FailureClass.Name(sample.failure).removeprefix("FAILURE_CLASS_").lower() if sample.failure else ""
 
 
 @app.command("download")

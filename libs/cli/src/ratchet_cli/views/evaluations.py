@@ -29,7 +29,11 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ("state", state_name(evaluation)),
             ("model", measured_name(evaluation)),
             ("problems", set_names(evaluation)),
-            ("samples", f"{spec.samples_per_problem} a problem at temperature {spec.temperature:g}"),
+            (
+                "samples",
+                f"{spec.samples_per_problem} a problem at temperature {spec.temperature:g}, seed {spec.seed},"
+                f" {spec.max_tokens} tokens at most",
+            ),
             ("weights", evaluation.policy_id or "-"),
             ("used", usage_words.used(evaluation.usage) or "-"),
             (

@@ -1,7 +1,8 @@
 """How a training run is shown: what it is made of, what it does, how far it is, how long it will take."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,6 +14,23 @@ from ratchet_kit.times import duration
 from ratchet_reports import run_words
 from ratchet_workflows.following.runs import RunNews, interval
 
+CURVES = {
+    "reward_mean": "reward",
+    "validation_score": "validation",
+    "loss": "loss",
+    "kl": "KL",
+    "entropy": "entropy",
+    "response_tokens_mean": "tokens of an answer",
+    "response_clip_ratio": "answers cut off",
+    "groups_without_signal": "groups without spread",
+    "grad_norm": "gradient's norm",
+    "time_step_s": "seconds of a step",
+    "time_generate_s": "  sampling, grading",
+    "time_update_s": "  updating",
+    "time_sync_s": "  sending weights",
+}
+"""The metrics that `runs show` has a line for, and what it calls them."""
+WIDTH = 40
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
 
 
@@ -41,6 +59,20 @@ def hyperparameters(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:
     for field, value in spec.hyperparameters.ListFields():
         named = field.enum_type.values_by_number[value].name if field.enum_type else value
         yield field.name, f"{named:g}" if isinstance(named, float) else named
+
+
+def curves(steps: Sequence[pb.Step]) -> list[tuple[str, str, str, str]]:
+    """Of each metric of CURVES that the steps have: its name, the first value, the last, and a line of blocks from
+    its least to its greatest, of WIDTH values at most (means of as many steps each)."""
+    rows = []
+    for metric, name in CURVES.items():
+        values = [step.metrics[metric] for step in steps if metric in step.metrics]
+        if values:
+            size = -(-len(values) // WIDTH)
+            means = [fmean(values[place : place + size]) for place in range(0, len(values), size)]
+            line = sparkline(means, min(means), max(means))
+            rows.append((name, f"{values[0]:.3g}", f"{values[-1]:.3g}", line))
+    return rows
 
 
 def panel(news: RunNews) -> RenderableType:
