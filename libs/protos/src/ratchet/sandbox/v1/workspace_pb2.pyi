@@ -157,6 +157,7 @@ class CreateWorkspaceRequest(_message.Message):
     KEEP_PROCESSES_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
+    COPY_OF_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     runtime: _builtins.str
     """A Python environment of the node ("python", "numpy", a user's own). Default "python"."""
@@ -166,6 +167,8 @@ class CreateWorkspaceRequest(_message.Message):
     """
     caller: _builtins.str
     """Owner of the workspace: only this caller sees it. Unset: the peer's address, as in Execute."""
+    copy_of: _builtins.str
+    """Workspace of the caller whose files, and none of its processes, the new one begins with. It waits for its turn there."""
     @_builtins.property
     def limits(self) -> Global___WorkspaceLimits: ...
     @_builtins.property
@@ -181,10 +184,11 @@ class CreateWorkspaceRequest(_message.Message):
         keep_processes: _builtins.bool = ...,
         lease: _duration_pb2.Duration | None = ...,
         caller: _builtins.str = ...,
+        copy_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "keep_processes", b"keep_processes", "lease", b"lease", "limits", b"limits", "request_id", b"request_id", "runtime", b"runtime"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "copy_of", b"copy_of", "keep_processes", b"keep_processes", "lease", b"lease", "limits", b"limits", "request_id", b"request_id", "runtime", b"runtime"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ log = get_logger(__name__)
 _CANCEL_GRACE, _STOP_GRACE = 10, 1  # seconds
 _FILES_CPU, _FILES_WALL = timedelta(minutes=1), timedelta(minutes=10)
 _INODE = 4096  # bytes of disk for each file that there may be, at least
+_FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))
 _OWN_PROCESSES = 2  # its keeper and its pid 1
 
 
@@ -286,8 +288,8 @@ def _moved(answer: dict[str, Any]) -> Exit:
     moved = _exit(answer)
     if moved.end is ExecEnd.EXITED and moved.status == 0:
         return moved
-    if "No space left" in moved.reason or moved.end is ExecEnd.DISK:
-        raise ResourceExhausted("the workspace's disk is full")
+    if moved.reason.startswith(_FULL) or moved.end is ExecEnd.DISK:
+        raise ResourceExhausted("the files do not fit on the workspace's disk")
     if moved.end is not ExecEnd.EXITED:
         raise ResourceExhausted(f"the workspace's limit was reached: {moved.end}")
     raise invalid("files", f"could not be moved: {moved.reason or f'the status is {moved.status}'}")

@@ -1,4 +1,4 @@
-"""The beginning of a forked process of a lane, until the program has the word. start.py makes it, all forks inherit it."""
+"""The beginning of a forked process of a lane, until the program has the word: start.py makes it, forks inherit it."""
 
 import marshal
 import os
