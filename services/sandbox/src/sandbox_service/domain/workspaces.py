@@ -30,7 +30,7 @@ from sandbox_service.domain.workspace import (
 
 log = get_logger(__name__)
 
-MOST = 200
+MOST = 190
 """Workspaces of a node: each has a user id of its own at L3 (adapters/lanes/uids.py)."""
 _SWEEP = timedelta(seconds=0.5)
 
