@@ -13,10 +13,12 @@ from ratchet_kit.errors import (
     DeadlineExceeded,
     FailedPrecondition,
     Failure,
+    InvalidArgument,
     NotFound,
     RatchetError,
     ResourceExhausted,
     Unavailable,
+    Unimplemented,
 )
 from ratchet_policies import Policy, PolicySpec, PolicyState, ensure_ready, unload, with_recovery
 
@@ -35,6 +37,7 @@ class MemoryEngine:
         self.looks = looks
         """How often a policy is seen LOADING before it is READY."""
         self.faults: list[RatchetError] = []
+        self.failed = FAILED
         self.loads = self.unloads = 0
 
     async def load(self, spec: PolicySpec) -> Policy:
@@ -50,7 +53,7 @@ class MemoryEngine:
         if self.policy.state is PolicyState.LOADING:
             self.looks -= 1
             if self.looks < 0:
-                self.policy = FAILED if self.loads <= self.failures else READY
+                self.policy = self.failed if self.loads <= self.failures else READY
         return self.policy
 
     async def unload(self, name: str) -> None:
@@ -92,16 +95,29 @@ async def test_what_failed_before_is_loaded_anew() -> None:
     assert (engine.loads, engine.unloads) == (1, 1)
 
 
-@pytest.mark.parametrize("loads", [1, 2])
-async def test_what_fails_now_is_given_up_with_its_reason(loads: int) -> None:
+async def test_what_fails_again_is_given_up_with_its_reason() -> None:
     engine = MemoryEngine(failures=9)
     with pytest.raises(FailedPrecondition, match="could not load /models/starter: no memory"):
-        await ready(engine, loads=loads)
-    assert engine.loads == loads
+        await ready(engine)
+    assert engine.loads == 2
+
+
+@pytest.mark.parametrize("kind", [InvalidArgument, DataLoss, Unimplemented])
+async def test_a_permanent_fault_is_given_up_at_once(kind: type[RatchetError]) -> None:
+    engine = MemoryEngine(failures=9)
+    engine.failed = replace(FAILED, failure=Failure.of(kind("no such architecture")))
+    with pytest.raises(kind, match="could not load /models/starter: no such architecture"):
+        await ready(engine)
+    assert engine.loads == 1
+
+
+async def test_a_permanent_fault_of_an_earlier_load_may_be_mended() -> None:
+    engine = MemoryEngine(replace(FAILED, failure=Failure("INVALID_ARGUMENT", "no such architecture")))
+    assert await ready(engine) == READY
 
 
 async def test_a_second_load_may_succeed() -> None:
-    assert await ready(MemoryEngine(failures=1), loads=2) == READY
+    assert await ready(MemoryEngine(failures=1)) == READY
 
 
 async def test_other_weights_are_refused_where_some_are_asked_for() -> None:

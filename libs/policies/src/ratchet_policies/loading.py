@@ -11,10 +11,12 @@ from ratchet_kit.errors import (
     DataLoss,
     DeadlineExceeded,
     FailedPrecondition,
+    Failure,
     NotFound,
     RatchetError,
 )
 from ratchet_kit.logs import get_logger
+from ratchet_kit.permanent import PERMANENT
 from ratchet_kit.retry import patiently
 from ratchet_policies.engine import PolicyEngine
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
@@ -24,6 +26,10 @@ T = TypeVar("T")
 LOST: tuple[type[RatchetError], ...] = (NotFound, FailedPrecondition)
 """Errors that `generate` raises for a policy that is gone, has failed or has other weights."""
 
+LOADS = 2
+"""One that failed for what may pass is loaded so often."""
+_PERMANENT = {Failure.of(kind("")).code: kind for kind in PERMANENT}
+
 log = get_logger(__name__)
 
 
@@ -31,7 +37,6 @@ async def ensure_ready(
     engine: PolicyEngine,
     spec: PolicySpec,
     *,
-    loads: int = 1,
     timeout: timedelta | None = None,
     patience: timedelta = timedelta(),
     poll: timedelta = timedelta(milliseconds=250),
@@ -39,20 +44,21 @@ async def ensure_ready(
     """The policy, once it is READY with the weights that `spec` asks for.
 
     One that is loaded or loading is waited for. One that is missing is loaded. One that has failed before is unloaded
-    and loaded again, until `loads` loads of this call have failed.
+    and loaded again, until a load of this call has failed for a permanent fault, or LOADS have failed for others.
 
     `timeout`: for all of it. `patience`: how long each transient error is retried.
 
     Raises:
-        FailedPrecondition: it cannot be loaded; says why.
-        DataLoss: it is there, with other weights.
+        InvalidArgument, DataLoss and the others of PERMANENT: each load of it would fail so; or, DataLoss, it is there
+            with other weights.
+        FailedPrecondition: it could not be loaded, and another time may be; says why.
         DeadlineExceeded: it was not READY within `timeout`.
-        ResourceExhausted, Unavailable: for longer than the patience. InvalidArgument: for an invalid source.
+        ResourceExhausted, Unavailable: for longer than the patience.
     """
     seconds = None if timeout is None else timeout.total_seconds()
     try:
         async with asyncio.timeout(seconds):
-            return await _ensure_ready(engine, spec, loads, patience, poll)
+            return await _ensure_ready(engine, spec, patience, poll)
     except TimeoutError as error:
         raise DeadlineExceeded(f"{spec.source} was not loaded within {seconds:g} s") from error
 
@@ -60,7 +66,6 @@ async def ensure_ready(
 async def _ensure_ready(
     engine: PolicyEngine,
     spec: PolicySpec,
-    loads: int,
     patience: timedelta,
     poll: timedelta,
 ) -> Policy:
@@ -72,8 +77,9 @@ async def _ensure_ready(
                 return policy
             case PolicyState.READY if policy:
                 raise DataLoss(f"{spec.name} is loaded with other weights ({policy.policy_id}, not {spec.policy_id})")
-            case PolicyState.FAILED if policy and started >= loads:
-                raise FailedPrecondition(f"rollout-service could not load {spec.source}: {_reason(policy)}")
+            case PolicyState.FAILED if policy and started and (started >= LOADS or _code(policy) in _PERMANENT):
+                kind = _PERMANENT.get(_code(policy), FailedPrecondition)
+                raise kind(f"rollout-service could not load {spec.source}: {_reason(policy)}")
             case PolicyState.FAILED:
                 await patiently(lambda: unload(engine, spec.name), patience, "unload policy")
             case None:
@@ -101,6 +107,10 @@ async def with_recovery(
         log.warning("policy.lost", reason=error.message)
         await recover(error)
     return await call()
+
+
+def _code(policy: Policy) -> str:
+    return policy.failure.code if policy.failure else ""
 
 
 def _reason(policy: Policy) -> str:

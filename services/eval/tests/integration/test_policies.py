@@ -242,7 +242,7 @@ async def test_weights_that_are_gone_are_the_versions_fault_and_a_paths_the_call
     host: EnginePolicyHost, rollout: Rollout
 ) -> None:
     rollout.refuses = InvalidArgument("it holds no model")
-    with pytest.raises(DataLoss, match="the version's weights are gone or damaged: it holds no model"):
+    with pytest.raises(DataLoss, match="the version cannot be loaded: it holds no model"):
         async with host.open(MODEL, "eval_1"):
             pass
     with pytest.raises(InvalidArgument):

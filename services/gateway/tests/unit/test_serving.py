@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway_service.domain.serving import Unservable
-from ratchet_kit.errors import DataLoss, FailedPrecondition, Failure, NotFound, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.names import VersionRef
 from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt
 
@@ -68,8 +68,9 @@ async def test_refuses_other_weights(world: World) -> None:
 async def test_a_version_that_cannot_be_loaded_is_left_alone_for_a_while(world: World) -> None:
     world.engine.refuse_sources = {"starter/1": "bad weights"}
     for _ in range(5):
-        with pytest.raises(FailedPrecondition, match="bad weights"):
+        with pytest.raises(InvalidArgument, match="bad weights"):
             await world.gateway.serving.ensure(ONE)
+        world.clock.advance(timedelta(seconds=11))
     assert world.engine.loads["starter@1"] == 1
     world.engine.refuse_sources = {}
     world.clock.advance(timedelta(seconds=11))

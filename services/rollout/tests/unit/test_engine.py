@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, ResourceExhausted, Unavailable
 from ratchet_policies import TextPrompt
-from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.vllm import engine, wire
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
@@ -138,6 +139,79 @@ async def test_one_that_vllm_refuses_does_not(start: Callable[[Forks], Start]) -
     with pytest.raises(FailedPrecondition, match="no room for the KV cache"):
         await start(forks)("a", "0")
     assert len(forks.requests) == 1
+
+
+BROKEN_FOR_GOOD = wire.Failed("invalid_argument", "Model architectures ['Nowhere'] are not supported for now")
+ABOVE = "Engine core initialization failed. See root cause above."
+
+
+async def test_one_that_can_never_start_says_so(start: Callable[[Forks], Start]) -> None:
+    with pytest.raises(InvalidArgument, match="vLLM did not start: Model architectures"):
+        await start(Forks([BROKEN_FOR_GOOD]))("a", "0")
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("ModuleNotFoundError: No module named 'flashinfer'", InvalidArgument),
+        (
+            "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+            InvalidArgument,
+        ),
+        ("RuntimeError: NCCL error: unhandled system error", FailedPrecondition),
+        ("torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of 79.11 GiB", FailedPrecondition),
+    ],
+)
+async def test_the_cause_in_the_log_says_whether_another_start_may_succeed(
+    start: Callable[[Forks], Start], tmp_path: Path, cause: str, kind: type[RatchetError]
+) -> None:
+    class Logging(Forks):
+        async def fork(self, request: wire.ForkRequest) -> Forks:
+            Path(request.log_file).write_text(f"ERROR [core.py:1] {cause}\nRuntimeError: {ABOVE}\n")
+            return await super().fork(request)
+
+    with pytest.raises(kind) as error:
+        await start(Logging([wire.Failed("failed_precondition", ABOVE)]))("a", "0")
+    assert cause.removeprefix("torch.") in str(error.value)
+
+
+async def test_weights_that_no_gpu_of_this_kind_holds_are_refused_for_good(start: Callable[[Forks], Start]) -> None:
+    full = wire.Failed("failed_precondition", "CUDA out of memory. GPU 0 has a total capacity of 79.11 GiB of which 0")
+    with pytest.raises(InvalidArgument, match="out of memory"):
+        await start(Forks([full]))("a", "0", size_bytes=80 << 30)
+    with pytest.raises(FailedPrecondition, match="out of memory"):
+        await start(Forks([full]))("b", "0", size_bytes=40 << 30)
+
+
+async def test_weights_larger_than_the_machine_are_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.memory, "of_machine", lambda: 16 << 30)
+    forks = Forks([])
+    defaults = EngineDefaults("cpu", 8, 1 << 20, 1, 0.9, True, timedelta(seconds=1))
+    factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
+    model = ModelFolder(tmp_path, PolicyId("sha256:0"), 20 << 30)
+    with pytest.raises(InvalidArgument, match="weights take 20"):
+        await factory.start(PolicyName("a"), model, EngineOptions(dtype=Dtype.BFLOAT16))
+    assert forks.requests == []
+
+
+@pytest.mark.parametrize(("tokens", "kind"), [(100_000, FailedPrecondition), (100_000_000, InvalidArgument)])
+async def test_a_cache_that_is_small_for_others_memory_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, kind: type[RatchetError]
+) -> None:
+    """Unless the whole machine would have no room for one sequence."""
+    monkeypatch.setattr(engine.memory, "of_machine", lambda: 16 << 30)
+    monkeypatch.setattr(engine.memory, "free", lambda: 1 << 20)
+    layers = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64}
+    (tmp_path / "config.json").write_text(json.dumps(layers))
+    small = wire.Failed("invalid_argument", "5 GiB KV cache is needed, more than the available KV cache memory")
+    factory = VllmFactory(
+        EngineDefaults("cpu", 8, None, 1, 0.9, True, timedelta(seconds=1)), Forks([small] * 3), tmp_path
+    )  # type: ignore[arg-type]
+    options = EngineOptions(dtype=Dtype.BFLOAT16, max_model_len=tokens)
+    with pytest.raises(kind, match="KV cache is needed"):
+        await factory.start(PolicyName("a"), ModelFolder(tmp_path, PolicyId("sha256:0"), 1), options)
 
 
 async def test_large_weights_have_longer_to_load(start: Callable[[Forks], Start]) -> None:

@@ -305,6 +305,13 @@ class TestDeath:
         policy = await world.until(State.FAILED)
         assert policy.failure == Failure("UNAVAILABLE", "killed; it died 4 times in a row")
 
+    async def test_a_restart_that_can_never_succeed_is_not_tried_again(self, world: World) -> None:
+        await world.load()
+        world.engines.refusals.append(InvalidArgument("no kernel image for this GPU"))
+        world.engine.die("killed")
+        policy = await world.until(State.FAILED)
+        assert policy.failure == Failure("INVALID_ARGUMENT", "no kernel image for this GPU")
+
     @pytest.mark.parametrize("kind", [FailedPrecondition, ResourceExhausted, Unavailable])
     async def test_a_restart_that_fails_is_tried_again(self, world: World, kind: type[RatchetError]) -> None:
         await world.load()

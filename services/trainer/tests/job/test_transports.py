@@ -35,7 +35,7 @@ def service() -> Rollouts:
 async def road(request: pytest.FixtureRequest, service: Rollouts) -> AsyncIterator[WeightTransport]:
     """With the policy loaded."""
     async with served(service) as target, Fleet.of(target) as engine:
-        await ensure_ready(engine, PolicySpec(NAME, "/models/starter"), loads=1, timeout=deadlines.LEAST)
+        await ensure_ready(engine, PolicySpec(NAME, "/models/starter"), timeout=deadlines.LEAST)
         yield request.param(engine)
 
 

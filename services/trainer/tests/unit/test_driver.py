@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import (
+    DataLoss,
     DeadlineExceeded,
     FailedPrecondition,
     Failure,
     Internal,
+    InvalidArgument,
+    PermissionDenied,
     RatchetError,
     ResourceExhausted,
     Unavailable,
@@ -288,6 +291,17 @@ async def test_a_base_that_is_gone_fails_the_run(trainer: Any, run: Run) -> None
     async with driving(trainer, run.id) as driver:
         await asyncio.wait_for(driver, 5)
     assert "a model that it needs is gone" in (await trainer.runs.get(run.id)).failure.message
+
+
+@pytest.mark.parametrize("kind", [InvalidArgument, DataLoss, PermissionDenied])
+async def test_a_base_that_can_never_be_fetched_fails_the_run_at_once(trainer: Any, run: Run, kind: Any) -> None:
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise kind("its config.json is no JSON")
+
+    trainer.folders.fetch = refuse
+    async with driving(trainer, run.id) as driver:
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).failure == Failure.of(kind("its config.json is no JSON"))
 
 
 async def test_a_job_is_given_the_reward_model(trainer: Any, make_spec: Any) -> None:

@@ -75,7 +75,7 @@ class EnginePolicyHost:
         except InvalidArgument as error:
             if not model.policy_id:  # a path that the caller named
                 raise
-            raise DataLoss(f"the version's weights are gone or damaged: {error.message}") from error
+            raise DataLoss(f"the version cannot be loaded: {error.message}") from error
 
     async def holders(self) -> Sequence[str]:
         matches = [_OURS.fullmatch(policy.name) for policy in await self._engine.all()]

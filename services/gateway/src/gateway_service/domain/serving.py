@@ -18,6 +18,7 @@ from ratchet_kit.errors import (
 )
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
+from ratchet_kit.permanent import is_permanent
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import every
@@ -69,6 +70,8 @@ class ServingOptions:
     """Between two looks at a version that is being loaded."""
     retry_after_failure: timedelta = timedelta(seconds=10)
     """How long a version that failed to load is not tried again."""
+    retry_after_permanent_failure: timedelta = timedelta(minutes=1)
+    """The same of one that each load would meet, unless rollout-service becomes another."""
     replicas: int = 1
     """Engines of a version, each on a node of its own, as far as nodes have room."""
     in_use: timedelta = timedelta(minutes=1)
@@ -141,8 +144,9 @@ class Serving:
     async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
         """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
 
-        Raises NotLoaded while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
-        does not know it, DataLoss when the weights are not those that were registered.
+        Raises NotLoaded while it is loading, FailedPrecondition when it could not be loaded, InvalidArgument when it
+        never can be, NotFound when the registry does not know it, DataLoss when the weights are not those that were
+        registered.
         """
         policy_id = self.policy_id(ref)
         if policy_id:
@@ -278,7 +282,9 @@ class Serving:
         if isinstance(error, RatchetError) and not isinstance(error, OUTSIDE):
             now = self._clock.now()
             self._failures = {other: failure for other, failure in self._failures.items() if failure.until > now}
-            self._failures[ref] = _Failure(error, now + self._options.retry_after_failure)
+            options = self._options
+            rest = options.retry_after_permanent_failure if is_permanent(error) else options.retry_after_failure
+            self._failures[ref] = _Failure(error, now + rest)
 
     def _recent_failure(self, ref: VersionRef) -> RatchetError | None:
         failure = self._failures.get(ref)

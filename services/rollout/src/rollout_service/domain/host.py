@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.permanent import is_permanent
 from ratchet_kit.retry import patiently
 from ratchet_policies import EngineUsage
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
@@ -281,7 +282,7 @@ class PolicyHost:
             try:
                 death = await self._serve_once()
             except RatchetError as error:
-                if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
+                if deaths == 0 or is_permanent(error):  # it never came up, or never will again
                     raise
                 death = Death(error.message)
             if self.policy.state is State.FAILED:

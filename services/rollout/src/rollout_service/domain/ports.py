@@ -152,7 +152,8 @@ class EngineFactory(Protocol):
     ) -> PolicyEngine:
         """An engine that is ready to generate, on these GPUs (`Devices.place`).
 
-        Raises FailedPrecondition with the engine's own message when it does not start. No process is left then.
+        Raises an error with the engine's own message when it does not start: InvalidArgument where no start of this
+        model with these options can succeed, FailedPrecondition where another may. No process is left then.
         """
         ...
 

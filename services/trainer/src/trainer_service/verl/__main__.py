@@ -74,15 +74,16 @@ def main() -> int:
     with Background() as background, contextlib.ExitStack() as stack:
         clients = contextlib.AsyncExitStack()
         stack.callback(lambda: background.wait(clients.aclose()))
-        session = background.wait(_open(job, background, clients, checkpoints, schedule, scorer))
+        reporter = background.wait(_reporter(job, background, clients))
         try:
-            session.reporter.started()
-            background.start(session.reporter.beat(_end))
+            session = background.wait(_open(job, background, clients, checkpoints, schedule, scorer, reporter))
+            reporter.started()
+            background.start(reporter.beat(_end))
             if unfinished:
                 if scorer:
                     scorer.load()
                 engine.train(session)
-            session.reporter.finished()
+            reporter.finished()
         except Stopped as error:
             log.info("job.stopped", reason=str(error))
             return 0
@@ -94,12 +95,12 @@ def main() -> int:
                 log.error("job.lost", reason=failure.message)
                 return NO_ROOM
             passes = memory_was_short or engine.lost_a_node()
-            if passes or not engine.is_final(error, session.reporter.has_stepped):
+            if passes or not engine.is_final(error, reporter.has_stepped):
                 log.exception("job.failed")
                 log.error("job.lost", reason=failure.message)  # which the service reads
                 return OUT_OF_MEMORY if memory_was_short else LOST
             log.exception("run.failed")
-            session.reporter.finished(failure)
+            reporter.finished(failure)
             return 1
     log.info("run.finished", seconds=round(time.monotonic() - started, 1))
     return 0
@@ -114,6 +115,11 @@ def _end(reason: str) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+async def _reporter(job: JobConfig, background: Background, clients: contextlib.AsyncExitStack) -> Reporter:
+    target = await clients.enter_async_context(client.channel(job.trainer_target))
+    return Reporter(background, target, job.run_id, job.attempt, job.patience)
+
+
 async def _open(
     job: JobConfig,
     background: Background,
@@ -121,6 +127,7 @@ async def _open(
     checkpoints: Checkpoints,
     schedule: Schedule,
     scorer: Scorer | None,
+    reporter: Reporter,
 ) -> Session:
     """Runs on the background loop, since grpc.aio binds a channel to the loop that it is made on."""
 
@@ -151,12 +158,12 @@ async def _open(
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
     policy = RunPolicy.of(job, await clients.enter_async_context(rollouts(job)))
     usage = UsageMeter(job.usage_folder, policy, executor, job.spec.resources.ranks if job.is_cuda else 0, job.prices)
-    target = await channel(job.trainer_target)
+    reporter.usage = usage
     return Session(
         job=job,
         schedule=schedule,
         background=background,
-        reporter=Reporter(background, target, job.run_id, job.attempt, job.patience, usage),
+        reporter=reporter,
         policy=policy,
         environment=environment_of(job.spec.environment, code, replies),
         rewarding=Rewarding(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
-from safetensors import SafetensorError
 
-from ratchet_kit.errors import DataLoss, Failure, InvalidArgument, PermissionDenied, RatchetError, Unimplemented
+from ratchet_kit.errors import Failure, RatchetError
+from ratchet_kit.permanent import is_permanent
 from trainer_service.domain.run.run import Phase
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.session import Session
@@ -18,21 +18,6 @@ from trainer_service.verl.out_of_memory import KernelKills, ran_out
 
 if TYPE_CHECKING:
     from trainer_service.verl.reward_model import RewardModel
-
-_PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
-"""Of the run's spec, its data or its weights."""
-_BUGS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    SafetensorError,  # of the base's files
-    TypeError,
-    ValueError,
-)
-"""What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
 
 _nodes: frozenset[str] = frozenset()
 _kernel = KernelKills()  # from the start of the job
@@ -117,11 +102,11 @@ def found_no_room(error: BaseException) -> bool:
 
 
 def is_final(error: BaseException, has_stepped: bool = False) -> bool:
-    """Whether another attempt would meet it again. These are the permanent faults; all else is tried again, and may be
+    """True where another attempt would meet it again (`ratchet_kit.permanent`). All else is tried again, and may be
     over by the next attempt: a process that was killed, a machine that was lost, a full disk or memory, a service that
     was away for too long, a policy that somebody else holds.
 
-    A bug is permanent where the attempt has not done a step (`has_stepped`): one that comes later may be of a moment.
+    A library's error is permanent where the attempt has not done a step (`has_stepped`): a later one may pass.
     """
     match error:
         case ActorDiedError():
@@ -129,13 +114,13 @@ def is_final(error: BaseException, has_stepped: bool = False) -> bool:
         case RayTaskError():
             return is_final(error.cause, has_stepped)
         case RatchetError():
-            return isinstance(error, _PERMANENT)
-        case RayError() | OSError() | MemoryError():
+            return is_permanent(error)
+        case RayError() | OSError(errno=int()) | MemoryError():
             return False
     cause = error.__cause__
     if cause is not None and cause is not error:
         return is_final(cause, has_stepped)
-    return isinstance(error, _BUGS) and not has_stepped
+    return not has_stepped and is_permanent(error)
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit import policy_id
+from ratchet_rewards import Component, Reward
 from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.spec import Resources
@@ -20,6 +22,23 @@ from trainer_service.job.samples import sample_files
 from .world import PATIENCE, RUNS_JOBS, STARTER, World
 
 pytestmark = RUNS_JOBS
+
+
+async def test_an_engine_that_can_never_load_ends_the_run_in_its_first_attempt(world: World, run_spec: Any) -> None:
+    """The trainer takes the base for its model_type."""
+    base = Path(shutil.copytree(STARTER, world.folder / "base"))
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"architectures": ["NowhereForCausalLM"]}))
+    async with world.running(world.job(run_spec(), base=base)) as job, asyncio.timeout(PATIENCE.total_seconds()):
+        assert await job.wait() == 1
+    assert "vLLM did not start: Model architectures ['NowhereForCausalLM'] are not supported" in world.reports.ending
+
+
+async def test_what_a_job_cannot_begin_without_ends_the_run_too(world: World, run_spec: Any) -> None:
+    reward = Reward(components=(Component("plugin:nobody_made_this"),))
+    async with world.running(world.job(run_spec(reward=reward))) as job, asyncio.timeout(PATIENCE.total_seconds()):
+        assert await job.wait() == 1
+    assert "nobody_made_this" in world.reports.ending
 
 
 @pytest.mark.timeout(900)  # three jobs

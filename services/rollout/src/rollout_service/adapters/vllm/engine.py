@@ -28,6 +28,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
+from ratchet_kit.permanent import is_permanent_text
 from rollout_service.adapters.vllm import kv_cache, wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.hang_detection import LOOK, Pulse, used_by
@@ -49,6 +50,9 @@ _MEASURING_STARTS = 3
 _DISTURBED = "Error in memory profiling"
 """vLLM ends so when a neighbour on its GPU frees memory while it measures what it needs itself
 (vllm/v1/worker/gpu_worker.py, determine_available_memory)."""
+_CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
+"""Memory of a GPU, in torch's error (c10/cuda/CUDACachingAllocator.cpp)."""
+_GIB = 1 << 30
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
@@ -95,7 +99,13 @@ class VllmFactory:
             for _ in range(_MEASURING_STARTS - 1):
                 try:
                     return await self._start(name, model, spec)
+                except InvalidArgument as error:
+                    if _lacks_memory_now(self._defaults, model, spec, options, error.message):
+                        raise FailedPrecondition(error.message) from error
+                    raise
                 except FailedPrecondition as error:
+                    if _exceeds_gpu(model, spec, error.message):
+                        raise InvalidArgument(error.message) from error
                     if _DISTURBED not in error.message:
                         raise
                     log.warning("engine.started_again", policy=name, reason=error.message)
@@ -130,6 +140,11 @@ def engine_spec(
     dtype = options.dtype or choose_dtype(defaults.device, model.path, cpu_flags())
     sequences = options.max_num_seqs or defaults.max_num_seqs
     cache = options.kv_cache_bytes or defaults.kv_cache_bytes
+    if defaults.device == "cpu" and model.size_bytes > (whole := memory.of_machine()):
+        raise InvalidArgument(
+            f"the model's weights take {model.size_bytes / _GIB:.1f} GiB, more than this machine's memory"
+            f" ({whole / _GIB:.1f} GiB)"
+        )
     if cache is None and defaults.device == "cpu":
         free = memory.free() - model.size_bytes
         config = kv_cache.config_of(model.path)
@@ -149,6 +164,22 @@ def engine_spec(
         devices=tuple(devices),
         tool_parser=defaults.tool_parsers.get(registered, ""),
     )
+
+
+def _lacks_memory_now(
+    defaults: EngineDefaults, model: ModelFolder, spec: wire.EngineSpec, options: EngineOptions, message: str
+) -> bool:
+    """True where the cache is too small for one sequence, since others have the machine's memory: see `kv_cache`."""
+    if defaults.device != "cpu" or options.kv_cache_bytes or defaults.kv_cache_bytes or "KV cache" not in message:
+        return False
+    per_token = kv_cache.bytes_per_token(kv_cache.config_of(model.path), spec.dtype) or 0
+    return per_token * (options.max_model_len or 0) <= (memory.of_machine() - model.size_bytes) // 2
+
+
+def _exceeds_gpu(model: ModelFolder, spec: wire.EngineSpec, message: str) -> bool:
+    """True where torch had no memory (`message`), and the weights alone are more than the whole GPU has."""
+    capacity = _CAPACITY.search(message)
+    return capacity is not None and model.size_bytes / spec.tensor_parallel_size > float(capacity[1]) * _GIB
 
 
 class VllmPolicyEngine:
@@ -171,7 +202,8 @@ class VllmPolicyEngine:
     async def start(self, server: ForkServer) -> None:
         """Returns when the engine is ready.
 
-        Raises FailedPrecondition with the message of vLLM, or Unavailable. Call `stop` in these cases, too.
+        Raises InvalidArgument with the message of vLLM where each start would meet it, FailedPrecondition with it
+        where another may not, or Unavailable. Call `stop` in these cases, too.
         """
         self._process = await server.fork(self._request)
         while self._writer is None:
@@ -188,8 +220,12 @@ class VllmPolicyEngine:
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise Unavailable(self.last_error()) from error
         if isinstance(reply, wire.Failed):
-            elsewhere = "root cause above" in reply.message  # vLLM writes this when another process logged the cause
-            raise FailedPrecondition(f"vLLM did not start: {self.last_error() if elsewhere else reply.message}")
+            reason, is_permanent = reply.message, reply.kind == "invalid_argument"
+            if "root cause above" in reason:  # vLLM writes this when another process logged the cause
+                reason = self.last_error()
+                is_permanent = is_permanent_text(reason)
+            kind = InvalidArgument if is_permanent else FailedPrecondition
+            raise kind(f"vLLM did not start: {reason}")
         assert isinstance(reply, wire.Described)
         self._info = EngineInfo(reply.dtype, reply.max_model_len, reply.has_chat_template, reply.kv_cache_tokens)
 

@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from pydantic import ValidationError
 
+from ratchet_kit.permanent import is_permanent
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
 
@@ -49,7 +50,8 @@ class EngineServer:
         except WeightsRefused as error:
             await wire.send(writer, wire.Failed("data_loss", str(error)))
         except EngineDidNotStart as error:
-            await wire.send(writer, wire.Failed("failed_precondition", str(error)))
+            failed = wire.Failed("invalid_argument" if error.is_permanent else "failed_precondition", str(error))
+            await wire.send(writer, failed)
         except ConnectionError:
             pass  # the caller went away
         except Exception as error:  # noqa: BLE001 - the fault of one call is reported to its caller
@@ -95,7 +97,11 @@ async def _beats(engine: VllmEngine) -> AsyncGenerator[wire.Beat, None]:
 
 
 class EngineDidNotStart(Exception):
-    """vLLM refused the model or its options."""
+    """vLLM refused the model or its options, or something kept it from starting."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(summary(cause))
+        self.is_permanent = is_permanent(cause)
 
 
 async def run(spec: wire.EngineSpec, socket: str) -> int:
@@ -109,7 +115,7 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
         try:
             engine = VllmEngine.start(spec)
         except Exception as error:  # noqa: BLE001 - whatever vLLM raises, its message is for the caller
-            server.engine.set_exception(EngineDidNotStart(summary(error)))
+            server.engine.set_exception(EngineDidNotStart(error))
             server.engine.exception()  # marks it as retrieved: there may be no call
             traceback.print_exc()
             await asyncio.wait([asyncio.create_task(stop.wait())], timeout=10)

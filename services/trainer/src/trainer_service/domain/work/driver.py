@@ -20,6 +20,7 @@ from ratchet_kit.errors import (
 )
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import AnyModel, Location, VersionRef
+from ratchet_kit.permanent import PERMANENT
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from trainer_service.domain.cluster.ports import JobRunner, JobState, JobStatus, PolicyHost
@@ -206,6 +207,9 @@ class Driver:
                 return
             except NotFound as error:
                 await self.give_up(run.id, NotFound(f"a model that it needs is gone: {error.message}"))
+                return
+            except PERMANENT as error:
+                await self.give_up(run.id, error)
                 return
             except OUTSIDE as error:
                 log.warning("job.not_submitted", attempt=run.attempt, reason=error.message)

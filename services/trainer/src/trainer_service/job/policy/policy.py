@@ -74,11 +74,11 @@ class RunPolicy:
         )
 
     async def ensure_loaded(self) -> None:
-        """Returns when the policy is READY; loads it from its source when it is missing or has failed, twice at most.
+        """Returns when the policy is READY; loads it from its source when it is missing or has failed.
 
         Raises what `ratchet_policies.ensure_ready` raises.
         """
-        await ensure_ready(self._engine, self._spec, loads=2, timeout=self._load_timeout, patience=self._patience)
+        await ensure_ready(self._engine, self._spec, timeout=self._load_timeout, patience=self._patience)
 
     async def loaded_weights(self) -> str | None:
         """The id of the weights that the policy has; None when it is gone, failed or not ready."""

@@ -77,15 +77,14 @@ class Reporter:
         run_id: str,
         attempt: int,
         patience: timedelta,
-        usage: Meter | None = None,
     ) -> None:
-        """`usage`: said with each heartbeat, each step and the end."""
         self._background = background
         self._stub = job_report_pb2_grpc.JobReportServiceStub(channel)
         self._run_id = run_id
         self._attempt = attempt
         self._patience = patience
-        self._usage = usage
+        self.usage: Meter | None = None
+        """Said with each heartbeat, each step and the end."""
         self._phase: Phase | None = None
         self._sending_phase = asyncio.Lock()
         self._over = False
@@ -106,8 +105,8 @@ class Reporter:
         while not self._over:
             request.waits_for = self.waits_for
             with surviving("heartbeat"):
-                if self._usage:
-                    request.usage.CopyFrom(usage_to_proto(await self._usage.read()))
+                if self.usage:
+                    request.usage.CopyFrom(usage_to_proto(await self.usage.read()))
                 try:
                     with rpc_errors():
                         reply = await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
@@ -172,10 +171,10 @@ class Reporter:
 
     def _used(self, waited: float = 0.0) -> usage_pb2.Usage | None:
         """`waited`: seconds of the step."""
-        if self._usage is None:
+        if self.usage is None:
             return None
-        self._usage.wait(waited)
-        return usage_to_proto(self._background.wait(self._usage.read()))
+        self.usage.wait(waited)
+        return usage_to_proto(self._background.wait(self.usage.read()))
 
     async def _send_phase(self, phase: Phase) -> None:
         """One at a time, so that a slow report arrives before those of later phases; a phase that is over by then is
