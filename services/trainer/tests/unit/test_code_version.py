@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_the_packages_are_those_that_the_service_is_made_of() -> None:
-    parts = subprocess.check_output([sys.executable, str(ROOT / "scripts/parts.py"), "services/trainer"], text=True).split()
+    parts = subprocess.check_output(
+        [sys.executable, str(ROOT / "scripts/parts.py"), "services/trainer"], text=True
+    ).split()
     packages = {name for part in parts for name in (path.name for path in (ROOT / part / "src").iterdir())}
     own = {name for name in packages if name.startswith(("ratchet_", "trainer_")) and "." not in name}
     assert set(code_version.PACKAGES) == own - {"ratchet_protos"}
